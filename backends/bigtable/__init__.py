@@ -19,6 +19,7 @@ from attrs import field, frozen
 from odm.backends.bigtable.codec import MAX_CELL
 from odm.backends.bigtable.layout import MAX_ROW_KEY
 from odm.backends.bigtable.schema import check
+from odm.backends.bigtable.verbatim import with_row_keys
 from odm.errors import BadValue, Unsupported
 from odm.protocol.connection import Backend, Connection
 from odm.protocol.limits import Limits
@@ -113,7 +114,7 @@ class Bigtable(Backend):
             BadValue: the address of the emulator is a URL.
             Unsupported: google-cloud-bigtable is not installed.
         """
-        check(schema)
+        check(with_row_keys(schema))
         _check_address(self.emulator)
         try:
             from odm.backends.bigtable.driver import BigtableConnection

@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.codec import stored
 from odm.backends.bigtable.entries import index_table, is_odms
 from odm.backends.bigtable.filters import Newest
-from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.layout import key_of
 from odm.backends.bigtable.native import ReadRows, Row, RowRange, Steps
 from odm.backends.bigtable.repair import missing
 from odm.backends.bigtable.retry import Retry, read_all
 from odm.backends.bigtable.tables import apply, plan
 from odm.backends.bigtable.verbatim import stored_key, with_row_keys
+from odm.backends.bigtable.wide import Wide
+from odm.backends.bigtable.wide_pages import items_after
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
 from odm.errors import BackendError
@@ -38,7 +38,7 @@ class Admin:
 
     def __init__(self, backend: Bigtable, schema: Schema) -> None:
         self._call = backend.connect(schema).call
-        self._schema = schema
+        self._schema = with_row_keys(schema)
         self._retry = Retry(overall=SECONDS)
 
     def survey(self, sample: int) -> Survey:
@@ -50,14 +50,14 @@ class Admin:
         Raises:
             BackendError: the tables cannot be described or read.
         """
-        schema = with_row_keys(self._schema)
+        schema = self._schema
         changes = run(plan(schema, self._retry), self._call)
         if not sample or any(change.what == f"table {schema.name!r}" for change in changes):
             return Survey(changes)  # the table does not exist, or belongs to another program
-        rows = run(_sample(schema.name, sample, self._retry), self._call)
-        form = Form.of(schema)
-        items = [found for row in rows if (found := _stored(schema, form, row)) is not None]
-        entries = run(_entries(Writer(schema, self._retry), rows, len(items), changes), self._call)
+        writer = Writer(schema, self._retry)
+        rows = run(_sample(writer, sample), self._call)
+        items = [found for row in rows if (found := _stored(writer, row)) is not None]
+        entries = run(_entries(writer, rows, len(items), changes), self._call)
         return Survey((*changes, *entries), judge(schema, items), len(items))
 
     def apply(self, *, drop: bool, tell: Tell) -> None:
@@ -96,8 +96,11 @@ def _foreign(writer: Writer, what: str, index: str) -> Steps[list[TableChange]]:
     return [TableChange("extra", what, text)]
 
 
-def _sample(table: str, most: int, retry: Retry) -> Steps[list[Row]]:
+def _sample(writer: Writer, most: int) -> Steps[list[Row]]:
     """Some rows: a few of each kind, then rows from the start. The kind is the first component of the row key."""
+    if isinstance(writer.places, Wide):
+        return (yield from _of_wide_rows(writer.places, most, writer.retry))
+    table, retry = writer.table, writer.retry
     found: dict[bytes, Row] = {}
     span = RowRange()
     while len(found) < most and not span.empty:
@@ -113,10 +116,21 @@ def _sample(table: str, most: int, retry: Retry) -> Steps[list[Row]]:
     return [*found.values()][:most]
 
 
-def _stored(schema: Schema, form: Form, row: Row) -> Stored | None:
+def _of_wide_rows(places: Wide, most: int, retry: Retry) -> Steps[list[Row]]:
+    """The first items."""
+    found: list[Row] = []
+    last: str | None = ""
+    while last is not None and len(found) < most:
+        rows, last = yield from items_after(places, last, retry, most - len(found))
+        found += rows
+    return found
+
+
+def _stored(writer: Writer, row: Row) -> Stored | None:
     """The item of a row with its key and index keys; None if the row does not hold an item."""
+    schema = writer.schema
     try:
-        found = stored(row, form)
+        found = writer.places.stored(row)
     except BackendError:
         return Stored(Key(row.text), {}, {})  # not written by odm; counts as an item without a tag
     if found is None:

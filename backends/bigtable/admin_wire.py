@@ -35,7 +35,11 @@ def write(call: AdminCall, instance: str) -> AdminMessage:
         case CreateTable():
             create = types.CreateTableRequest.pb()(parent=instance, table_id=call.table)
             for family, versions in call.families.items():
-                create.table.column_families[family].gc_rule.max_num_versions = versions
+                made = create.table.column_families[family]
+                made.gc_rule.max_num_versions = abs(versions)
+                if versions < 0:
+                    made.value_type.aggregate_type.input_type.int64_type.encoding.big_endian_bytes.SetInParent()
+                    made.value_type.aggregate_type.sum.SetInParent()
             return AdminMessage("create_table", types.CreateTableRequest.wrap(create))
         case ModifyFamilies():
             modify = types.ModifyColumnFamiliesRequest.pb()(name=name)

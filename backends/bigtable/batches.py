@@ -4,11 +4,12 @@ Operations that affect no index entries are written in bulk, without a read. The
 one read, one claim for each index table, concurrent commits, one cleaning for each index table.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
-from odm.backends.bigtable.bulk import write_many
+from odm.backends.bigtable.bulk import WRITE_BYTES, leading, weight, write_many
 from odm.backends.bigtable.commit import Work, settle
-from odm.backends.bigtable.native import Entry, Steps
+from odm.backends.bigtable.native import Entry, Mutation, Steps
 from odm.backends.bigtable.writer import Writer
 from odm.codec import VERSION
 from odm.errors import Throttled
@@ -25,10 +26,11 @@ def batch_write(writer: Writer, operations: Sequence[Put | Delete]) -> Steps[Non
         Throttled: ``left`` has the operations that are not known to be applied.
         OdmError: the server refused a row with an error that is not retried.
     """
-    bulk = {writer.row_key(one.key): one for one in operations if writer.unlisted(one)}
-    stuck = yield from write_many({writer.table: [_entry(writer, key, one) for key, one in bulk.items()]}, writer.retry)
+    bulk = list(_entries(writer, [one for one in operations if writer.unlisted(one)]))
+    stuck = yield from write_many({writer.table: [entry for entry, _ in bulk]}, writer.retry)
     reason = None if stuck is None else stuck.reason
-    left = [] if stuck is None else [bulk[entry.key] for entry in stuck.left[writer.table]]
+    of = {id(entry): some for entry, some in bulk}
+    left = [] if stuck is None else [one for entry in stuck.left[writer.table] for one in of[id(entry)]]
     others = [one for one in operations if not writer.unlisted(one)]
     for start in range(0, len(others), GROUP):
         if reason is not None:
@@ -49,8 +51,26 @@ def batch_write(writer: Writer, operations: Sequence[Put | Delete]) -> Steps[Non
         )
 
 
-def _entry(writer: Writer, row_key: str, operation: Put | Delete) -> Entry:
+def _entries(writer: Writer, operations: Sequence[Put | Delete]) -> Iterator[tuple[Entry, list[Put | Delete]]]:
+    """The changes of rows, each with its operations; a row with much to write has several."""
+    rows: dict[str, list[tuple[Put | Delete, tuple[Mutation, ...]]]] = {}
+    for one in operations:
+        id = writer.row_key(one.key)
+        rows.setdefault(writer.places.row(id), []).append((one, _mutations(writer, id, one)))
+    for row, changes in rows.items():
+        left = tuple(changes)
+        while left:
+            some = left if len(left) == 1 else leading(left, _weight, WRITE_BYTES)
+            yield Entry(row, tuple(chain.from_iterable(change for _, change in some))), [one for one, _ in some]
+            left = left[len(some) :]
+
+
+def _weight(change: tuple[Put | Delete, tuple[Mutation, ...]]) -> int:
+    return weight("", change[1])
+
+
+def _mutations(writer: Writer, id: str, operation: Put | Delete) -> tuple[Mutation, ...]:
     if isinstance(operation, Delete):
-        return Entry(row_key, writer.places.removed(row_key))
-    id = writer.id_of(operation.item.get(VERSION))
-    return Entry(row_key, writer.places.replaced(operation.item, row_key, id, (), writer.now()))
+        return writer.places.removed(id)
+    revision = writer.id_of(operation.item.get(VERSION))
+    return writer.places.replaced(operation.item, id, revision, (), writer.now())

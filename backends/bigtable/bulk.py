@@ -9,7 +9,7 @@ from attrs import frozen
 
 from odm.backends.bigtable.errors import RETRIED, explain, is_throttled, passing, status, status_of, text_of, translate
 from odm.backends.bigtable.filters import Filter
-from odm.backends.bigtable.native import ITEM, Entry, Mutated, MutateRows, ReadRows, Row, SetCell, Steps
+from odm.backends.bigtable.native import ITEM, Entry, Mutated, MutateRows, Mutation, ReadRows, Row, SetCell, Steps
 from odm.backends.bigtable.retry import Retry, all_of, read_all
 from odm.errors import OdmError
 
@@ -140,6 +140,11 @@ def leading(things: tuple[T, ...], size: Callable[[T], int], budget: int) -> tup
     return things[: max(1, sum(1 for _ in takewhile(lambda total: total <= budget, totals)))]
 
 
+def weight(row_key: str, mutations: Sequence[Mutation]) -> int:
+    """The maximum bytes of the mutations of a row in a request."""
+    cells = [4 * len(one[0]) + len(one[1]) for one in mutations if type(one) is SetCell]
+    return 4 * len(row_key) + MUTATION_BYTES * len(mutations) + sum(cells)
+
+
 def _weight(entry: Entry) -> int:
-    cells = [4 * len(one[0]) + len(one[1]) for one in entry.mutations if type(one) is SetCell]
-    return 4 * len(entry.key) + MUTATION_BYTES * len(entry.mutations) + sum(cells)
+    return weight(entry.key, entry.mutations)

@@ -150,11 +150,21 @@ def listed(row: Row) -> tuple[Listed, ...]:
     Raises:
         BackendError: the list has a form that odm does not write.
     """
-    found = _cells_of(row).get(SideColumn(LISTED), b"[]")
     try:
-        return tuple(Listed(index, Key(*key), column) for index, *key, column in json.loads(found))
+        return read_listing(_cells_of(row).get(SideColumn(LISTED), b"[]"))
     except UNREADABLE as fault:
         raise _foreign(row, f"{FAMILY}:{LISTED}", fault) from fault
+
+
+def read_listing(text: bytes) -> tuple[Listed, ...]:
+    """The index entries of a list, as `listing` writes it. Raises one of `UNREADABLE` if it did not write it."""
+    return tuple(Listed(index, Key(*key), column) for index, *key, column in json.loads(text))
+
+
+def listing(entries: Sequence[Listed]) -> bytes:
+    """The list of index entries, as an item has it."""
+    rows: list[list[Any]] = [[entry.index, *entry.key, entry.qualifier] for entry in entries]
+    return json.dumps(rows, ensure_ascii=False).encode()
 
 
 def entries_of(row: Row) -> dict[str, Key]:
@@ -414,10 +424,7 @@ def replacement(
 
 def _listed(entries: Sequence[Listed], now: int) -> tuple[SetCell, ...]:
     """The cell with the list of index entries; no cell if there are no entries."""
-    if not entries:
-        return ()
-    rows: list[list[Any]] = [[entry.index, *entry.key, entry.qualifier] for entry in entries]
-    return (SetCell(LISTED, json.dumps(rows, ensure_ascii=False).encode(), now),)
+    return (SetCell(LISTED, listing(entries), now),) if entries else ()
 
 
 def _foreign(row: Row, column: str, fault: Exception) -> BackendError:

@@ -27,7 +27,7 @@ item itself was written.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from attrs import Factory, field, frozen
@@ -61,7 +61,7 @@ from odm.backends.bigtable.native import (
 from odm.backends.bigtable.retry import all_of
 from odm.backends.bigtable.writer import Writer
 from odm.codec import VERSION
-from odm.errors import BackendError, OdmError, OutcomeUnknown
+from odm.errors import OdmError, OutcomeUnknown
 from odm.expressions.nodes import Condition, Or, Value
 from odm.protocol.predicates import ABSENT
 from odm.protocol.requests import Operation, Put, Refused, Update, Written
@@ -82,6 +82,11 @@ BOOKKEEPING = interleave(newest(FAMILY, TAG), newest(FAMILY, REVISION), newest(F
 
 Rows: TypeAlias = dict[str, list[Entry]]
 """Changes of rows of index tables, by table."""
+
+Commit: TypeAlias = Callable[
+    [Writer, Sequence["Attempt"], list["Attempt"], list["Attempt"], list[OdmError]], Steps[None]
+]
+"""Commits attempts; see `_commit`."""
 
 
 class Work:
@@ -156,6 +161,11 @@ class Attempt:
     change: RowChange
     listed: tuple[Listed, ...] = field(init=False, default=Factory(lambda self: self._list(), takes_self=True))
 
+    @classmethod
+    def of(cls, writer: Writer, work: Work, before: Stored | None, change: RowChange) -> "Attempt":
+        """A new attempt at a change of the item that was read."""
+        return cls(work, writer.id_of(_version(change, before)), before, change)
+
     def _list(self) -> tuple[Listed, ...]:
         """Entries that the item already lists keep their qualifier; that of a new entry is the attempt's id."""
         had = () if self.before is None else self.before.entries
@@ -178,10 +188,7 @@ class Attempt:
         if self.before is None:
             return CheckAndMutateRow(writer.table, row, writer.places.taken(id), unmatched=self.mutations(writer))
         if not self.before.revision:
-            raise BackendError(
-                f"the row {self.work.row_key!r} of table {writer.table!r} has no cell {FAMILY}:{REVISION}, so odm did "
-                f"not write it: set {FAMILY}:{REVISION} to any text, or delete the row"
-            )
+            raise writer.places.no_revision(id)
         same = chained(writer.places.unchanged(id, self.before), *self.change.guards.filters)
         return CheckAndMutateRow(writer.table, row, same, matched=self.mutations(writer))
 
@@ -216,7 +223,7 @@ def settle(writer: Writer, works: Sequence[Work]) -> Steps[str | None]:
     pauses = writer.retry.contention()
     while True:
         attempts = yield from _attempts(writer, [work for work in works if work.answer is None])
-        reason = (yield from _perform(writer, attempts)) if attempts else None
+        reason = (yield from perform(writer, attempts)) if attempts else None
         left = [work for work in works if work.answer is None]
         if not left or reason is not None:
             return reason
@@ -241,15 +248,23 @@ def _attempts(writer: Writer, works: Sequence[Work]) -> Steps[list[Attempt]]:
             continue
         verdict = evaluate(writer, work.request, work.row_key, before)
         if isinstance(verdict, RowChange):
-            attempts.append(Attempt(work, writer.id_of(_version(verdict, before)), before, verdict))
+            attempts.append(Attempt.of(writer, work, before, verdict))
         else:
             work.answer = verdict
-    yield from _clean(writer, _columns(writer, ((one, one.stale) for one in landed)))
+    yield from tidy(writer, landed)
     return attempts
 
 
-def _perform(writer: Writer, attempts: Sequence[Attempt]) -> Steps[str | None]:
+def perform(
+    writer: Writer, attempts: Sequence[Attempt], commit: "Commit | None" = None, together: int = COMMITS
+) -> Steps[str | None]:
     """Claim, commit and clean. Refused writes stay without an answer. Returns the reason if claims could not be set.
+
+    Args:
+        writer: the writer of the table.
+        attempts: the attempts.
+        commit: commits some attempts, and sorts them by their answers; default: each by itself.
+        together: the number of attempts that it commits.
 
     Raises:
         OdmError: a write cannot be applied, and was not.
@@ -264,12 +279,12 @@ def _perform(writer: Writer, attempts: Sequence[Attempt]) -> Steps[str | None]:
     done: list[Attempt] = []
     undone: list[Attempt] = []
     failures: list[OdmError] = []
-    for start in range(0, len(attempts), COMMITS):
-        some = attempts[start : start + COMMITS]
+    for start in range(0, len(attempts), together):
+        some = attempts[start : start + together]
         if claims and lease.is_over():
             undone += some
         else:
-            yield from _commit(writer, some, done, undone, failures)
+            yield from (commit or _commit)(writer, some, done, undone, failures)
     gone = [*((one, one.stale) for one in done), *((one, one.claimed) for one in undone)]
     yield from _clean(writer, _columns(writer, gone))
     if failures:
@@ -292,19 +307,33 @@ def _commit(
     calls = [attempt.call(writer) for attempt in attempts]
     answers = yield from all_of(calls)
     for attempt, call, answer in zip(attempts, calls, answers, strict=True):
-        if isinstance(answer, Exception) and is_lost(answer):
-            _LOG.warning("the answer to a write was lost (%s): reading the row", kind_of(answer))
+        sort((attempt,), call, answer, done, undone, failures)
+
+
+def sort(  # as `_commit`
+    attempts: Sequence[Attempt],
+    call: CheckAndMutateRow,
+    answer: bool | Exception,
+    done: list[Attempt],
+    undone: list[Attempt],
+    failures: list[OdmError],
+) -> None:
+    """Sort the attempts that one call commits by its answer; see `_commit`."""
+    if isinstance(answer, Exception) and is_lost(answer):
+        _LOG.warning("the answer to a write was lost (%s): reading the row", kind_of(answer))
+        for attempt in attempts:
             attempt.work.lost.append(attempt)
-        elif isinstance(answer, Exception):
-            undone.append(attempt)
-            error = translate(answer, call)
-            error.__cause__ = answer
-            failures.append(error)
-        elif answer is (attempt.before is not None):
+    elif isinstance(answer, Exception):
+        undone += attempts
+        error = translate(answer, call)
+        error.__cause__ = answer
+        failures.append(error)
+    elif answer is bool(call.matched):
+        for attempt in attempts:
             attempt.work.answer = attempt.change.answer
-            done.append(attempt)
-        else:
-            undone.append(attempt)
+        done += attempts
+    else:
+        undone += attempts
 
 
 class _Lease:
@@ -321,6 +350,11 @@ class _Lease:
         """Whether it is too late to send a commit."""
         passed = self._writer.retry.clock() - self._began
         return max(passed, (self._writer.now() - self._wall) / 1_000_000) > COMMIT_WITHIN
+
+
+def tidy(writer: Writer, attempts: Iterable[Attempt]) -> Steps[None]:
+    """Clean after attempts that were applied."""
+    return _clean(writer, _columns(writer, ((one, one.stale) for one in attempts)))
 
 
 def _clean(writer: Writer, columns: Rows) -> Steps[None]:

@@ -100,6 +100,16 @@ def asked_version(condition: Condition | None) -> Value:
     return None
 
 
+def asked_tag(condition: Condition | None) -> str | None:
+    """The tag that the condition requires of the item, if any."""
+    return next((tag for part in _parts(condition) if (tag := _tag_of(part)) is not None), None)
+
+
+def asks_first(condition: Condition | None) -> bool:
+    """Whether the condition requires that the item has the first version."""
+    return FIRST in _parts(condition)
+
+
 def _parts(condition: Condition | None) -> tuple[Condition | None, ...]:
     return condition.conditions if isinstance(condition, And) else (condition,)
 

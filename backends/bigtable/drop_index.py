@@ -9,16 +9,13 @@ It stops at a cell of another program, because deleting the table would delete t
 
 from collections.abc import Sequence
 
-from odm.backends.bigtable.codec import TAG, bookkeeping, stored
+from odm.backends.bigtable.codec import TAG
 from odm.backends.bigtable.commit import BOOKKEEPING
 from odm.backends.bigtable.entries import is_odms
-from odm.backends.bigtable.expressions import revision_is
 from odm.backends.bigtable.filters import Newest
-from odm.backends.bigtable.form import Form
-from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.native import CheckAndMutateRow, ReadRows, Row, RowRange, Steps
 from odm.backends.bigtable.retry import Retry, answers_of, read_all
-from odm.backends.bigtable.writer import new_id, now_micros, version_in, versioned
+from odm.backends.bigtable.writer import Writer, version_in, versioned
 from odm.errors import BackendError, Throttled
 from odm.schema.model import Schema
 
@@ -40,55 +37,59 @@ def drop_index(schema: Schema, index_table: str, retry: Retry) -> Steps[None]:
         BackendError: the index table has cells of another program, or another program uses the index.
         Throttled: other writers kept changing an item until the time was up.
     """
-    table, layout = schema.name, Layout.of(schema)
+    table, writer = schema.name, Writer(schema, retry)
     index = index_table.removeprefix(f"{table}.")
     span = RowRange()
     while True:
         call = ReadRows(index_table, range=span, limit=PAGE_ROWS, filter=Newest())
         rows = yield from read_all(call, retry)
-        foreign = next((row.text for row in rows if not is_odms(row, layout)), None)
+        foreign = next((row.text for row in rows if not is_odms(row, writer.layout)), None)
         if foreign is not None:
             raise BackendError(
                 f"table {index_table!r} was not deleted: row {foreign!r} has cells that odm did not write; move them "
                 "to another table, delete them here, and try again"
             )
         row_keys = sorted({cell.value.decode() for row in rows for cell in row.cells})
-        yield from _drop_index(schema, index, row_keys, retry)
+        yield from _drop_index(writer, index, row_keys)
         if len(rows) < PAGE_ROWS:
             return
         span = span.beyond(rows[-1].text, reverse=False)
 
 
-def _drop_index(schema: Schema, index: str, row_keys: Sequence[str], retry: Retry) -> Steps[None]:
+def _drop_index(writer: Writer, index: str, row_keys: Sequence[str]) -> Steps[None]:
     """Remove an index from the lists of some items, which other programs may write at the same time."""
-    table, form, pauses = schema.name, Form.of(schema), retry.pauses()
+    pauses = writer.retry.pauses()
     left = tuple(row_keys)
     while left:
-        rows = yield from read_all(ReadRows(table, keys=left, filter=BOOKKEEPING), retry)
-        calls = [call for row in rows if (call := _call(table, form, index, row)) is not None]
-        answers = yield from answers_of(calls, retry)
-        left = tuple(call.key for call, done in zip(calls, answers, strict=True) if not done)
+        rows = yield from writer.places.read(left, writer.retry, BOOKKEEPING)
+        calls = {id: call for id, row in rows.items() if (call := _call(writer, index, id, row)) is not None}
+        answers = yield from answers_of([*calls.values()], writer.retry)
+        left = tuple(id for id, done in zip(calls, answers, strict=True) if not done)
         if left:
             if (wait := next(pauses, None)) is None:
-                raise Throttled(f"table {table!r}: other writers kept changing {left[0]!r} until the time was up", [])
+                raise Throttled(
+                    f"table {writer.table!r}: other writers kept changing {left[0]!r} until the time was up", []
+                )
             yield wait
 
 
-def _call(table: str, form: Form, index: str, row: Row) -> CheckAndMutateRow | None:
+def _call(writer: Writer, index: str, id: str, row: Row) -> CheckAndMutateRow | None:
     """The call that removes the index from one item's list; None if the list does not have it.
 
     Raises:
         BackendError: no entity has the tag of the item, so another program uses the index.
     """
-    held = stored(row, form)
+    places, table = writer.places, writer.table
+    held = places.stored(row)
     if held is None or all(entry.index != index for entry in held.entries):
         return None
-    if form.is_strange(tag := held.item.get(TAG)):
+    if writer.form.is_strange(tag := held.item.get(TAG)):
         raise BackendError(
-            f"the table of index {index!r} of {table!r} was not deleted: row {row.text!r} has an entry in it and the "
+            f"the table of index {index!r} of {table!r} was not deleted: row {id!r} has an entry in it and the "
             f"tag {tag!r}, which no entity of the models has, so another program uses the index. If none does, delete "
             "such items with a model that has their entity, and try again"
         )
     kept = tuple(entry for entry in held.entries if entry.index != index)
-    id = versioned(new_id(), version_in(held.revision))
-    return CheckAndMutateRow(table, row.text, revision_is(held.revision), matched=bookkeeping(id, kept, now_micros()))
+    revision = versioned(writer.ids(), version_in(held.revision))
+    noted = places.noted(id, held, revision, kept, writer.now())
+    return CheckAndMutateRow(table, places.row(id), places.unchanged(id, held), matched=noted)

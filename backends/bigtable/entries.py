@@ -95,12 +95,10 @@ def entry_range(partition: str, lo: str = "", hi: str | None = None) -> RowRange
         ItemTooLarge: a bound is longer than a row key may be.
     """
     head = partition + UNAMBIGUOUS
-    return RowRange(
-        checked(head + _bound(lo)), checked(head + _bound(hi)) if hi is not None else str(next_prefix(head))
-    )
+    return RowRange(checked(head + bound(lo)), checked(head + bound(hi)) if hi is not None else str(next_prefix(head)))
 
 
-def _bound(sort: str) -> str:
+def bound(sort: str) -> str:
     """A bound of sort keys as a bound of row keys.
 
     If the bound extends a sort key (by ``#``, or by a zero byte to exclude it), the rows of that sort key are below the

@@ -261,7 +261,7 @@ def size(filter: Filter) -> int:
 
 
 def _utf8(text: str) -> int:
-    return len(text.encode())
+    return len(text.encode("utf-8", "surrogateescape"))
 
 
 def _depth(filter: Filter) -> int:

@@ -23,13 +23,12 @@ entity with a TTL, and is still expired.
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from attrs import Factory, evolve, field, frozen
 
 from odm.backends.bigtable.bulk import read_many, write_many
-from odm.backends.bigtable.cells import read, write
-from odm.backends.bigtable.codec import LISTED, REVISION, TAG, UNREADABLE, listed
+from odm.backends.bigtable.codec import LISTED, REVISION, TAG
 from odm.backends.bigtable.commit import LEASE_SECONDS, Work, settle
 from odm.backends.bigtable.entries import claims, index_table, place_of
 from odm.backends.bigtable.errors import kind_of
@@ -66,10 +65,11 @@ from odm.backends.bigtable.native import (
 from odm.backends.bigtable.ownership import PROBE_PREFIX
 from odm.backends.bigtable.repair import repair
 from odm.backends.bigtable.retry import read_all, until_answered
+from odm.backends.bigtable.wide import Wide
+from odm.backends.bigtable.wide_pages import items_after
 from odm.backends.bigtable.writer import Writer, new_id
 from odm.codec import TTL_ATTRIBUTE
 from odm.errors import BackendError, BadValue, OutcomeUnknown, Throttled
-from odm.expressions.nodes import Value
 from odm.protocol.predicates import Now, every, has_tag
 from odm.protocol.requests import Delete, Position, Sleep, Written
 from odm.schema.model import Schema
@@ -240,19 +240,21 @@ class _Collector:
         rules: the options.
         now: the time of the scrub, in microseconds.
         cutoff: only cells with a timestamp before this are checked, in microseconds.
-        expiring: the tags of the entities that have a TTL, by the cell of the tag.
+        expiring: the tags of the entities that have a TTL.
     """
 
     writer: Writer
     rules: Rules
     now: int
     cutoff: int
-    expiring: Mapping[bytes, str] = field(
+    expiring: frozenset[str] = field(
         init=False, default=Factory(lambda self: _expiring(self.writer.schema), takes_self=True)
     )
 
     def page(self, table: str, index: str | None, span: RowRange) -> Steps[tuple[Scrubbed, str | None]]:
         """Scrub the next rows. Returns the progress, and the last row key, or None if there are no more rows."""
+        if index is None and isinstance(self.writer.places, Wide):
+            return (yield from self._wide(self.writer.places, span))
         columns = self._columns if index is None else chain(Family(ENTRIES), Newest(), Before(self.cutoff))
         if columns is None:
             return Scrubbed(), None
@@ -260,6 +262,24 @@ class _Collector:
         rows = yield from read_all(call, self.writer.retry)
         done = yield from (self._items(rows) if index is None else self._entries(table, index, rows))
         return done + Scrubbed(len(rows)), rows[-1].text if len(rows) == PAGE_ROWS else None
+
+    def _wide(self, places: Wide, span: RowRange) -> Steps[tuple[Scrubbed, str | None]]:
+        """The same for the items of wide rows, which have ids in place of row keys."""
+        if not (self.rules.repair and self.writer.schema.indexes) and not (self.rules.expired and self.expiring):
+            return Scrubbed(), None
+        rows, last = yield from items_after(places, span.start, self.writer.retry)
+        return (yield from self._items(rows)) + Scrubbed(len(rows)), last
+
+    def _listed(self, item: Row | None, index: str, place: Position) -> frozenset[str] | None:
+        """The qualifiers under which an item lists an entry; None if its list cannot be read."""
+        if item is None:
+            return frozenset()
+        try:
+            entries = self.writer.places.listed(item)
+        except BackendError as error:
+            _LOG.warning("index columns are left alone: %s", kind_of(error))
+            return None
+        return frozenset(entry.qualifier for entry in entries if (entry.index, entry.key) == (index, place.index_key))
 
     def _entries(self, table: str, index: str, rows: list[Row]) -> Steps[Scrubbed]:
         """Remove old columns that no item lists; ``rows`` are the index rows, and the items are read after them."""
@@ -270,10 +290,11 @@ class _Collector:
             if place is not None and found:
                 claimed.append((row, place, found))
         row_keys = [layout.row_key(place.key) for _, place, _ in claimed]
-        items = yield from read_many(self.writer.table, tuple(dict.fromkeys(row_keys)), self.writer.retry, LIST_ONLY)
+        ids = tuple(dict.fromkeys(row_keys))
+        items = yield from self.writer.places.read(ids, self.writer.retry, LIST_ONLY)
         entries: list[Entry] = []
         for (row, place, found), row_key in zip(claimed, row_keys, strict=True):
-            kept = _listed(items.get(row_key), index, place)
+            kept = self._listed(items.get(row_key), index, place)
             if kept is None:
                 continue
             gone = (DeleteColumn(one, ENTRIES, self.cutoff) for one in found if one not in kept)
@@ -332,11 +353,12 @@ class _Collector:
     def _remove_expired(self, rows: list[Row]) -> Steps[int]:
         """Remove the expired items of the models' entities. Ignores items whose tag no model has."""
         now = Now(self.now // MICROS)
-        tags, works = self.expiring, list[Work]()
+        works: list[Work] = []
         for row in rows:
-            tag, ttl = tags.get(_cell(row, TAG) or b""), _cell(row, TTL_ATTRIBUTE)
-            key = None if tag is None else key_of(self.writer.schema, row.text, tag)
-            if tag is not None and key is not None and ttl and now.expired({TTL_ATTRIBUTE: _read(ttl)}):
+            marks = self.writer.places.marks(row)
+            if (tag := str(marks.get(TAG))) not in self.expiring or not now.expired(marks):
+                continue
+            if (key := key_of(self.writer.schema, row.text, tag)) is not None:
                 works.append(Work(Delete(key, every(has_tag(tag), now.gone)), row.text))
         if works:
             try:
@@ -346,29 +368,9 @@ class _Collector:
         return sum(isinstance(work.answer, Written) and work.answer.existed for work in works)
 
 
-def _listed(item: Row | None, index: str, place: Position) -> frozenset[str] | None:
-    """The qualifiers under which an item lists an entry; None if its list cannot be read."""
-    if item is None:
-        return frozenset()
-    try:
-        entries = listed(item)
-    except BackendError as error:
-        _LOG.warning("index columns are left alone: %s", kind_of(error))
-        return None
-    return frozenset(entry.qualifier for entry in entries if (entry.index, entry.key) == (index, place.index_key))
-
-
-def _read(cell: bytes) -> Value:
-    """The value of a cell; None if it cannot be read, because another program wrote it."""
-    try:
-        return read(cell)
-    except UNREADABLE:
-        return None
-
-
-def _expiring(schema: Schema) -> dict[bytes, str]:
-    """The tags of the entities that have a TTL, by the cell of the tag."""
-    return {write(tag): tag for tag, entity in schema.entities.items() if entity.ttl is not None}
+def _expiring(schema: Schema) -> frozenset[str]:
+    """The tags of the entities that have a TTL."""
+    return frozenset(tag for tag, entity in schema.entities.items() if entity.ttl is not None)
 
 
 def _many(number: int, what: str, several: str = "") -> str:

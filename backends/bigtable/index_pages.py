@@ -79,7 +79,7 @@ class Entries:
             item = self.loader.item(row)
             if row is None or item is None:
                 continue
-            entries = self.places.listed(row, item.get(TAG))
+            entries = self.places.entries_of(row, item.get(TAG))
             entered = any((self.index, hit.index_key) == (entry.index, entry.key) for entry in entries)
             if entered and passes(request, item):
                 kept.append(Hit(row, hit))

@@ -71,6 +71,11 @@ class Layout:
         return RowRange(checked(head + lo), next_prefix(head) if hi is None else checked(head + hi))
 
 
+def is_wide(schema: Schema) -> bool:
+    """Whether a partition is a row. In a table without sort keys, it is one in either layout."""
+    return schema.wide and not schema.hash_only
+
+
 def key_of(schema: Schema, row_key: str, tag: str) -> Key | None:
     """The key of an item, from its row key and tag; None if no model has the tag.
 

@@ -62,7 +62,7 @@ class RowItems(NativeItems[Row]):
     __slots__ = ("_loader",)
 
     def __init__(self, parts: Sequence[Row], loader: "Loader") -> None:
-        super().__init__(parts, lambda row: RowItem(row, loader))
+        super().__init__(parts, loader.made_of)
         self._loader = loader
 
     def load_all(self) -> list[Any] | None:
@@ -84,6 +84,10 @@ class Loader(EntityLoader[Row]):
     def item(self, row: Row | None) -> RowItem | None:
         """The item of a row; None if there is no row or no item in it."""
         return None if row is None or not is_item(row, self.form) else RowItem(row, self)
+
+    def made_of(self, row: Row) -> RowItem:
+        """The item of a row that has one."""
+        return RowItem(row, self)
 
 
 def _tag(row: Row) -> str:

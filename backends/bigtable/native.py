@@ -24,6 +24,9 @@ COUNTERS = "c"
 ENTRIES = "i"
 """The column family of an index table."""
 
+SUM = -1
+"""In place of a number of versions: an aggregate family of sums of 64-bit numbers, with one version."""
+
 SERVER_TIME = -1
 """The timestamp that the server replaces by its own time."""
 

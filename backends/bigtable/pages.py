@@ -124,7 +124,7 @@ def read_page(request: Query | Scan, source: Source[H], span: RowRange, retry: R
     kept: list[H] = []
     seen = 0
     while not span.empty:
-        most = _rows(request, len(kept), seen)
+        most = rows_to_read(request, len(kept), seen)
         reverse = isinstance(request, Query) and request.reverse
         call = ReadRows(source.table, range=span, limit=most, reverse=reverse, filter=source.cells(request))
         rows = yield from read_all(call, retry)
@@ -136,23 +136,24 @@ def read_page(request: Query | Scan, source: Source[H], span: RowRange, retry: R
             kept = kept[: request.limit]
             (position,) = source.positions(kept[-1:])
             return _answer(request, source, kept, None if ended and position == last else position, seen)
-        if ended or request.limit is None or _examine(request) is not None:
+        if ended or request.limit is None or examined(request) is not None:
             return _answer(request, source, kept, None if ended else last, seen)
         span = span.beyond(rows[-1].text, reverse=reverse)
     return _answer(request, source, kept, None, seen)
 
 
-def _rows(request: Query | Scan, found: int, seen: int) -> int:
+def rows_to_read(request: Query | Scan, found: int, seen: int) -> int:
     """How many rows to read next. With a filter, each read is larger, because any number of rows may pass."""
     if request.limit is None:
         return PAGE_ROWS
     lacking = request.limit - found
     if request.filter is None:
         return min(PAGE_ROWS, lacking)
-    return min(PAGE_ROWS, max(FIRST_ROWS, 2 * lacking, seen, _examine(request) or 0))
+    return min(PAGE_ROWS, max(FIRST_ROWS, 2 * lacking, seen, examined(request) or 0))
 
 
-def _examine(request: Query | Scan) -> int | None:
+def examined(request: Query | Scan) -> int | None:
+    """About how many items a page may examine; None: any number."""
     return request.examine if isinstance(request, Query) else None
 
 

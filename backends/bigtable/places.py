@@ -6,18 +6,22 @@ in a row of its own: partition and sort key with the table's separator.
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Final
 
 from attrs import frozen
 
 from odm.backends.bigtable.bulk import read_many
+from odm.backends.bigtable.cells import read
 from odm.backends.bigtable.codec import (
+    REVISION,
+    UNREADABLE,
     Listed,
     Stored,
     attribute_cells,
     attribute_gone,
     bookkeeping,
-    entries_listed,
-    entries_of,
+    listed,
     replacement,
     stored,
 )
@@ -25,11 +29,15 @@ from odm.backends.bigtable.expressions import revision_is
 from odm.backends.bigtable.filters import Filter, newest
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.layout import Layout
-from odm.backends.bigtable.native import COUNTERS, ITEM, Mutation, Row, SetCell, Steps
+from odm.backends.bigtable.native import COUNTERS, FAMILY, ITEM, Mutation, Row, SetCell, Steps
 from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.retry import Retry
+from odm.codec import TAG, TTL_ATTRIBUTE
+from odm.errors import BackendError
 from odm.expressions.nodes import Item, Value
 from odm.schema.entity import Key
+
+_MARKS: Final = frozenset({TAG.encode(), TTL_ATTRIBUTE.encode()})
 
 
 @frozen
@@ -68,13 +76,35 @@ class Places:
         """The item of such a row, with its revision and index entries; None if there is no row or no item in it."""
         return stored(row, self.form)
 
-    def listed(self, row: Row, tag: Value) -> tuple[Listed, ...]:
-        """The index entries that an item with this tag lists."""
-        return entries_listed(row, self.form.is_strange(tag))
+    def marks(self, row: Row) -> dict[str, Value]:
+        """The tag and the expiry of an item, as far as they can be read."""
+        found: dict[str, Value] = {}
+        for (family, name), cell in zip(row.columns, row.values, strict=True):
+            if family == FAMILY and name in _MARKS:
+                with suppress(*UNREADABLE):
+                    found[name.decode()] = read(cell)
+        return found
+
+    def listed(self, row: Row) -> tuple[Listed, ...]:
+        """The index entries that an item lists.
+
+        Raises:
+            BackendError: the list has a form that odm does not write.
+        """
+        return listed(row)
+
+    def entries_of(self, row: Row, tag: Value) -> tuple[Listed, ...]:
+        """The same; empty if the list of an item of another program cannot be read."""
+        try:
+            return self.listed(row)
+        except BackendError:
+            if not self.form.is_strange(tag):
+                raise
+            return ()
 
     def entries(self, row: Row) -> dict[str, Key]:
-        """The keys of an item in its indexes, by the name of the index."""
-        return entries_of(row)
+        """The keys of an item in its indexes, by the name of the index; raises the same errors as `listed`."""
+        return {entry.index: entry.key for entry in self.listed(row)}
 
     def taken(self, id: str) -> Filter:
         """Returns a cell if an item, or cells of another program, stand where the item would be written."""
@@ -87,6 +117,13 @@ class Places:
     def unchanged(self, id: str, before: Stored) -> Filter:
         """Returns a cell if no write has changed the item since it was read."""
         return revision_is(before.revision)
+
+    def no_revision(self, id: str) -> BackendError:
+        """The error for a write of an item that another program wrote without a revision, which a commit checks."""
+        return BackendError(
+            f"the row {id!r} of table {self.table!r} has no cell {FAMILY}:{REVISION}, so odm did not write it: set "
+            f"{FAMILY}:{REVISION} to any text, or delete the row"
+        )
 
     def removed(self, id: str) -> tuple[Mutation, ...]:
         """The mutations that delete an item."""

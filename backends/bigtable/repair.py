@@ -24,14 +24,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from attrs import frozen
 
 from odm.backends.bigtable.bulk import read_many, write_many
-from odm.backends.bigtable.cells import write
-from odm.backends.bigtable.codec import TAG, listed
+from odm.backends.bigtable.codec import TAG
 from odm.backends.bigtable.entries import claims, entry_row, index_table, place_of
 from odm.backends.bigtable.errors import kind_of
 from odm.backends.bigtable.filters import Family, Newest, chain
 from odm.backends.bigtable.index_pages import LIST_ONLY
 from odm.backends.bigtable.layout import key_of
-from odm.backends.bigtable.native import ENTRIES, FAMILY, SERVER_TIME, Entry, Row, SetCell, Steps
+from odm.backends.bigtable.native import ENTRIES, SERVER_TIME, Entry, Row, SetCell, Steps
 from odm.backends.bigtable.writer import Writer
 from odm.errors import OdmError, Throttled
 
@@ -89,19 +88,18 @@ def missing(writer: Writer, rows: Sequence[Row], absent: Collection[str] = ()) -
     if not lost:
         return []
     items = tuple(dict.fromkeys(one.item for one in lost))
-    again = yield from read_many(writer.table, items, writer.retry, LIST_ONLY)
+    again = yield from writer.places.read(items, writer.retry, LIST_ONLY)
     still = set(_listed(writer, again.values()))
     return [one for one in lost if one in still]
 
 
 def _listed(writer: Writer, rows: Iterable[Row]) -> Iterator[Lost]:
     """The entries that items list; only items of the models' entities, and entries in the models' indexes."""
-    tags = {write(tag): tag for tag in writer.schema.entities}
     for row in rows:
-        tag = next((tags.get(cell.value) for cell in row.cells if cell[:2] == (FAMILY, TAG.encode())), None)
-        key = None if tag is None else key_of(writer.schema, row.text, tag)
+        tag = str(writer.places.marks(row).get(TAG))
+        key = key_of(writer.schema, row.text, tag) if tag in writer.schema.entities else None
         try:
-            entries = () if key is None else listed(row)
+            entries = () if key is None else writer.places.listed(row)
             rows_of = [entry_row(entry.key, key) for entry in entries if key is not None]
         except OdmError as error:
             _LOG.warning("the index entries of an item cannot be checked: %s", kind_of(error))

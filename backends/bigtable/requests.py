@@ -20,12 +20,14 @@ from odm.backends.bigtable.filters import Filter
 from odm.backends.bigtable.index_pages import Entries
 from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.loading import Loader, RowItems
-from odm.backends.bigtable.native import ITEM, ReadRows, RowRange, Sample, SampleRowKeys, Steps
+from odm.backends.bigtable.native import ITEM, RowRange, Sample, SampleRowKeys, Steps
 from odm.backends.bigtable.pages import Items, read_page
 from odm.backends.bigtable.parts import CONCURRENT_ONLY, cut
-from odm.backends.bigtable.retry import Retry, read_all, until_answered
+from odm.backends.bigtable.retry import Retry, until_answered
 from odm.backends.bigtable.tables import create, drop
 from odm.backends.bigtable.transactions import ONCE, unsupported_reason
+from odm.backends.bigtable.wide import Wide
+from odm.backends.bigtable.wide_pages import Documents, Reader
 from odm.backends.bigtable.writer import Writer, new_id, now_micros
 from odm.backends.bigtable.writes import transact, write
 from odm.codec import Lazy
@@ -57,10 +59,21 @@ class Procedures:
     )
     loader: Loader = field(
         init=False,
+        default=Factory(lambda self: self._loader(), takes_self=True),
+    )
+    reader: Reader | None = field(
+        init=False,
         default=Factory(
-            lambda self: Loader(self.writer.form, (e.codec for e in self.schema.entities.values())), takes_self=True
+            lambda self: (
+                Reader(self.writer.places, self.loader, self.retry) if isinstance(self.loader, Documents) else None
+            ),
+            takes_self=True,
         ),
     )
+
+    def _loader(self) -> Loader:
+        codecs, places = (entity.codec for entity in self.schema.entities.values()), self.writer.places
+        return Documents(places, codecs) if isinstance(places, Wide) else Loader(self.writer.form, codecs)
 
     def steps(self, request: req.Request) -> Steps[Any]:
         """The procedure for a request.
@@ -112,17 +125,16 @@ class Procedures:
 
     def transaction_unsupported_reason(self, keys: Sequence[Key]) -> str | None:
         """Why the items with these keys cannot be written in one transaction; None: they are one row."""
-        return unsupported_reason(tuple(map(self.layout.row_key, keys)))
+        return unsupported_reason([self.writer.places.row(self.layout.row_key(key)) for key in keys])
 
     def get(self, key: Key) -> Steps[Item | None]:
-        """Read one row."""
-        rows = yield from read_all(ReadRows(self.table, keys=(self.layout.row_key(key),), filter=ITEM), self.retry)
-        return self.loader.item(rows[0]) if rows else None
+        """Read one item."""
+        return (yield from self.batch_get((key,)))[0]
 
     def batch_get(self, keys: Sequence[Key], wanted: Filter = ITEM) -> Steps[tuple[Item | None, ...]]:
         """Read rows by key; in one request, unless there are very many keys."""
         row_keys = tuple(map(self.layout.row_key, keys))
-        found = yield from read_many(self.table, row_keys, self.retry, wanted)
+        found = yield from self.writer.places.read(row_keys, self.retry, wanted)
         return tuple(self.loader.item(found.get(row_key)) for row_key in row_keys)
 
     def read_tags(self, request: req.BatchGet) -> Steps[tuple[Item | None, ...]]:
@@ -131,7 +143,7 @@ class Procedures:
         The filter for these rows is not atomic (see `Owned.unexpected`), so they are read again without it.
         """
         owned = self.writer.form.owned
-        if request.expected is None:
+        if request.expected is None or self.reader is not None:
             return (yield from self.batch_get(request.keys, owned.held))
         row_keys = tuple(map(self.layout.row_key, request.keys))
         others = yield from read_many(self.table, row_keys, self.retry, owned.unexpected(request.expected))
@@ -144,6 +156,8 @@ class Procedures:
         """Read a page of one partition, of the table or of an index."""
         if request.index is not None:
             return self._query_index(request, request.index)
+        if self.reader is not None:
+            return self.reader.query(request)
         span = self.layout.range(request.partition, request.lo, request.hi)
         if request.after is not None:
             span = span.beyond(self.layout.row_key(request.after.key), reverse=request.reverse)
@@ -163,6 +177,8 @@ class Procedures:
         A row key cannot be split into partition and sort if its entity is not known. To continue a scan, the row key
         suffices, so the positions have the whole row key as their partition, and no sort.
         """
+        if self.reader is not None:
+            return (yield from self.reader.scan(request))
         span = RowRange() if request.part is None else RowRange(*request.part)
         if request.after is not None:
             span = span.beyond(request.after.key.partition, reverse=False)

@@ -4,7 +4,8 @@ import re
 
 from odm.backends.bigtable.columns import SIDE_COLUMNS
 from odm.backends.bigtable.entries import check_entries, index_table
-from odm.backends.bigtable.native import COUNTERS, ENTRIES, FAMILY, CreateTable
+from odm.backends.bigtable.layout import is_wide
+from odm.backends.bigtable.native import COUNTERS, ENTRIES, FAMILY, SUM, CreateTable
 from odm.errors import SchemaError
 from odm.schema.entity import EntitySchema
 from odm.schema.model import IndexSchema, Schema
@@ -60,4 +61,5 @@ def _check_index(schema: Schema, index: IndexSchema) -> None:
 def tables(schema: Schema) -> tuple[CreateTable, ...]:
     """The requests that create the table and its index tables; garbage collection keeps one version of each cell."""
     indexes = (CreateTable(index_table(schema.name, name), {ENTRIES: 1}) for name in schema.indexes)
-    return (CreateTable(schema.name, {FAMILY: 1, COUNTERS: 1}), *indexes)
+    counters = SUM if is_wide(schema) else 1
+    return (CreateTable(schema.name, {FAMILY: 1, COUNTERS: counters}), *indexes)

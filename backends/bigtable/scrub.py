@@ -24,6 +24,7 @@ from attrs import evolve
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.commit import LEASE_SECONDS
 from odm.backends.bigtable.garbage import Rules, Scrubbed, check_after, collect
+from odm.backends.bigtable.verbatim import with_row_keys
 from odm.backends.bigtable.writer import Writer
 from odm.errors import BadValue
 from odm.protocol.connection import arun, run
@@ -106,7 +107,7 @@ async def ascrub(  # noqa: PLR0913  # its options
 
 
 def _named(table: Table, prefix: str) -> Schema:
-    schema = table.compile()
+    schema = with_row_keys(table.compile())
     return evolve(schema, name=prefix + schema.name, prefix=prefix)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import evolve
 
+from odm.backends.bigtable.layout import is_wide
 from odm.backends.bigtable.native import Steps
 from odm.keys.text import escape, unescape
 from odm.protocol import requests as req
@@ -18,8 +19,9 @@ from odm.schema.row_keys import UNAMBIGUOUS
 
 
 def with_row_keys(schema: Schema) -> Schema:
-    """The schema with the separator that such keys need."""
-    return evolve(schema, row_key_join=UNAMBIGUOUS) if schema.has_verbatim_keys else schema
+    """The schema with the separator that such keys need, and the ids of items in wide rows."""
+    needed = schema.has_verbatim_keys or is_wide(schema)
+    return evolve(schema, row_key_join=UNAMBIGUOUS) if needed else schema
 
 
 def steps_of(steps: Callable[[req.Request], Steps[Any]], request: req.Request) -> Steps[Any]:

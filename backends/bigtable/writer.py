@@ -11,6 +11,7 @@ from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.places import Places
 from odm.backends.bigtable.retry import Retry
+from odm.backends.bigtable.wide import places_of
 from odm.expressions.nodes import Value
 from odm.protocol.limits import Local
 from odm.protocol.requests import Delete, Put
@@ -63,7 +64,7 @@ class Writer:
     layout: Layout = field(init=False, default=Factory(lambda self: Layout.of(self.schema), takes_self=True))
     form: Form = field(init=False, default=Factory(lambda self: Form.of(self.schema), takes_self=True))
     places: Places = field(
-        init=False, default=Factory(lambda self: Places(self.schema.name, self.form, self.layout), takes_self=True)
+        init=False, default=Factory(lambda self: places_of(self.schema, self.form, self.layout), takes_self=True)
     )
     local: Local = field(
         init=False,

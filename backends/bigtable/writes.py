@@ -26,6 +26,8 @@ from odm.backends.bigtable.filters import chained, fits, interleave
 from odm.backends.bigtable.native import CheckAndMutateRow, Entry, MutateRow, Mutation, Steps
 from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.retry import until_answered
+from odm.backends.bigtable.wide import Wide
+from odm.backends.bigtable.wide_writes import at_once, write_together
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG, VERSION
 from odm.errors import BadValue, OdmError, OutcomeUnknown, Throttled
@@ -69,7 +71,8 @@ def write(writer: Writer, request: Operation) -> Steps[Written | Refused]:
     row_key = writer.row_key(request.key)
     if isinstance(request, Put) and request.condition is None and writer.unlisted(request):
         return (yield from _put(writer, request, row_key))
-    if (rules := counts(request, writer.form)) is not None:
+    wide = isinstance(writer.places, Wide)
+    if not wide and (rules := counts(request, writer.form)) is not None:
         counted = yield from count(writer, row_key, rules, request.condition)
         if counted is not None:
             return counted
@@ -81,7 +84,9 @@ def write(writer: Writer, request: Operation) -> Steps[Written | Refused]:
 
 
 def transact(writer: Writer, request: Transact) -> Steps[Written | Refusals]:
-    """Make a transaction of at most one operation."""
+    """Make a transaction of one operation, or of operations on items of one wide row."""
+    if len(request.operations) > 1 and isinstance(writer.places, Wide):
+        return (yield from write_together(writer, writer.places, request))
     for operation in request.operations:
         try:
             answer = yield from write(writer, operation)
@@ -122,6 +127,10 @@ def _replaced(writer: Writer, request: Put, id: str | None = None) -> tuple[Muta
 
 def _shot(writer: Writer, request: Operation, row_key: str) -> _Shot | None:
     """The write in one call; None if it needs more calls."""
+    if isinstance(writer.places, Wide):
+        call = at_once(writer, writer.places, request, row_key)
+        refused = _not_there(request) if isinstance(request, Delete) else None
+        return None if call is None else _Shot(call, matches=True, id=None, refused=refused)
     match request:
         case Put():
             return _put_at_once(writer, request, row_key)
@@ -177,8 +186,12 @@ def _delete_at_once(writer: Writer, request: Delete, row_key: str) -> _Shot | No
     asked = predicate(_of_item(request), writer.form) if writer.unlisted(request) else None
     if asked is None:
         return None
-    refused = Written(existed=False) if (request.condition, request.tag) == (None, None) else _absent(request)
-    return _Shot(_if(writer, row_key, asked, REMOVED), asked.holds, None, refused)
+    return _Shot(_if(writer, row_key, asked, REMOVED), asked.holds, None, _not_there(request))
+
+
+def _not_there(request: Delete) -> Written | Refused | None:
+    """The answer to a delete that found no item; None: the row must be read."""
+    return Written(existed=False) if (request.condition, request.tag) == (None, None) else _absent(request)
 
 
 def _absent(request: Put | Update | Delete) -> Refused | None:

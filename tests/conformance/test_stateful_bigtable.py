@@ -18,6 +18,7 @@ from odm.backends.local import Memory
 from odm.testing.bridge import blocking
 from odm.testing.stateful import StoreMachine, table
 from tests.effort import times
+from tests.wide import WideBigtable
 
 STEPS = times(80, 240)
 LENGTH = 20
@@ -51,9 +52,10 @@ class OnAsyncBigtable(OnBigtable):
             self.runner.close()
 
 
+@pytest.mark.parametrize("layout", [Bigtable, WideBigtable], ids=["row per item", "row per partition"])
 @pytest.mark.parametrize("machine", [OnBigtable, OnAsyncBigtable])
-def test_random_calls(bigtable_emulator: str, machine: type[OnBigtable]) -> None:
-    OnBigtable.backend = Bigtable("project", "stateful", endpoint=bigtable_emulator)
+def test_random_calls(bigtable_emulator: str, machine: type[OnBigtable], layout: type[Bigtable]) -> None:
+    OnBigtable.backend = layout("project", "stateful", endpoint=bigtable_emulator)
     # A step sends hundreds of requests.
     slow = settings(
         max_examples=STEPS // LENGTH,

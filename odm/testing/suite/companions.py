@@ -86,7 +86,7 @@ class TestCompanions:
         ):
             stores.forget()
             write()
-            if capabilities.transactions:
+            if capabilities.transactions is True:
                 assert kinds(stores.requests) == wanted
             else:
                 assert "Transact" not in kinds(stores.requests)
@@ -239,7 +239,7 @@ class TestRefusedCompanions:
         with pytest.raises(ItemExists, match="seat 1 is taken") as refused:
             table.put(Guest(name="bob", seat="1"))
         assert refused.value.item.seat == "1"
-        if capabilities.transactions:
+        if capabilities.transactions is True:
             assert table.get(Guest, name="bob") is None
 
     def test_respect_the_revision(self, table: Store) -> None:

@@ -196,7 +196,7 @@ class TestBulkLoad:
         stores.rival_puts(old)
         db.put(Remark(text="r"))
         items = articles("s", 3)
-        if capabilities.transactions:
+        if capabilities.transactions is True:
             with pytest.raises(ItemExists, match="site='gone'"):
                 db.run(bulk_load(items, new=True))
             assert db.get(Article.unique_slug.claim(slug="s-1")) == old

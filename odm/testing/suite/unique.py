@@ -216,7 +216,7 @@ class TestUnique:
         """A claim without an item: with transactions it stays; otherwise it has timed out, so a write takes it over."""
         claim: Any = Member.unique_email.claim(email="a@x").entity
         stores.rival_puts(claim(email="a@x", member_id="bob", claim_ids={"1"}, claimed_at="2026-01-01T00:00Z"))
-        if capabilities.transactions:
+        if capabilities.transactions is True:
             with pytest.raises(ItemExists, match="member_id='bob'"):
                 joined.put(ANN)
             assert not joined.exists(KEY)
@@ -239,7 +239,7 @@ class TestUnique:
         for call, _, together, apart in calls(joined):
             stores.forget()
             call()
-            assert len(stores.requests) == (together if capabilities.transactions else apart)
+            assert len(stores.requests) == (together if capabilities.transactions is True else apart)
 
     def test_of_a_stopped_program_can_be_claimed_again(self, joined: Store, stores: Stores, clock: Clock) -> None:
         """Stopped between any two requests: addresses stay unique, and a program that retries succeeds."""

@@ -13,21 +13,33 @@ from google.api_core import exceptions
 
 from odm import TTL, AccessPattern, Counter, Entity, PrimaryKey, Table
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.codec import Stored, stored
+from odm.backends.bigtable.codec import Stored
 from odm.backends.bigtable.driver import BigtableConnection
 from odm.backends.bigtable.entries import entry_row, index_table
 from odm.backends.bigtable.filters import Newest
-from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.garbage import Rules, Scrubbed, collect, server_time
 from odm.backends.bigtable.native import Concurrent, Mutated, MutateRows, Read, ReadRows, Row, RowRange
 from odm.backends.bigtable.native import Steps as NativeSteps
 from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.retry import Retry
+from odm.backends.bigtable.verbatim import with_row_keys
 from odm.errors import OdmError
 from odm.expressions.nodes import Action, Condition, Item, Path, Remove, Set
 from odm.protocol.connection import run
 from odm.protocol.predicates import ABSENT, EXISTS
-from odm.protocol.requests import BatchWrite, CreateTables, Delete, DropTables, Page, Put, Query, Request, Sleep, Update
+from odm.protocol.requests import (
+    BatchWrite,
+    CreateTables,
+    Delete,
+    DropTables,
+    Page,
+    Put,
+    Query,
+    Request,
+    Sleep,
+    Transact,
+    Update,
+)
 from odm.schema.entity import Key
 from odm.schema.model import IndexSchema, Schema
 
@@ -76,9 +88,9 @@ def listed_by(items: Held) -> set[tuple[str, str, str]]:
 class World:
     """A table with two indexes on the emulator."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, *, wide: bool = False) -> None:
         indexes = {name: IndexSchema(name, ()) for name in INDEXES}
-        self.schema = Schema(name=f"stopping{next(_worlds)}", entities={}, indexes=indexes)
+        self.schema = with_row_keys(Schema(name=f"stopping{next(_worlds)}", entities={}, indexes=indexes, wide=wide))
         self.connection = BigtableConnection(Bigtable("project", "instance", endpoint=address), self.schema)
         self.clock = Clock()
         self._scenes = count(1)
@@ -123,10 +135,11 @@ class World:
     def items(self, part: str = "") -> Held:
         """The items with their revisions and lists."""
         found = []
-        for row in self.read(self.schema.name, part):
-            held = stored(row, Form.of(self.schema))
+        places = self.procedures().writer.places
+        for row in places.items(self.read(self.schema.name, part)):
+            held = places.stored(row)
             if held is not None:
-                partition, _, sort = row.text.partition("#")
+                partition, sort = row.text.split(self.schema.row_key_join)
                 found.append((Key(partition, sort), held))
         return found
 
@@ -187,6 +200,10 @@ class Scene:
     def batch(self, a: str) -> BatchWrite:
         """Write two items together."""
         return BatchWrite((self.put(a, "x"), self.put(a, "y", key=self.other)))
+
+    def together(self, a: str) -> Transact:
+        """Write two items of one partition in a transaction."""
+        return Transact((self.put(a, "x"), self.put(a, "y", key=self.other)))
 
     def do(self, request: Request) -> Any:
         """Make a request."""

@@ -49,9 +49,9 @@ SECOND: dict[str, tuple[Make, ...]] = {
 """What a second writer does in between."""
 
 
-@pytest.fixture
-def world(bigtable_emulator: str) -> Iterator[World]:
-    made = World(bigtable_emulator)
+@pytest.fixture(params=["row per item", "row per partition"])
+def world(request: pytest.FixtureRequest, bigtable_emulator: str) -> Iterator[World]:
+    made = World(bigtable_emulator, wide=request.param == "row per partition")
     yield made
     made.close()
 

@@ -1,0 +1,372 @@
+"""Items in wide rows: each partition is one row, and each item of it is one cell, a *document*.
+
+The row key is the partition key. The qualifier of an item's document is its sort key, so the items of a row are in the
+order of a query. Next to the document stand the cells of the item that change without it::
+
+    comments: COMMENT  # 2023-09-10           {"_t": "Comment", "text": "..."}
+    comments: COMMENT  # 2023-09-10##_r       4f0c... [["by_user", "USER#1", "...", "4f0c..."]]
+    c: COMMENT  # 2023-09-10##likes           (8 bytes)
+
+``##_r`` holds the item's revision, and after a space the list of its index entries. A Counter is a cell of the
+aggregate family ``c``, to which the server adds. No key contains ``##`` (see `odm.backends.bigtable.entries`), so all
+these cells are apart from those of other items. Documents stand in the family of their entity, or in ``d``. A document
+begins with its tag, so a range of values shows whether an item has it.
+
+To the rest of the backend, each item looks like a row of its own with the columns ``d:`` (the document), ``d:~r`` and
+those of its counters. Cells of other families, and columns of an item that are not known here, belong to other
+programs: they are not read, and no call changes them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+from attrs import Factory, field, frozen
+
+from odm.backends.bigtable.bulk import leading
+from odm.backends.bigtable.cells import qualifier, read, read_counter, read_qualifier, write, write_counter
+from odm.backends.bigtable.codec import (
+    MAX_CELL,
+    MAX_QUALIFIER,
+    NO_MEMBERS,
+    UNREADABLE,
+    Listed,
+    Stored,
+    listing,
+    read_listing,
+)
+from odm.backends.bigtable.columns import REVISION
+from odm.backends.bigtable.filters import ColumnRange, Filter, Newest, ValueRange, chain, interleave, newest
+from odm.backends.bigtable.form import Form
+from odm.backends.bigtable.layout import Layout, is_wide
+from odm.backends.bigtable.native import (
+    COUNTERS,
+    FAMILY,
+    ITEM,
+    AddToCell,
+    Column,
+    DeleteColumn,
+    Mutation,
+    ReadRows,
+    Row,
+    SetCell,
+    Steps,
+)
+from odm.backends.bigtable.ownership import PROBE_PREFIX
+from odm.backends.bigtable.places import Places
+from odm.backends.bigtable.retry import Retry, read_all
+from odm.codec import TAG, VERSION
+from odm.errors import BackendError, BadValue, ItemTooLarge
+from odm.expressions.nodes import Item, Value
+from odm.schema.model import Schema
+from odm.schema.row_keys import UNAMBIGUOUS
+
+SIDE: Final = UNAMBIGUOUS
+"""Separates an item's sort key from the name of a cell next to its document."""
+
+REVISED: Final = f"{SIDE}_r"
+"""Ends the qualifier of the cell with an item's revision and index entries."""
+
+PAST: Final = "#$"
+"""A sort key and this text is above all columns of the item, and below those of items with further components."""
+
+SENTINEL: Final = "\udcff"
+"""The qualifier of a cell that is above all others of its family: a byte that UTF-8 does not have."""
+
+DOCUMENT: Final = Column(FAMILY, b"")
+"""The column of the document in the row that an item looks like."""
+
+_REVISION: Final = Column(FAMILY, REVISION.encode())
+
+FILTER_BYTES: Final = 16 * 1024
+"""The maximum bytes of column ranges in one filter; Bigtable allows 20 KB for a filter."""
+
+
+@frozen
+class Wide(Places):
+    """Items as documents in the row of their partition.
+
+    Attributes:
+        families: the families of documents.
+        of_tag: the family of an entity's documents, by tag; an entity that is not named here has ``d``.
+    """
+
+    families: tuple[str, ...] = (FAMILY,)
+    of_tag: Mapping[str, str] = Factory(dict)
+    _counters: tuple[str, ...] = field(
+        init=False, default=Factory(lambda self: tuple(sorted(self.form.owned.counters)), takes_self=True)
+    )
+
+    @property
+    def counters(self) -> tuple[str, ...]:
+        """The columns of the models' Counters in a row of their own."""
+        return self._counters
+
+    def row(self, id: str) -> str:
+        return id.partition(SIDE)[0]
+
+    def sort(self, id: str) -> str:
+        """The sort key of an item, which is the qualifier of its document."""
+        return id.partition(SIDE)[2]
+
+    def columns(self, start: str, end: str) -> Iterator[ColumnRange]:
+        """All columns with these qualifiers in which the cells of items may be."""
+        for family in self.families:
+            yield ColumnRange(family, start, end)
+        if self.counters:
+            yield ColumnRange(COUNTERS, start, end)
+
+    def read(self, ids: tuple[str, ...], retry: Retry, wanted: Filter = ITEM) -> Steps[dict[str, Row]]:
+        found: dict[str, Row] = {}
+        left = ids
+        while left:
+            some = leading(left, self._filter_bytes, FILTER_BYTES)
+            rows = tuple(dict.fromkeys(map(self.row, some)))
+            read = yield from read_all(ReadRows(self.table, keys=rows, filter=self.of_items(some)), retry)
+            asked = frozenset(some)
+            found |= {item.text: item for item in self.items(read) if item.text in asked}
+            left = left[len(some) :]
+        return found
+
+    def of_items(self, ids: Iterable[str], *others: Filter) -> Filter:
+        """The filter for all cells of some items."""
+        sorts = dict.fromkeys(map(self.sort, ids))
+        ranges = (one for sort in sorts for one in self.columns(sort, sort + PAST))
+        return chain(interleave(*ranges, *others), Newest())
+
+    def at_once(self, ids: Sequence[str], *others: Filter) -> Filter:
+        """The filter for all cells of some items of a row, for one read; it may return cells between them."""
+        if sum(map(self._filter_bytes, ids)) <= FILTER_BYTES:
+            return self.of_items(ids, *others)
+        sorts = sorted(map(self.sort, ids))
+        return chain(interleave(*self.columns(sorts[0], sorts[-1] + PAST), *others), Newest())
+
+    def documents(self, ids: Sequence[str]) -> Iterator[ColumnRange]:
+        """The columns between the first and the last of some items of a row, without counters."""
+        sorts = sorted(map(self.sort, ids))
+        return (ColumnRange(family, sorts[0], sorts[-1] + PAST) for family in self.families)
+
+    def family(self, tag: str) -> str:
+        """The family of the documents of an entity."""
+        return self.of_tag.get(tag, FAMILY)
+
+    def _filter_bytes(self, id: str) -> int:
+        return (len(self.families) + bool(self.counters)) * (2 * len(self.sort(id).encode()) + 64)
+
+    def items(self, rows: Iterable[Row]) -> list[Row]:
+        return [item for row in rows for item in self.split(row)]
+
+    def split(self, row: Row) -> list[Row]:
+        """The items of a row, in the order of their sort keys."""
+        found: dict[bytes, dict[Column, tuple[bytes, int]]] = {}
+        for (family, column), value, time in zip(row.columns, row.values, row.timestamps, strict=True):
+            sort, side, name = column.partition(b"##")
+            place = self._place(family, side, name)
+            if place is not None and not _is_mark(column, value):
+                found.setdefault(sort, {})[place] = (value, time)
+        head = row.key + b"##"
+        return [_row(head + sort, cells) for sort, cells in sorted(found.items()) if DOCUMENT in cells]
+
+    def _place(self, family: str, side: bytes, name: bytes) -> Column | None:
+        """The column of the row that an item looks like; None: the cell is another program's."""
+        if family == COUNTERS:
+            return Column(COUNTERS, name) if side else None
+        if family not in self.families:
+            return None
+        if not side:
+            return DOCUMENT
+        return _REVISION if name == b"_r" else None
+
+    def stored(self, row: Row | None) -> Stored | None:
+        if row is None:
+            return None
+        item = self.decode(row)
+        revision = self._note_of(row)[0].decode(errors="backslashreplace")
+        return Stored(item, revision, self.entries_of(row, item.get(TAG)), row)
+
+    def decode(self, row: Row) -> dict[str, Value]:
+        """The item of the row that it looks like; a document that is not an item's is returned as it is.
+
+        Raises:
+            BackendError: a cell of an item has a form that odm does not write.
+        """
+        item = self.document(row)
+        if item is None:
+            return {row.text.partition(SIDE)[2]: row.values[row.columns.index(DOCUMENT)]}
+        try:
+            for (family, column), cell in zip(row.columns, row.values, strict=True):
+                if family == COUNTERS:
+                    name, _ = read_qualifier(column)
+                    before = item.get(name, 0)
+                    item[name] = before + read_counter(cell) if type(before) is int else before
+        except UNREADABLE as fault:
+            raise _foreign(row, fault) from fault
+        return {name: value for name, value in item.items() if value != NO_MEMBERS}
+
+    def marks(self, row: Row) -> dict[str, Value]:
+        return self.document(row) or {}
+
+    def listed(self, row: Row) -> tuple[Listed, ...]:
+        entries = self._note_of(row)[1]
+        try:
+            return read_listing(entries) if entries else ()
+        except UNREADABLE as fault:
+            raise _foreign(row, fault) from fault
+
+    def _note_of(self, row: Row) -> tuple[bytes, bytes]:
+        """The revision of an item, and the stored list of its index entries."""
+        try:
+            revision, _, entries = row.values[row.columns.index(_REVISION)].partition(b" ")
+        except ValueError:  # another program wrote the item
+            return b"", b""
+        return revision, entries
+
+    def taken(self, id: str) -> Filter:
+        return interleave(*(newest(family, self.sort(id)) for family in self.families))
+
+    def strange(self, id: str, tag: str) -> Filter:
+        start = opening(tag)
+        other = interleave(ValueRange(b"", start), ValueRange(_past(start)))
+        return interleave(*(chain(newest(family, self.sort(id)), other) for family in self.families))
+
+    def there(self, id: str, tag: str | None = None, version: Value = None, *, first: bool = False) -> Filter:
+        """Returns a cell if there is an item.
+
+        Args:
+            id: the item's id.
+            tag: the tag that it has; None: any.
+            version: the version that it has.
+            first: it has the first version, which is not stored.
+        """
+        if tag is None:
+            return self.taken(id)
+        start = opening(tag)
+        if version is not None:
+            start += f', "{VERSION}": {version}'.encode()
+            ranges: tuple[Filter, ...] = tuple(ValueRange(start + end, _past(start + end)) for end in (b",", b"}"))
+        elif first:
+            later = start + f', "{VERSION}"'.encode()
+            ranges = (ValueRange(start, later), ValueRange(_past(later), _past(start)))
+        else:
+            ranges = (ValueRange(start, _past(start)),)
+        return chain(newest(self.family(tag), self.sort(id)), interleave(*ranges))
+
+    def unchanged(self, id: str, before: Stored) -> Filter:
+        revision = before.revision.encode()
+        held = ValueRange(revision, revision + b"!")  # nothing, or a space and the list, follows
+        return interleave(*(chain(newest(family, self.sort(id) + REVISED), held) for family in self.families))
+
+    def removed(self, id: str) -> tuple[Mutation, ...]:
+        sort = self.sort(id)
+        documents = (DeleteColumn(sort + end, family) for family in self.families for end in ("", REVISED))
+        return (*documents, *(DeleteColumn(f"{sort}{SIDE}{column}", COUNTERS) for column in self.counters))
+
+    def replaced(self, item: Item, id: str, revision: str, listed: Sequence[Listed], now: int) -> tuple[Mutation, ...]:
+        plain = {name: value for name, value in item.items() if not self._counts(name, value)}
+        added = (self._added(id, name, value) for name, value in item.items() if self._counts(name, value))
+        return (*self.removed(id), self._written(plain, id, now), *added, self._note(item, id, revision, listed, now))
+
+    def updated(self, id: str, names: Iterable[str], before: Stored, after: Item, now: int) -> tuple[Mutation, ...]:
+        whole = self.document(before.row) or {}
+        plain = {name: value for name, value in after.items() if not self._counts(name, value)}
+        changed = frozenset(names)
+        made: list[Mutation] = []
+        for name in changed:
+            if self.form.kind(name) == "counter":
+                made.append(DeleteColumn(f"{self.sort(id)}{SIDE}{qualifier(name)}", COUNTERS))
+            if name in after and self._counts(name, after[name]):
+                made.append(self._added(id, name, after[name]))
+        if any(name in plain or name in whole for name in changed):
+            # a part of a counter in the document, from before the field was a Counter, stays there
+            parts = {name: whole[name] for name in after if name in whole and name not in plain and name not in changed}
+            written = self._written({**plain, **parts}, id, now)
+            made += (DeleteColumn(written.qualifier, written.family), written)
+        return tuple(made)
+
+    def noted(self, id: str, before: Stored, revision: str, listed: Sequence[Listed], now: int) -> tuple[Mutation, ...]:
+        note = self._note(before.item, id, revision, listed, now)
+        return (DeleteColumn(note.qualifier, note.family), note)
+
+    def counter(self, id: str, column: str) -> Filter:
+        return newest(COUNTERS, f"{self.sort(id)}{SIDE}{column}")
+
+    def counted(self, id: str, column: str, cell: bytes, now: int) -> tuple[Mutation, ...]:
+        return (AddToCell(f"{self.sort(id)}{SIDE}{column}", read_counter(cell), COUNTERS),)
+
+    def document(self, row: Row) -> dict[str, Value] | None:
+        """The document of an item, without its counters; None if it is not an item's."""
+        try:
+            found = read(row.values[row.columns.index(DOCUMENT)])
+        except UNREADABLE:
+            return None
+        return found if isinstance(found, dict) and isinstance(found.get(TAG), str) else None
+
+    def _counts(self, name: str, value: Value) -> bool:
+        return type(value) is int and self.form.kind(name) == "counter"
+
+    def _added(self, id: str, name: str, value: Value) -> AddToCell:
+        write_counter(value)  # raises BadValue for a number of more than 64 bits
+        return AddToCell(f"{self.sort(id)}{SIDE}{qualifier(name)}", value, COUNTERS)
+
+    def _written(self, document: Item, id: str, now: int) -> SetCell:
+        """The cell of a document, which begins with its tag and version."""
+        if not document.get(TAG):
+            raise BadValue(f"the item {id!r} has no tag: every item has the name of its entity as {TAG!r}")
+        marks = {name: document[name] for name in (TAG, VERSION) if name in document}
+        try:
+            cell = write({**marks, **document})
+        except BadValue as error:
+            raise BadValue(f"the item {id!r}: {error}") from error
+        if len(cell) > MAX_CELL:
+            raise ItemTooLarge(f"the item {id!r} has {len(cell)} bytes; Bigtable allows {MAX_CELL} in a cell")
+        if len(self.sort(id).encode()) > MAX_QUALIFIER - len(REVISED):
+            raise ItemTooLarge(f"the sort key of {id!r} is too long: Bigtable allows {MAX_QUALIFIER} bytes")
+        return SetCell(self.sort(id), cell, now, self._family(document))
+
+    def _note(self, item: Item, id: str, revision: str, listed: Sequence[Listed], now: int) -> SetCell:
+        text = f"{revision} ".encode() + listing(listed) if listed else revision.encode()
+        return SetCell(self.sort(id) + REVISED, text, now, self._family(item))
+
+    def _family(self, item: Item) -> str:
+        return self.family(item[TAG])
+
+
+def places_of(schema: Schema, form: Form, layout: Layout) -> Places:
+    """Where the items of a table stand."""
+    if not is_wide(schema):
+        return Places(schema.name, form, layout)
+    return Wide(schema.name, form, layout)
+
+
+def opening(tag: str) -> bytes:
+    """The first bytes of the documents of items with this tag."""
+    return write({TAG: tag}).removesuffix(b"}")
+
+
+def _past(start: bytes) -> bytes:
+    """The first text above all texts that begin with this one, which is ASCII at its end."""
+    return start[:-1] + bytes([start[-1] + 1])
+
+
+def _is_mark(column: bytes, value: bytes) -> bool:
+    """Whether a cell is a sentinel, or one with which a scrub gets the server's time."""
+    return column == b"\xff" or (value == b"" and column.startswith(PROBE_PREFIX.encode()))
+
+
+@lru_cache(maxsize=1024)
+def _columns(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Equal columns as one object."""
+    return columns
+
+
+def _row(key: bytes, cells: Mapping[Column, tuple[bytes, int]]) -> Row:
+    values, times = zip(*cells.values(), strict=True)
+    return Row.parted(key, _columns(tuple(cells)), values, times)
+
+
+def _foreign(row: Row, fault: Exception) -> BackendError:
+    partition, _, sort = row.text.partition(SIDE)
+    return BackendError(
+        f"odm did not write the item {sort!r} of row {partition!r}: a cell next to its document cannot be read "
+        f"({fault}). Use the table only with odm, or delete the cells"
+    )

@@ -1,0 +1,263 @@
+"""Writes of wide rows that need no read, and transactions within one partition.
+
+A transaction is committed as `odm.backends.bigtable.commit` commits a write: read, claim, one CheckAndMutateRow, clean.
+Its items stand in one row. So one read shows all of them as they were at one instant, and one predicate checks that
+none has changed: of the items that existed, it counts the revisions, which are unique in the table; of the others, it
+finds the documents. So the protocol of the index entries holds for each item as if it were written alone: its list
+changes only with its revision, and only if the revision is the one that was read, and every new entry of the list was
+claimed before under the id of the attempt.
+
+A predicate can only find cells. To check that some items exist and others do not, it looks for the first cell among the
+documents that must not exist and a *sentinel*, which is above them in their family: it must be the sentinel. The
+sentinel is written before the first such transaction of a row, and has no other meaning.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from attrs import frozen
+
+from odm.backends.bigtable.codec import Stored
+from odm.backends.bigtable.commit import Attempt, Work, perform, sort, tidy
+from odm.backends.bigtable.counters import asked_tag, asked_version, asks_first, counts
+from odm.backends.bigtable.evaluate import RowChange, evaluate
+from odm.backends.bigtable.filters import (
+    Behind,
+    Chain,
+    Column,
+    Filter,
+    First,
+    Interleave,
+    Newest,
+    ValueMatches,
+    chained,
+    fits,
+    interleave,
+)
+from odm.backends.bigtable.native import (
+    COUNTERS,
+    AddToCell,
+    CheckAndMutateRow,
+    Entry,
+    MutateRow,
+    Mutation,
+    ReadRows,
+    Row,
+    SetCell,
+    Steps,
+)
+from odm.backends.bigtable.retry import all_of, read_all, until_answered
+from odm.backends.bigtable.wide import SENTINEL, SIDE, Wide
+from odm.backends.bigtable.writer import Writer
+from odm.codec import TAG
+from odm.errors import BadValue, OdmError, OutcomeUnknown, Throttled, Unsupported
+from odm.protocol.predicates import EXISTS
+from odm.protocol.requests import Delete, Operation, Put, Refusals, Refused, Transact, Update, Written
+
+
+def at_once(writer: Writer, places: Wide, request: Operation, id: str) -> CheckAndMutateRow | None:
+    """The call that makes a write without a read, if its predicate matches; None if the item must be read.
+
+    If the predicate does not match, the item must be read to find out why.
+    """
+    row = places.row(id)
+    if isinstance(request, Delete) and writer.unlisted(request) and request.condition in (None, EXISTS):
+        return CheckAndMutateRow(writer.table, row, places.there(id, request.tag), matched=places.removed(id))
+    if not isinstance(request, Update) or (rules := counts(request, writer.form)) is None:
+        return None
+    tag = asked_tag(request.condition)
+    if tag is None:
+        return None
+    version, first = asked_version(request.condition), asks_first(request.condition)
+    asked = places.there(id, tag, version, first=first)
+    added = (AddToCell(f"{places.sort(id)}{SIDE}{rule.qualifier}", rule.by, COUNTERS) for rule in rules)
+    return CheckAndMutateRow(writer.table, row, asked, matched=tuple(added))
+
+
+def write_together(writer: Writer, places: Wide, request: Transact) -> Steps[Written | Refusals]:
+    """Apply operations on items of one partition, all or none.
+
+    Raises:
+        OutcomeUnknown: a response was lost, and the row does not show whether the transaction was applied.
+        Throttled: other writers kept changing the items until the time was up; nothing was written.
+        Unsupported: the keys are too long for the predicate of one request.
+        OdmError: the items cannot be written, and were not.
+    """
+    works = [Work(operation, writer.row_key(operation.key)) for operation in request.operations]
+    pauses = writer.retry.contention()
+    while True:
+        befores, rows = yield from _read(writer, places, works)
+        if (landed := _landed(works, befores)) is not None:
+            yield from tidy(writer, landed)
+            return Written()
+        verdicts = [_verdict(writer, work, before) for work, before in zip(works, befores, strict=True)]
+        if any(isinstance(verdict, Refused | BadValue) for verdict in verdicts):
+            return Refusals(tuple(one if isinstance(one, Refused | BadValue) else None for one in verdicts))
+        attempts = [
+            Attempt.of(writer, work, before, verdict)
+            for work, before, verdict in zip(works, befores, verdicts, strict=True)
+            if isinstance(verdict, RowChange)
+        ]
+        if not attempts:
+            return Written()  # the read shows all items at one instant
+        asked = _Asked(places, works, befores, attempts)
+        yield from asked.set_up(writer, rows)
+        reason = yield from perform(writer, attempts, partial(_commit, asked), len(attempts))
+        if attempts[0].work.answer is not None:
+            return Written()
+        if reason is not None or (wait := next(pauses, None)) is None:
+            raise _unfinished(works, reason or "other writers kept changing its items until the time was up")
+        yield wait
+
+
+def _unfinished(works: Sequence[Work], reason: str) -> OdmError:
+    what = f"a transaction of {len(works)} items, of which {works[0].row_key!r} is the first: {reason}"
+    if any(work.lost for work in works):
+        return OutcomeUnknown(f"{what}: it may or may not have been applied; read the items before going on")
+    return Throttled(f"{what}: nothing was written")
+
+
+def _read(writer: Writer, places: Wide, works: Sequence[Work]) -> Steps[tuple[list[Stored | None], Sequence[Row]]]:
+    """The items at one instant, and the row that has them."""
+    ids = [work.row_key for work in works]
+    sentinels = (Column(family, SENTINEL) for family in places.families)
+    call = ReadRows(writer.table, keys=(places.row(ids[0]),), filter=places.at_once(ids, *sentinels))
+    rows = yield from read_all(call, writer.retry)
+    found = {item.text: item for item in places.items(rows)}
+    return [places.stored(found.get(id)) for id in ids], rows
+
+
+def _verdict(writer: Writer, work: Work, before: Stored | None) -> RowChange | Written | Refused | BadValue:
+    try:
+        return evaluate(writer, work.request, work.row_key, before)
+    except BadValue as error:
+        return error
+
+
+def _landed(works: Sequence[Work], befores: Sequence[Stored | None]) -> list[Attempt] | None:
+    """The attempts of a commit whose answer was lost, if it was applied; None: there is none, or it was not applied.
+
+    If no item has changed, the next commit checks the same revisions as the lost one, so only one of the two can be
+    applied.
+
+    Raises:
+        OutcomeUnknown: the items have changed since, and do not show whether it was applied.
+    """
+    now = [(work.lost, before) for work, before in zip(works, befores, strict=True) if work.lost]
+    for attempts, before in now:
+        for place, attempt in enumerate(attempts):
+            if not attempt.change.removed and attempt.shows_in(before):
+                return [lost[place] for lost, _ in now]
+    if all(_revision(before) == _revision(attempts[-1].before) for attempts, before in now):
+        return None
+    if all(attempts[-1].change.removed and before is None and attempts[-1].work.plain for attempts, before in now):
+        return [attempts[-1] for attempts, _ in now]
+    raise OutcomeUnknown(
+        f"the answer to a transaction of {len(works)} items was lost, and {works[0].row_key!r} or another of them has "
+        "changed since: it may or may not have been applied; read the items before going on"
+    )
+
+
+def _revision(before: Stored | None) -> str | None:
+    return None if before is None else before.revision
+
+
+def _commit(
+    asked: "_Asked",
+    writer: Writer,
+    attempts: Sequence[Attempt],
+    done: list[Attempt],
+    undone: list[Attempt],
+    failures: list[OdmError],
+) -> Steps[None]:
+    """Commit the attempts in one call; see `odm.backends.bigtable.commit`."""
+    call = asked.call(writer)
+    (answer,) = yield from all_of((call,))
+    sort(attempts, call, answer, done, undone, failures)
+
+
+@frozen
+class _Asked:
+    """The commit of a transaction, which checks every item of it.
+
+    Attributes:
+        places: where the items stand.
+        works: the operations.
+        befores: the items that were read.
+        attempts: the changes.
+    """
+
+    places: Wide
+    works: Sequence[Work]
+    befores: Sequence[Stored | None]
+    attempts: Sequence[Attempt]
+
+    def call(self, writer: Writer) -> CheckAndMutateRow:
+        """The commit.
+
+        Raises:
+            Unsupported: its predicate is too large.
+        """
+        mutations: tuple[Mutation, ...] = tuple(one for attempt in self.attempts for one in attempt.mutations(writer))
+        row, absent, present = self.places.row(self.works[0].row_key), self._absent(), self._present()
+        if not present:
+            call = CheckAndMutateRow(writer.table, row, interleave(*_all(absent)), unmatched=mutations)
+        else:
+            lacks = (_lacks(family, columns) for family, columns in absent.items())
+            call = CheckAndMutateRow(writer.table, row, chained(*present, *lacks), matched=mutations)
+        if call.predicate is not None and not fits(call.predicate):
+            raise Unsupported(
+                f"table {writer.table!r}: the keys of these {len(self.works)} items are too long for the condition of "
+                "one request, which has at most 20 KB: use fewer operations in a transaction, or shorter sort keys"
+            )
+        return call
+
+    def set_up(self, writer: Writer, rows: Sequence[Row]) -> Steps[None]:
+        """Write the sentinels that the predicate needs and that the row does not have."""
+        there = {family for row in rows for family, column in row.columns if column == b"\xff"}
+        needed = [family for family in self._absent() if family not in there] if self._present() else []
+        if needed:
+            cells = tuple(SetCell(SENTINEL, b"", writer.now(), family) for family in needed)
+            entry = Entry(self.places.row(self.works[0].row_key), cells)
+            yield from until_answered(MutateRow(writer.table, entry), writer.retry)
+
+    def _present(self) -> list[Filter]:
+        """Filters that each return a cell if the items that existed, and counters of them, are unchanged."""
+        there = [(work, before) for work, before in zip(self.works, self.befores, strict=True) if before is not None]
+        if not there:
+            return []
+        revisions = [self._revision(work, before) for work, before in there]
+        pattern = f"({'|'.join(map(re.escape, revisions))})( \\C*)?"
+        ranges = self.places.documents([work.row_key for work, _ in there])
+        found = Chain((interleave(*ranges), Newest(), ValueMatches(pattern.encode()), Behind(len(there) - 1)))
+        return [found, *(one for attempt in self.attempts for one in attempt.change.guards.filters)]
+
+    def _revision(self, work: Work, before: Stored) -> str:
+        if not before.revision:
+            raise self.places.no_revision(work.row_key)
+        return before.revision
+
+    def _absent(self) -> dict[str, list[Filter]]:
+        """The columns that must not exist, by family."""
+        found: dict[str, list[Filter]] = {}
+        for work, before in zip(self.works, self.befores, strict=True):
+            for family in self._families(work.request) if before is None else ():
+                found.setdefault(family, []).append(Column(family, self.places.sort(work.row_key)))
+        return found
+
+    def _families(self, request: Operation) -> Sequence[str]:
+        """The families in which the item of an operation can be."""
+        tag = request.item[TAG] if isinstance(request, Put) else getattr(request, "tag", None)
+        return self.places.families if tag is None else (self.places.family(tag),)
+
+
+def _all(columns: dict[str, list[Filter]]) -> Iterator[Filter]:
+    for some in columns.values():
+        yield from some
+
+
+def _lacks(family: str, columns: Sequence[Filter]) -> Filter:
+    """Returns a cell, the family's sentinel, if none of the columns exists."""
+    sentinel = Column(family, SENTINEL)
+    return Chain((Interleave((*columns, sentinel)), First(1), sentinel))
