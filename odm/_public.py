@@ -49,6 +49,7 @@ from odm.expressions.build import (
     some,
     starts_with,
 )
+from odm.expressions.collection import GCRule, MaxAge, MaxVersions
 from odm.expressions.nodes import Condition
 from odm.keys import Shards
 from odm.observe.events import RequestInfo
@@ -93,6 +94,7 @@ __all__ = [
     "Entity",
     "EntityView",
     "Explanation",
+    "GCRule",
     "Gen",
     "ItemExists",
     "ItemInvalid",
@@ -101,6 +103,8 @@ __all__ = [
     "KeyValueError",
     "Limits",
     "LintFinding",
+    "MaxAge",
+    "MaxVersions",
     "Meter",
     "NoAccessPattern",
     "OdmError",

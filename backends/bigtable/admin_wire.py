@@ -1,9 +1,12 @@
 """Native requests of the table admin service → Google's messages, and their responses → native responses."""
 
-from typing import Any, NamedTuple, assert_never
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, assert_never
 
 from odm.backends.bigtable.native import (
     AdminCall,
+    Aggregate,
+    ColumnFamily,
     CreateTable,
     DeleteTable,
     Families,
@@ -12,6 +15,7 @@ from odm.backends.bigtable.native import (
     ModifyFamilies,
     Tables,
 )
+from odm.expressions.collection import AllOf, AnyOf, GCRule, MaxAge, MaxVersions, all_of, any_of
 
 
 class AdminMessage(NamedTuple):
@@ -30,28 +34,24 @@ def write(call: AdminCall, instance: str) -> AdminMessage:
     """
     from google.cloud.bigtable_admin_v2 import types  # slow to import, and rarely needed
 
-    name = f"{instance}/tables/{call.table}"
+    path = f"{instance}/tables/{call.table}"
     match call:
         case CreateTable():
             create = types.CreateTableRequest.pb()(parent=instance, table_id=call.table)
-            for family, versions in call.families.items():
-                made = create.table.column_families[family]
-                made.gc_rule.max_num_versions = abs(versions)
-                if versions < 0:
-                    made.value_type.aggregate_type.input_type.int64_type.encoding.big_endian_bytes.SetInParent()
-                    made.value_type.aggregate_type.sum.SetInParent()
+            for name, family in call.families.items():
+                create.table.column_families[name].CopyFrom(_family(family))
             return AdminMessage("create_table", types.CreateTableRequest.wrap(create))
         case ModifyFamilies():
-            modify = types.ModifyColumnFamiliesRequest.pb()(name=name)
-            for family, versions in call.create.items():
-                modify.modifications.add(id=family).create.gc_rule.max_num_versions = versions
-            for family, versions in call.update.items():
-                modify.modifications.add(id=family).update.gc_rule.max_num_versions = versions
+            modify = types.ModifyColumnFamiliesRequest.pb()(name=path)
+            for name, family in call.create.items():
+                modify.modifications.add(id=name, create=_family(family))
+            for name, family in call.update.items():
+                modify.modifications.add(id=name, update=_family(ColumnFamily(family.gc)))
             return AdminMessage("modify_column_families", types.ModifyColumnFamiliesRequest.wrap(modify))
         case DeleteTable():
-            return AdminMessage("delete_table", types.DeleteTableRequest(name=name))
+            return AdminMessage("delete_table", types.DeleteTableRequest(name=path))
         case GetTable():
-            return AdminMessage("get_table", types.GetTableRequest(name=name, view=types.Table.View.SCHEMA_VIEW))
+            return AdminMessage("get_table", types.GetTableRequest(name=path, view=types.Table.View.SCHEMA_VIEW))
         case ListTables():
             return AdminMessage("list_tables", types.ListTablesRequest(parent=instance, page_token=call.page))
         case _:
@@ -63,23 +63,80 @@ def read(call: AdminCall, response: Any) -> Families | Tables | None:
     match call:
         case GetTable():
             families = type(response).pb(response).column_families
-            return {name: _collected(family.gc_rule) for name, family in sorted(families.items())}
+            return {name: _read(family) for name, family in sorted(families.items())}
         case ListTables():
             return Tables(tuple(table.name.rsplit("/", 1)[1] for table in response.tables), response.next_page_token)
         case _:
             return None
 
 
-def _collected(rule: Any) -> str:
-    """A garbage collection rule as ``cbt setgcpolicy`` writes it."""
+def _family(family: ColumnFamily) -> Any:
+    """The message of a column family."""
+    from google.cloud.bigtable_admin_v2 import types
+
+    made = types.ColumnFamily.pb()()
+    _write_rule(family.gc, made.gc_rule)
+    if family.aggregate is not None:
+        aggregate = made.value_type.aggregate_type
+        getattr(aggregate, _AGGREGATORS[family.aggregate]).SetInParent()
+        if family.aggregate == "hll":  # of any bytes
+            aggregate.input_type.bytes_type.encoding.raw.SetInParent()
+        else:
+            aggregate.input_type.int64_type.encoding.big_endian_bytes.SetInParent()
+    return made
+
+
+_AGGREGATORS: Final[Mapping[Aggregate, str]] = {
+    "sum": "sum",
+    "min": "min_",
+    "max": "max_",
+    "hll": "hllpp_unique_count",
+}
+"""The fields of google.bigtable.admin.v2, Type.Aggregate.aggregator."""
+
+
+def _write_rule(rule: GCRule | None, into: Any) -> None:
+    match rule:
+        case MaxVersions(count):
+            into.max_num_versions = count
+        case MaxAge(age):
+            into.max_age.FromTimedelta(age)
+        case AnyOf(rules):
+            for part in rules:
+                _write_rule(part, into.union.rules.add())
+        case AllOf(rules):
+            for part in rules:
+                _write_rule(part, into.intersection.rules.add())
+        case _:
+            into.SetInParent()
+
+
+def _read(family: Any) -> ColumnFamily:
+    return ColumnFamily(_read_rule(family.gc_rule), _read_type(family))
+
+
+def _read_rule(rule: Any) -> GCRule | None:
     match rule.WhichOneof("rule"):
         case "max_num_versions":
-            return f"maxversions={rule.max_num_versions}"
+            return MaxVersions(rule.max_num_versions)
         case "max_age":
-            return f"maxage={rule.max_age.ToTimedelta().total_seconds():g}s"
+            return MaxAge(rule.max_age.ToTimedelta())
         case "union":
-            return f"({' || '.join(map(_collected, rule.union.rules))})"
+            found = [part for one in rule.union.rules if (part := _read_rule(one)) is not None]
+            return any_of(found) if found else None
         case "intersection":
-            return f"({' && '.join(map(_collected, rule.intersection.rules))})"
+            every = [_read_rule(one) for one in rule.intersection.rules]
+            found = [part for part in every if part is not None]
+            return all_of(found) if found and len(found) == len(every) else None
         case _:
-            return "never"
+            return None
+
+
+def _read_type(family: Any) -> Aggregate | None:
+    if not family.HasField("value_type"):
+        return None
+    value = family.value_type
+    if value.WhichOneof("kind") != "aggregate_type":
+        return "other"
+    kind = value.aggregate_type.WhichOneof("aggregator")
+    return next((name for name, field in _AGGREGATORS.items() if field == kind), "other")

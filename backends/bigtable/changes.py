@@ -5,11 +5,13 @@ No I/O: these functions compare the responses of GetTable. `odm.backends.bigtabl
 program needs ``--drop``.
 """
 
-import re
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Final
 
-from odm.backends.bigtable.native import CreateTable, DeleteTable, Families, ModifyFamilies
+from odm.backends.bigtable.native import ColumnFamily, CreateTable, DeleteTable, Families, ModifyFamilies
 from odm.backends.bigtable.schema import tables
+from odm.expressions.collection import GCRule, MaxAge, MaxVersions
 from odm.protocol.admin import TableChange
 from odm.schema.model import Schema
 
@@ -35,7 +37,7 @@ def differences(schema: Schema, found: Mapping[str, Families]) -> tuple[TableCha
             change
             for what, families in there.items()
             if what not in foreign
-            for change in _of_families(wanted[what], families)
+            for change in _of_families(schema, wanted[what], families)
         ),
         *(_extra(schema, name) for name in sorted(found.keys() - {call.table for call in wanted.values()})),
     )
@@ -57,42 +59,72 @@ def _create(schema: Schema, what: str, call: CreateTable, found: Mapping[str, Fa
     return TableChange("add", what, f"table {call.table!r}{later}", call)
 
 
-def _of_families(call: CreateTable, families: Families) -> Iterator[TableChange]:
-    """The missing column families of a table, families with another garbage collection rule, and extra families."""
-    for name, versions in call.families.items():
-        what, rule = f"family {name!r} of table {call.table!r}", f"maxversions={versions}"
-        if name not in families:
-            yield TableChange("add", what, rule, ModifyFamilies(call.table, create={name: versions}))
-        elif families[name] != rule:
-            yield _other_rule(what, families[name], ModifyFamilies(call.table, update={name: versions}))
+def _of_families(schema: Schema, call: CreateTable, families: Families) -> Iterator[TableChange]:
+    """The missing column families of a table, families that differ from the models, and extra families."""
+    stated = schema.families if call.table == schema.name else {}
+    for name, family in call.families.items():
+        what, found = f"family {name!r} of table {call.table!r}", families.get(name)
+        change = ModifyFamilies(call.table, update={name: family})
+        if found is None:
+            yield TableChange("add", what, str(family), ModifyFamilies(call.table, create={name: family}))
+        elif found.aggregate != family.aggregate:
+            yield TableChange("refused", what, _other_type(found, family))
+        elif found.gc != family.gc:
+            by_model = stated.get(name) is not None
+            yield (_stated_rule if by_model else _other_rule)(what, found, family, change)
     for name in sorted(families.keys() - call.families.keys()):
         yield TableChange("extra", f"family {name!r} of table {call.table!r}", "no model has it; it is left alone")
 
 
-def _other_rule(family: str, rule: str, call: ModifyFamilies) -> TableChange:
-    """A family with another garbage collection rule; only ``--drop`` changes it, because another program may use it."""
-    if _deletes_newest(rule):
-        text = "Bigtable deletes the values that odm stores here by their age; odm apply --drop sets maxversions=1"
-        return TableChange("problem", family, f"{rule}: {text}", call)
+def _other_type(found: ColumnFamily, family: ColumnFamily) -> str:
+    has, needs = (f"cells of type {one.aggregate}" if one.aggregate else "plain cells" for one in (found, family))
+    return f"it has {has}, and the models need {needs}, which Bigtable cannot change: give the store a prefix"
+
+
+def _stated_rule(what: str, found: ColumnFamily, family: ColumnFamily, call: ModifyFamilies) -> TableChange:
+    """A family with another rule than the one that a model states.
+
+    Values that Bigtable has deleted cannot be restored. So only ``--drop`` sets a rule that deletes values that the
+    present rule keeps.
+    """
+    both = f"{found.rule}; the models state {family.rule}"
+    if deletes_more(family.gc, found.gc):
+        text = "Bigtable then deletes values that it keeps now; odm apply --drop sets it"
+        return TableChange("problem", what, f"{both}: {text}", call)
+    return TableChange("change", what, f"{both}, which deletes nothing that is kept now", call)
+
+
+def _other_rule(what: str, found: ColumnFamily, family: ColumnFamily, call: ModifyFamilies) -> TableChange:
+    """A family with another rule than odm's own; only ``--drop`` changes it, because another program may use it."""
+    if found.gc is not None and found.gc.by_age:
+        text = f"Bigtable deletes the values that odm stores here by their age; odm apply --drop sets {family.rule}"
+        return TableChange("problem", what, f"{found.rule}: {text}", call)
     text = (
-        "odm reads only the newest value, and leaves the family alone; odm apply --drop sets maxversions=1, and "
+        f"odm reads only the newest value, and leaves the family alone; odm apply --drop sets {family.rule}, and "
         "Bigtable then deletes all older values, including those of other programs"
     )
-    return TableChange("extra", f"older values in {family}", f"{rule}; {text}", call)
+    return TableChange("extra", f"older values in {what}", f"{found.rule}; {text}", call)
 
 
-def _deletes_newest(rule: str) -> bool:
-    """Whether a garbage collection rule, as ``cbt`` writes it, deletes the newest cell of a column by its age.
+_TICK: Final = timedelta(microseconds=1)
 
-    An intersection deletes a cell if all of its rules do, a union if one of them does. A number of versions never
-    deletes the newest cell.
+
+def deletes_more(new: GCRule | None, old: GCRule | None) -> bool:
+    """Whether a rule deletes a cell that another rule keeps.
+
+    A rule answers differently only where the age of a cell, or its number of newer versions, passes a limit in it. So
+    it is enough to compare the two just before and after each of these limits.
     """
-    left = re.sub(r"maxage=[^ )]+", "1", re.sub(r"maxversions=\d+|never", "0", rule))
-    while (inner := re.search(r"\(([^()]*)\)", left)) is not None:
-        holds = all if "&&" in inner[1] else any
-        said = holds(part == "1" for part in re.split(r" && | \|\| ", inner[1]))
-        left = f"{left[: inner.start()]}{int(said)}{left[inner.end() :]}"
-    return left == "1"
+    if new is None:
+        return False
+    limits = [part for rule in (new, old) if rule is not None for part in rule.parts]
+    ages = {timedelta(), *(limit.age + _TICK for limit in limits if isinstance(limit, MaxAge))}
+    versions = {1, *(limit.count + 1 for limit in limits if isinstance(limit, MaxVersions))}
+    return any(
+        new.collects(age, version) and not (old is not None and old.collects(age, version))
+        for age in ages
+        for version in versions
+    )
 
 
 def _extra(schema: Schema, name: str) -> TableChange:

@@ -7,11 +7,12 @@ order of rows.
 
 import shlex
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from attrs import Factory, evolve, field, frozen
 
 from odm.backends.bigtable.filters import AnyFamily, Chain, Filter, Newest
+from odm.expressions.collection import GCRule, MaxVersions
 from odm.protocol.connection import NativeGen
 from odm.protocol.requests import Sleep
 
@@ -23,9 +24,6 @@ COUNTERS = "c"
 
 ENTRIES = "i"
 """The column family of an index table."""
-
-SUM = -1
-"""In place of a number of versions: an aggregate family of sums of 64-bit numbers, with one version."""
 
 SERVER_TIME = -1
 """The timestamp that the server replaces by its own time."""
@@ -251,15 +249,49 @@ class SampleRowKeys:
         return f"sample-row-keys {self.table}"
 
 
-@frozen
-class CreateTable:
-    """Create a table; ``families``: name to the number of versions that garbage collection keeps. Response: None."""
+Aggregate: TypeAlias = Literal["sum", "min", "max", "hll", "other"]
+"""What the cells of an aggregate family hold: the sum, minimum or maximum of 64-bit numbers, or a HyperLogLog++ sketch
+of the distinct values in it. "other": a type that odm does not create."""
 
-    table: str
-    families: Mapping[str, int]
+
+NEWEST_ONLY: Final = MaxVersions(1)
+"""The rule of odm's own families."""
+
+
+@frozen
+class ColumnFamily:
+    """A column family.
+
+    Attributes:
+        gc: what garbage collection deletes; None: nothing.
+        aggregate: what its cells aggregate; None: plain bytes. It cannot be changed later.
+    """
+
+    gc: GCRule | None = NEWEST_ONLY
+    aggregate: Aggregate | None = None
+
+    @property
+    def rule(self) -> str:
+        """The rule as ``cbt`` writes it."""
+        return "never" if self.gc is None else str(self.gc)
 
     def __str__(self) -> str:
-        families = ",".join(f"{name}:maxversions={versions}" for name, versions in self.families.items())
+        return self.rule if self.aggregate is None else f"{self.rule}:{self.aggregate}"
+
+
+Families: TypeAlias = Mapping[str, ColumnFamily]
+"""The column families of a table, by name."""
+
+
+@frozen
+class CreateTable:
+    """Create a table with its column families. Response: None."""
+
+    table: str
+    families: Families
+
+    def __str__(self) -> str:
+        families = ",".join(f"{name}:{family}" for name, family in self.families.items())
         return f"createtable {self.table} families={families}"
 
 
@@ -269,17 +301,17 @@ class ModifyFamilies:
 
     Attributes:
         table: the table.
-        create: families to add: name to the number of versions that garbage collection keeps.
-        update: families to change: the same.
+        create: families to add.
+        update: families whose garbage collection to change.
     """
 
     table: str
-    create: Mapping[str, int] = field(default=Factory(dict))
-    update: Mapping[str, int] = field(default=Factory(dict))
+    create: Families = field(default=Factory(dict))
+    update: Families = field(default=Factory(dict))
 
     def __str__(self) -> str:
-        made = [f"createfamily {self.table} {name}:maxversions={versions}" for name, versions in self.create.items()]
-        changed = [f"setgcpolicy {self.table} {name} maxversions={versions}" for name, versions in self.update.items()]
+        made = [f"createfamily {self.table} {name}:{family}" for name, family in self.create.items()]
+        changed = [f"setgcpolicy {self.table} {name} {family.rule}" for name, family in self.update.items()]
         return "\n".join((*made, *changed))
 
 
@@ -426,10 +458,6 @@ class Sample(NamedTuple):
 
     key: bytes
     offset: int
-
-
-Families: TypeAlias = Mapping[str, str]
-"""The column families of a table: name to garbage collection rule, as ``cbt`` writes it: ``maxversions=1``."""
 
 
 @frozen

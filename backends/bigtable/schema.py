@@ -5,7 +5,7 @@ import re
 from odm.backends.bigtable.columns import SIDE_COLUMNS
 from odm.backends.bigtable.entries import check_entries, index_table
 from odm.backends.bigtable.layout import is_wide
-from odm.backends.bigtable.native import COUNTERS, ENTRIES, FAMILY, SUM, CreateTable
+from odm.backends.bigtable.native import COUNTERS, ENTRIES, FAMILY, NEWEST_ONLY, ColumnFamily, CreateTable, Families
 from odm.errors import SchemaError
 from odm.schema.entity import EntitySchema
 from odm.schema.model import IndexSchema, Schema
@@ -31,6 +31,11 @@ def check(schema: Schema) -> None:
         _check_index(schema, index)
     for entity in schema.entities.values():
         _check_names(entity)
+    if is_wide(schema) and schema.families:
+        raise SchemaError(
+            f"table {schema.name!r}: with layout='row_per_partition' an item is one cell of odm's own family, so the "
+            f"family {min(schema.families)!r} has no effect: remove family=, or use layout='row_per_item'"
+        )
     if schema.has_verbatim_keys:
         return  # each part of a key is one component
     for found in find_ambiguities(schema):
@@ -58,8 +63,14 @@ def _check_index(schema: Schema, index: IndexSchema) -> None:
         check_entries(schema.name, index)
 
 
+def families(schema: Schema) -> Families:
+    """The column families of the items' table: odm's own, and those that the models declare."""
+    declared = {name: ColumnFamily(rule or NEWEST_ONLY) for name, rule in schema.families.items()}
+    counters = ColumnFamily(aggregate="sum" if is_wide(schema) else None)
+    return {FAMILY: ColumnFamily(), COUNTERS: counters, **declared}
+
+
 def tables(schema: Schema) -> tuple[CreateTable, ...]:
-    """The requests that create the table and its index tables; garbage collection keeps one version of each cell."""
-    indexes = (CreateTable(index_table(schema.name, name), {ENTRIES: 1}) for name in schema.indexes)
-    counters = SUM if is_wide(schema) else 1
-    return (CreateTable(schema.name, {FAMILY: 1, COUNTERS: counters}), *indexes)
+    """The requests that create the table of the items and the tables of the indexes."""
+    indexes = (CreateTable(index_table(schema.name, name), {ENTRIES: ColumnFamily()}) for name in schema.indexes)
+    return (CreateTable(schema.name, families(schema)), *indexes)

@@ -46,7 +46,7 @@ def _parts(annotation: Any, segment: str | int) -> Iterator[Any]:
 def _fields(cls: type[Any], segment: str | int) -> Iterator[Any]:
     for name, info in field_infos(cls).items():
         marker = find_marker(info, Stored)
-        if segment == (name if marker is None else marker.name):
+        if segment == (name if marker is None or marker.name is None else marker.name):
             yield _whole(info)
 
 

@@ -14,6 +14,7 @@ from odm.entities.metaclass import ReferringModel
 from odm.entities.patterns import AccessPattern, BoundPattern, PrimaryKey
 from odm.errors import SchemaError
 from odm.expressions.build import checked
+from odm.expressions.collection import GCRule
 from odm.expressions.nodes import Condition
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class Registry(Protocol):
         """The compiled schema, `odm.schema.model.Schema`."""
 
 
-_OPTIONS: Final = ("table", "tag", "version", "keep", "match")
+_OPTIONS: Final = ("table", "tag", "version", "keep", "match", "family", "gc")
 
 
 def _no_option(cls: type, name: str) -> SchemaError:
@@ -52,6 +53,11 @@ class Entity(ReferringModel):
     newest item is the last in sort order, or the first if the sort key begins with a ``:desc`` field. ``match=`` is the
     condition that distinguishes the items of this entity from others in a table that exists, as in
     ``match=field("kind") == "invoice"``.
+
+    ``family=`` is the column family of the entity's attributes on Bigtable: 1 to 64 letters, digits, ``-``, ``_`` and
+    ``.``, except ``d``, ``c`` and ``i``, which are odm's own. ``gc=`` is what Bigtable deletes in that family,
+    `MaxAge`, `MaxVersions` or a combination; without a rule, it keeps the newest value. Both have no effect on other
+    backends: an item that must disappear everywhere has a `TTL` field.
     """
 
     model_config = ConfigDict(ignored_types=(PrimaryKey, AccessPattern, BaseCompanion))
@@ -61,6 +67,8 @@ class Entity(ReferringModel):
     __odm_version__: ClassVar[int] = 1
     __odm_keep__: ClassVar[int | None] = None
     __odm_match__: ClassVar[Condition | None] = None
+    __odm_family__: ClassVar[str | None] = None
+    __odm_gc__: ClassVar[GCRule | None] = None
 
     if TYPE_CHECKING:
 
@@ -72,6 +80,8 @@ class Entity(ReferringModel):
             version: int = 1,
             keep: int | None = None,
             match: Condition | bool | None = None,
+            family: str | None = None,
+            gc: GCRule | None = None,
             **config: Unpack[ConfigDict],
         ) -> None: ...
 
@@ -85,13 +95,22 @@ class Entity(ReferringModel):
             version: int = 1,
             keep: int | None = None,
             match: Condition | None = None,
+            family: str | None = None,
+            gc: GCRule | None = None,
             **config: Any,
         ) -> None:
             try:
                 super().__init_subclass__(**config)
             except TypeError as error:
                 raise (_no_option(cls, next(iter(config))) if config else error) from error
-            given = {"tag": tag, "version": None if version == 1 else version, "keep": keep, "match": match}
+            given = {
+                "tag": tag,
+                "version": None if version == 1 else version,
+                "keep": keep,
+                "match": match,
+                "family": family,
+                "gc": gc,
+            }
             for name, value in given.items():
                 if table is None and value is not None:
                     raise SchemaError(
@@ -103,13 +122,14 @@ class Entity(ReferringModel):
                 )
             cls.__odm_table__, cls.__odm_version__, cls.__odm_keep__ = table, version, keep
             cls.__odm_match__ = None if match is None else checked(match, "match=")
+            cls.__odm_family__, cls.__odm_gc__ = family, gc
 
         @classmethod
         def __pydantic_init_subclass__(
             cls, *, table: Registry | None = None, tag: str | None = None, **config: Any
         ) -> None:
             super().__pydantic_init_subclass__(
-                **{name: value for name, value in config.items() if name not in ("version", "keep", "match")}
+                **{name: value for name, value in config.items() if name not in _OPTIONS}
             )
             for name, info in cls.model_fields.items():
                 if isinstance(info.default, BoundPattern):

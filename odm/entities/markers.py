@@ -30,6 +30,7 @@ from pydantic_core import CoreSchema
 from typing_extensions import TypeAliasType
 
 from odm.errors import SchemaError
+from odm.expressions.collection import GCRule
 
 
 def _field(handler: GetCoreSchemaHandler) -> str:
@@ -102,6 +103,8 @@ class Stored(Marker):
         format: a datetime or date is stored as text, in UTC: ``Stored(format="%Y-%m-%dT%H:%M:%SZ")``. The format has
             %Y, %m and %d, and may have %H, %M, %S, %3f (milliseconds), %f, %z, %:z and other text.
         epoch: a datetime is stored as a whole number of seconds ("s") or milliseconds ("ms") since 1970.
+        family: on Bigtable the field is a cell of this column family. No effect on other backends.
+        gc: what Bigtable deletes in that family; see ``gc=`` of `odm.Entity`.
 
     A value that could not be read back equal, because it is finer than the form, is refused. A stored value of another
     form makes the item `odm.ItemInvalid`.
@@ -115,6 +118,8 @@ class Stored(Marker):
     name: str | None = None
     format: str | None = field(default=None, kw_only=True)
     epoch: Literal["s", "ms"] | None = field(default=None, kw_only=True)
+    family: str | None = field(default=None, kw_only=True)
+    gc: GCRule | None = field(default=None, kw_only=True)
 
 
 TTL = TTLMarker()

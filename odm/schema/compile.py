@@ -28,6 +28,7 @@ from odm.schema.checks import (
 from odm.schema.described import check_several, describe, forms_of, is_native
 from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.evolution import find_keep, find_upgrades
+from odm.schema.families import check_families, field_families, find_families
 from odm.schema.model import IndexSchema, KeyNames, Schema
 from odm.schema.roles import find_roles
 from odm.schema.spread import spread, spread_with
@@ -83,9 +84,10 @@ def compile_schema(
     shared = _mark_shared(compiled)
     indexes = _indexes(shared, style.index_keys)
     check_index_keys(name, indexes, style.index_keys)
-    schema = describe(
-        Schema(name, shared, indexes, hash_only=hash_only, **asdict(style, filter=lambda a, _: a.name != "index_keys"))
-    )
+    families = find_families(cls for cls, _ in entities)
+    options = asdict(style, filter=lambda a, _: a.name != "index_keys")
+    schema = describe(Schema(name, shared, indexes, hash_only=hash_only, families=families, **options))
+    check_families(schema.entities.values(), families)
     check_keys(schema)
     check_indexes(schema, style.index_keys)
     check_companions(schema, transactions=True)
@@ -115,7 +117,17 @@ def _compile_entity(
             "one of the two"
         )
     entity = EntitySchema(
-        cls, tag, primary, others, codec, optional=optional, keep=keep, companions=companions, **roles
+        cls,
+        tag,
+        primary,
+        others,
+        codec,
+        optional=optional,
+        keep=keep,
+        companions=companions,
+        family=cls.__odm_family__,
+        families=field_families(cls, codec),
+        **roles,
     )
     try:
         match = None if cls.__odm_match__ is None else codec.lower_stored(cls.__odm_match__)

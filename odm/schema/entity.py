@@ -176,6 +176,8 @@ class EntitySchema:
         keep: how many items to keep in a partition, the newest ones; None: all.
         companions: declarations whose items are written with its items.
         match: an item of the table is of this entity only if this holds (stored names); None: any item with its key.
+        family: the column family of its attributes on Bigtable; None: odm's own.
+        families: by stored name, the fields with a column family of their own.
         key_only: by stored name, the fields that are no attributes on DynamoDB.
         local: the local indexes, with the attributes that each holds on DynamoDB; see `IndexSchema.held`.
     """
@@ -193,6 +195,8 @@ class EntitySchema:
     keep: int | None = None
     companions: tuple[BaseCompanion, ...] = ()
     match: Condition | None = None
+    family: str | None = None
+    families: Mapping[str, str] = Factory(dict)
     key_only: Mapping[str, KeyPart] = Factory(dict)
     local: Mapping[str, tuple[str, ...] | None] = field(
         init=False, repr=False, default=Factory(lambda self: _local(self.patterns.values()), takes_self=True)

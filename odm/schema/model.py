@@ -14,6 +14,7 @@ from odm.codec.texts import TextLoader
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import KeyValueError
+from odm.expressions.collection import GCRule
 from odm.expressions.nodes import Item
 from odm.keys import Kind
 from odm.schema import faults
@@ -74,6 +75,8 @@ class Schema:
         keep_unknown: a put keeps the attributes of the stored item that the entity does not have.
         wide: on Bigtable, a partition is one row, and each item is one cell of it.
         types: the types of the key attributes on DynamoDB.
+        families: the column families that the models declare for Bigtable, with the garbage collection rule of each;
+            None: no model states one, and Bigtable keeps the newest value.
     """
 
     name: str
@@ -90,6 +93,7 @@ class Schema:
     keep_unknown: bool = False
     wide: bool = False
     types: Mapping[str, Kind] = Factory(dict)
+    families: Mapping[str, GCRule | None] = Factory(dict)
     by_class: Mapping[type, EntitySchema] = field(
         init=False,
         repr=False,

@@ -54,7 +54,7 @@ def find_roles(cls: "type[Entity]", patterns: Iterable[PatternSchema], codec: En
 
 
 def _misplaced(annotation: Any, where: str | None, seen: set[int]) -> Iterator[tuple[Marker, str]]:
-    """The markers in elements of containers and in nested models, except Stored, which is allowed there.
+    """The markers in elements of containers and in nested models, except Stored without a family, which may be there.
 
     A nested entity may have markers: it uses them where it is stored by itself.
 
@@ -68,7 +68,7 @@ def _misplaced(annotation: Any, where: str | None, seen: set[int]) -> Iterator[t
             seen.add(id(annotation))
             for name, info in annotation.model_fields.items():
                 inside = f"{annotation.__name__}.{name}"
-                yield from ((m, inside) for m in metadata_of(info) if isinstance(m, Marker) and type(m) is not Stored)
+                yield from ((m, inside) for m in metadata_of(info) if isinstance(m, Marker) and not _fits_inside(m))
                 yield from _misplaced(info.annotation, None, seen)
         return
     meant = meaning(annotation)
@@ -86,6 +86,11 @@ def _misplaced(annotation: Any, where: str | None, seen: set[int]) -> Iterator[t
         )
         for part in parts:
             yield from _misplaced(part, container, seen)
+
+
+def _fits_inside(marker: Marker) -> bool:
+    """Whether a field of a nested model may have this marker."""
+    return isinstance(marker, Stored) and marker.family is None and marker.gc is None
 
 
 def _named(condition: Condition | None) -> set[str]:

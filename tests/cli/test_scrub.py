@@ -12,6 +12,7 @@ from odm.backends.bigtable import Bigtable, garbage
 from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.native import ENTRIES, CreateTable, DeleteTable, Entry, MutateRow, ReadRows, SetCell
 from odm.cli.target import load_target
+from tests.backends.bigtable.families import kept
 from tests.cli.conftest import Application, Done, Run
 
 OLD = 1_000_000
@@ -117,7 +118,7 @@ def test_a_table_that_is_not_there(scrub: Run) -> None:
 
 def test_lost_entries_are_written_again(scrub: Run, send: Callable[[Any], Any], prefix: str) -> None:
     send(DeleteTable(f"{prefix}shop.by_email"))
-    send(CreateTable(f"{prefix}shop.by_email", {"i": 1}))
+    send(CreateTable(f"{prefix}shop.by_email", kept({"i": 1})))
     done = scrub("--repair")
     assert done.out.endswith("0 expired items; repaired: 1 index entry\n")
     rows = send(ReadRows(f"{prefix}shop.by_email", filter=Newest())).rows

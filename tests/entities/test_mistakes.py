@@ -155,7 +155,7 @@ def test_stored_without_a_name() -> None:
         ({"table": library, "frosen": True}, "no option 'frosen': did you mean 'frozen'"),
         (
             {"table": library, "x": 1},
-            "no option 'x': Options are table, tag, version, keep, match and those",
+            "no option 'x': Options are table, tag, version, keep, match, family, gc and those",
         ),
     ],
     ids=str,

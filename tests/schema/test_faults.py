@@ -11,7 +11,23 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from odm import TTL, AccessPattern, Columns, Counter, Entity, PrimaryKey, Revision, SchemaError, Stored, Table, field
+from odm import (
+    TTL,
+    AccessPattern,
+    Columns,
+    Companion,
+    Counter,
+    Entity,
+    MaxAge,
+    MaxVersions,
+    PrimaryKey,
+    Revision,
+    SchemaError,
+    Stored,
+    Table,
+    field,
+)
+from odm.expressions.collection import any_of
 from odm.schema.checks import check_indexes
 from odm.schema.model import IndexSchema, Schema
 
@@ -41,6 +57,112 @@ def fault(*says: str) -> Callable[[Declare], Declare]:
 def no_primary(table: Table) -> None:
     class Order(Entity, table=table):
         id: str
+
+
+def in_family(table: Table, marker: Any, annotation: Any = str, **body: Any) -> None:
+    declare_entity(table, {"id": str, "x": Annotated[annotation, marker]}, primary=PrimaryKey("A#{id}"), **body)
+
+
+@fault("class Order", "family='d'", "1 to 64 letters", "not one of odm's own, c, d, i")
+def own_family(table: Table) -> None:
+    class Order(Entity, table=table, family="d"):
+        id: str
+        primary = PrimaryKey("A#{id}")
+
+
+@fault("Order.x", "family='a b'", "1 to 64 letters")
+def family_with_a_space(table: Table) -> None:
+    in_family(table, Stored(family="a b"))
+
+
+@fault("class Order", "gc=MaxVersions(2) has no family", "name one with family=")
+def rule_without_family(table: Table) -> None:
+    class Order(Entity, table=table, gc=MaxVersions(2)):
+        id: str
+        primary = PrimaryKey("A#{id}")
+
+
+@fault("Order.x", "gc=MaxVersions(2) has no family", "name one with Stored(family=)")
+def rule_of_a_field_without_family(table: Table) -> None:
+    in_family(table, Stored("y", gc=MaxVersions(2)))
+
+
+@fault("class Order", "gc=5 is not a rule", "MaxVersions(5)")
+def rule_of_a_number(table: Table) -> None:
+    class Order(Entity, table=table, family="x", gc=5):
+        id: str
+        primary = PrimaryKey("A#{id}")
+
+
+@fault("class Order", "more than 20 rules")
+def rule_of_many(table: Table) -> None:
+    class Order(Entity, table=table, family="x", gc=any_of(map(MaxVersions, range(1, 30)))):
+        id: str
+        primary = PrimaryKey("A#{id}")
+
+
+@fault("class Order", "Order.x", "different rules for the family 'n'", "gc=MaxVersions(2)", "gc=MaxAge(days=1)")
+def two_rules(table: Table) -> None:
+    class Order(Entity, table=table, family="n", gc=MaxVersions(2)):
+        id: str
+        x: Annotated[str, Stored(family="n", gc=MaxAge(days=1))] = ""
+        primary = PrimaryKey("A#{id}")
+
+
+@fault("Order.x", "marked by Stored twice")
+def stored_twice(table: Table) -> None:
+    in_family(table, Stored(family="n"), Annotated[str, Stored("y")])
+
+
+@fault("Order.x", "does not apply to a Counter", "remove family=")
+def counter_in_family(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        x: Annotated[int, Counter, Stored(family="n")] = 0
+        primary = PrimaryKey("A#{id}")
+
+
+@fault("Order.x", "marker in list[...]")
+def family_of_elements(table: Table) -> None:
+    declare_entity(table, {"id": str, "x": list[Annotated[str, Stored(family="n")]]}, primary=PrimaryKey("A#{id}"))
+
+
+class WithFamily(BaseModel):
+    y: Annotated[str, Stored(family="n")]
+
+
+@fault("Order.x", "marker in WithFamily.y")
+def family_in_a_nested_model(table: Table) -> None:
+    declare_entity(table, {"id": str, "x": WithFamily}, primary=PrimaryKey("A#{id}"))
+
+
+@fault("Order.x", "deleted by age (MaxAge(days=1))", "could not be read", "give the field a default")
+def required_field_that_is_deleted_by_age(table: Table) -> None:
+    in_family(table, Stored(family="n", gc=MaxAge(days=1)))
+
+
+@fault("Order.x", "deleted by age (MaxAge(days=1))", "stands in a key")
+def field_of_an_index_that_is_deleted_by_age(table: Table) -> None:
+    in_family(table, Stored(family="n", gc=MaxAge(days=1)), str | None, x=None, by_x=AccessPattern("X#{x}"))
+
+
+@fault("Order: Bigtable deletes its items by age (MaxAge(days=1) of family 'n')", "but not the Counter 'x'")
+def counter_of_an_entity_that_is_deleted_by_age(table: Table) -> None:
+    class Order(Entity, table=table, family="n", gc=MaxAge(days=1)):
+        id: str
+        x: Annotated[int, Counter] = 0
+        primary = PrimaryKey("A#{id}")
+
+
+@fault("Order: Bigtable deletes its items by age", "but not those that unique keeps of them")
+def companion_of_an_entity_that_is_deleted_by_age(table: Table) -> None:
+    class Deleting(Companion):
+        deletes = True
+
+    class Order(Entity, table=table, family="n", gc=MaxAge(days=1)):
+        id: str
+        primary = PrimaryKey("A#{id}")
+        unique = Deleting()
 
 
 @fault("Order", "2 primary keys (primary, other)", "exactly one")

@@ -161,6 +161,7 @@ def _compare_entity(old: EntityLock, new: EntityLock, before: TableLock, after: 
     for finding in fields:
         yield _upgraded(finding) if new.version > old.version else _indexed(finding, new)
     yield from _compare_roles(old, new)
+    yield from _compare_families(old, new)
     if old.keep != new.keep:
         yield _kept(old, new)
 
@@ -221,6 +222,16 @@ def _compare_roles(old: EntityLock, new: EntityLock) -> Iterator[Finding]:
         yield Finding("safe", new.name, "Revision", was, now, "a write of a stale copy is no longer refused")
     yield from _compare_forms(old, new, "Counter", old.counters, new.counters)
     yield from _compare_forms(old, new, "Columns", old.columns, new.columns)
+
+
+def _compare_families(old: EntityLock, new: EntityLock) -> Iterator[Finding]:
+    """The column families of an entity and of its fields."""
+    both = sorted(old.fields.keys() & new.fields.keys() & (old.families.keys() | new.families.keys()))
+    fields = ((f"{new.name}.{name}", old.families.get(name), new.families.get(name)) for name in both)
+    for where, was, now in ((new.name, old.family, new.family), *fields):
+        if was != now:
+            effect = "on Bigtable stored values are in cells of the other family and are no longer found"
+            yield Finding("orphans", where, "family", was or "none", now or "none", effect, _NEW_TABLE)
 
 
 def _compare_forms(

@@ -52,6 +52,8 @@ def _entity(entity: EntitySchema) -> EntityLock:
         revision=None if entity.revision is None else stored[entity.revision],
         counters=tuple(sorted(stored[name] for name in entity.counters)),
         columns=tuple(sorted(stored[name] for name in entity.columns)),
+        family=entity.family,
+        families=entity.families,
         limits=options_of(entity.cls),
         validators=tuple(validators_of_class(entity.cls)),
     )

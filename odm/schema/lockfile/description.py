@@ -126,6 +126,8 @@ class EntityLock(_Description):
     revision: str | None = None
     counters: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
+    family: str | None = None
+    families: Mapping[str, str] = {}
     limits: Limits = {}
     validators: tuple[str, ...] = ()
 

@@ -25,6 +25,7 @@ from odm.protocol.connection import run
 from odm.protocol.requests import Sleep
 from odm.schema.entity import Key
 from odm.schema.model import Schema
+from tests.backends.bigtable.families import kept
 
 Send = Callable[[Any], Any]
 
@@ -40,7 +41,7 @@ def send(bigtable_emulator: str) -> Any:
     call = backend.connect(SCHEMA).call
     tables = {SHOP: {"d": 1, "c": 1}, DAY: {"i": 1}}
     for table, families in tables.items():
-        call(CreateTable(table, families))
+        call(CreateTable(table, kept(families)))
     yield call
     for table in tables:
         call(DeleteTable(table))

@@ -32,6 +32,7 @@ from odm.protocol.predicates import EXISTS, every
 from odm.protocol.requests import Delete, Put, Refused, Update, Written
 from odm.schema.entity import Key
 from odm.schema.model import Schema
+from tests.backends.bigtable.families import kept
 from tests.backends.bigtable.stopping import Steps, World
 
 OLD = 1_000_000
@@ -63,7 +64,7 @@ class Place:
         self.db = Store(songs, self.backend, prefix=self.prefix)
         self.db.create()
         self.send = self.backend.connect(Schema(name="any", entities={}, indexes={})).call
-        self.send(ModifyFamilies(self.schema.name, create={"MD": 3}))
+        self.send(ModifyFamilies(self.schema.name, create=kept({"MD": 3})))
 
     def close(self) -> None:
         self.db.drop()

@@ -36,6 +36,7 @@ from odm.protocol.connection import perform, run
 from odm.protocol.requests import BatchGet
 from odm.schema.entity import Key
 from odm.schema.model import Schema
+from tests.backends.bigtable.families import kept
 from tests.backends.bigtable.stopping import LEASE, Steps, Visit, World, pages
 
 HOUR = 3600
@@ -77,7 +78,7 @@ class Place:
         self.db.create()
         self.send: Callable[[Any], Any] = self.backend.connect(Schema(name="any", entities={}, indexes={})).call
         for name in (self.schema.name, *self.indexes):
-            self.send(ModifyFamilies(name, create={"MD": 3}))
+            self.send(ModifyFamilies(name, create=kept({"MD": 3})))
 
     @property
     def indexes(self) -> list[str]:

@@ -24,6 +24,7 @@ from odm.backends.bigtable.native import (
 )
 from odm.backends.bigtable.ownership import REMOVED
 from odm.protocol.requests import Sleep
+from tests.backends.bigtable.families import kept
 
 REPLACE = (*REMOVED, SetCell("_t", b"Hat", 1000), SetCell("raw", b"\xff", 1000))
 
@@ -59,10 +60,10 @@ REPLACE = (*REMOVED, SetCell("_t", b"Hat", 1000), SetCell("raw", b"\xff", 1000))
             Concurrent((ReadRows("a", filter=Family("i")), ReadRows("b", filter=Stripped()))),
             "read a i:*\nread b strip-value",
         ),
-        (CreateTable("shop", {"d": 1}), "createtable shop families=d:maxversions=1"),
+        (CreateTable("shop", kept({"d": 1})), "createtable shop families=d:maxversions=1"),
         (DeleteTable("shop"), "deletetable shop"),
         (
-            ModifyFamilies("shop", create={"c": 1}, update={"d": 2}),
+            ModifyFamilies("shop", create=kept({"c": 1}), update=kept({"d": 2})),
             "createfamily shop c:maxversions=1\nsetgcpolicy shop d maxversions=2",
         ),
         (GetTable("shop"), "ls shop"),

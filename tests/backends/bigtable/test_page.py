@@ -31,4 +31,4 @@ def test_examples_run_and_print_what_the_page_shows(bigtable_emulator: str, monk
             assert same(printed) == same(block.text)
             compared += 1
     names["db"].close()
-    assert compared == 2
+    assert compared == 3

@@ -56,6 +56,7 @@ from odm.expressions.nodes import (
 from odm.protocol.connection import Connection
 from odm.schema.model import Schema
 from tests.backends.bigtable import values as at_large
+from tests.backends.bigtable.families import kept
 from tests.effort import times
 
 EXAMPLES = times(50, 100)
@@ -113,7 +114,7 @@ def connection(bigtable_emulator: str) -> Iterator[Connection[Any]]:
 def connected(address: str, instance: str) -> Iterator[Connection[Any]]:
     """A connection to an instance with the table, which has ghosts."""
     connection = Bigtable("project", instance, endpoint=address).connect(Schema(TABLE, {}, {}))
-    connection.call(CreateTable(TABLE, {"d": 1, "c": 1}))
+    connection.call(CreateTable(TABLE, kept({"d": 1, "c": 1})))
     for row, made in GHOSTS.items():
         connection.call(MutateRow(TABLE, Entry(row, made)))
     yield connection

@@ -12,12 +12,28 @@ from google.cloud.bigtable_admin_v2 import BigtableTableAdminClient, types
 from google.cloud.bigtable_admin_v2.services.bigtable_table_admin.transports import BigtableTableAdminGrpcTransport
 from grpc import StatusCode
 
-from odm import AccessPattern, AsyncStore, Counter, Entity, PrimaryKey, Store, Table, increment, set_
+from odm import (
+    AccessPattern,
+    AsyncStore,
+    Counter,
+    Entity,
+    GCRule,
+    MaxAge,
+    MaxVersions,
+    PrimaryKey,
+    SchemaError,
+    Store,
+    Stored,
+    Table,
+    increment,
+    set_,
+)
 from odm.backends.bigtable import Bigtable, admin_wire
 from odm.backends.bigtable.admin import Admin
-from odm.backends.bigtable.changes import differences
+from odm.backends.bigtable.changes import deletes_more, differences
 from odm.backends.bigtable.errors import explain
 from odm.backends.bigtable.native import (
+    ColumnFamily,
     Concurrent,
     CreateTable,
     DeleteTable,
@@ -36,10 +52,11 @@ from odm.protocol.admin import silent
 from odm.protocol.connection import run
 from odm.protocol.requests import CreateTables, DropTables
 from odm.schema.model import Schema
+from tests.backends.bigtable.families import kept
 from tests.backends.bigtable.playing import BUSY, google, play
 
-ITEMS: Families = {"c": "maxversions=1", "d": "maxversions=1"}
-ENTRIES: Families = {"i": "maxversions=1"}
+ITEMS = kept({"c": 1, "d": 1})
+ENTRIES = kept({"i": 1})
 
 
 def users(name: str, *indexes: str) -> Table:
@@ -126,29 +143,28 @@ def test_an_index_that_a_model_got_later_is_added(name: str, backend: Bigtable, 
 def test_a_missing_family_is_added(
     families: dict[str, int], name: str, backend: Bigtable, send: Send, there: Look
 ) -> None:
-    send(CreateTable(name, families))
+    send(CreateTable(name, kept(families)))
     send(CreateTable(f"{name}.by_name", {}))
     with Store(users(name, "by_name"), backend) as db:
         db.create()
-    others = {family: f"maxversions={versions}" for family, versions in families.items()}
-    assert there(name) == {"": {**ITEMS, **others}, ".by_name": ENTRIES}
+    assert there(name) == {"": {**ITEMS, **kept(families)}, ".by_name": ENTRIES}
 
 
 def test_a_family_with_another_rule_is_left_alone(name: str, backend: Bigtable, send: Send, there: Look) -> None:
-    send(CreateTable(name, {"d": 3, "c": 1}))
+    send(CreateTable(name, kept({"d": 3, "c": 1})))
     with Store(users(name), backend) as db:
         db.create()
-    assert there(name)[""] == {"c": "maxversions=1", "d": "maxversions=3"}
+    assert there(name)[""] == kept({"c": 1, "d": 3})
 
 
 @pytest.mark.parametrize("of", ["", ".by_name"])
 def test_a_table_of_another_program_is_refused(of: str, name: str, backend: Bigtable, send: Send, there: Look) -> None:
-    send(CreateTable(f"{name}{of}", {"stats": 1}))
+    send(CreateTable(f"{name}{of}", kept({"stats": 1})))
     with Store(users(name, "by_name"), backend) as db, pytest.raises(BackendError) as raised:
         db.create()
     assert f"table '{name}{of}' exists with the column families 'stats' and without" in str(raised.value)
     assert "choose another name, or give the store a prefix" in str(raised.value)
-    assert there(name) == {of: {"stats": "maxversions=1"}}
+    assert there(name) == {of: kept({"stats": 1})}
 
 
 def test_they_are_dropped_and_dropped_again(name: str, backend: Bigtable, there: Look) -> None:
@@ -196,7 +212,7 @@ def test_items_are_written_when_an_index_that_they_list_is_gone(name: str, backe
 
 
 SHOP = users("shop", "by_name").compile()
-MAKE = (CreateTable("shop", {"d": 1, "c": 1}), CreateTable("shop.by_name", {"i": 1}))
+MAKE = (CreateTable("shop", kept({"d": 1, "c": 1})), CreateTable("shop.by_name", ENTRIES))
 LOOK = Concurrent((GetTable("shop"), GetTable("shop.by_name")))
 GONE, THERE = google.NotFound("gone"), google.AlreadyExists("there")
 
@@ -214,8 +230,8 @@ def test_existing_tables_are_only_compared() -> None:
 
 
 def test_concurrently_created_tables_are_compared_again() -> None:
-    asked = sent(CreateTables(), (GONE, GONE), (THERE, None), ({"d": "maxversions=1"}, ENTRIES), None)
-    add = ModifyFamilies("shop", create={"c": 1})
+    asked = sent(CreateTables(), (GONE, GONE), (THERE, None), (kept({"d": 1}), ENTRIES), None)
+    add = ModifyFamilies("shop", create=kept({"c": 1}))
     assert [asked[0], asked[1], asked[3], asked[4]] == [LOOK, Concurrent(MAKE), LOOK, add]
 
 
@@ -248,7 +264,11 @@ def test_every_page_of_names_is_read_and_other_tables_are_left_alone() -> None:
             case ListTables():
                 return pages[native.page]
             case Concurrent():
-                found: dict[str, Families] = {"shop": ITEMS, "shop.by_day": ENTRIES, "shop.cache": {"x": "never"}}
+                found: dict[str, Families] = {
+                    "shop": ITEMS,
+                    "shop.by_day": ENTRIES,
+                    "shop.cache": {"x": ColumnFamily(None)},
+                }
                 return tuple(found.get(call.table, GONE) for call in native.calls)
             case _:
                 return Read()
@@ -315,25 +335,28 @@ class TestWhatIsNotThere:
             raise explain(code, message, call)
 
 
+DAY, FEW = MaxAge(days=1), MaxVersions(2)
+
+
 @pytest.mark.parametrize(
     ("rule", "kind"),
     [
-        ("never", "extra"),
-        ("maxversions=2", "extra"),
-        ("(maxage=86400s && maxversions=1)", "extra"),
-        ("maxage=86400s", "problem"),
-        ("(maxage=86400s && maxage=3600s)", "problem"),
-        ("((maxage=86400s && maxversions=2) || maxversions=1)", "extra"),
-        ("((maxage=86400s || maxversions=2) && maxversions=1)", "extra"),
-        ("((maxage=86400s && maxversions=2) || maxage=9s)", "problem"),
+        (None, "extra"),
+        (FEW, "extra"),
+        (DAY & MaxVersions(1), "extra"),
+        (DAY, "problem"),
+        (DAY & MaxAge(hours=1), "problem"),
+        (DAY & FEW | MaxVersions(1), "extra"),
+        ((DAY | FEW) & MaxVersions(1), "extra"),
+        (DAY & FEW | MaxAge(seconds=9), "problem"),
     ],
 )
 @pytest.mark.parametrize("table", ["shop", "shop.by_name"])
-def test_a_rule_is_a_problem_if_it_deletes_the_newest_value(rule: str, kind: str, table: str) -> None:
+def test_a_rule_is_a_problem_if_it_deletes_the_newest_value(rule: GCRule | None, kind: str, table: str) -> None:
     found = {"shop": ITEMS, "shop.by_name": ENTRIES}
     family = min(found[table].keys() - {"c"})
-    changes = differences(SHOP, {**found, table: {**found[table], family: rule}})
-    assert [(one.kind, one.call) for one in changes] == [(kind, ModifyFamilies(table, update={family: 1}))]
+    changes = differences(SHOP, {**found, table: {**found[table], family: ColumnFamily(rule)}})
+    assert [(one.kind, one.call) for one in changes] == [(kind, ModifyFamilies(table, update=kept({family: 1})))]
 
 
 @pytest.fixture
@@ -375,11 +398,99 @@ def test_rules_of_every_kind_are_named(name: str, vendor: Any, there: Look) -> N
     families = {family: types.ColumnFamily(gc_rule=rule) for family, rule in rules.items()}
     vendor.create_table(parent=INSTANCE, table_id=name, table=types.Table(column_families=families))
     assert there(name)[""] == {
-        "a": "never",
-        "b": "maxage=86400s",
-        "c": "(maxage=86400s && maxversions=2)",
-        "d": "((maxage=86400s && maxversions=2) || maxversions=2)",
+        "a": ColumnFamily(None),
+        "b": ColumnFamily(DAY),
+        "c": ColumnFamily(FEW & DAY),
+        "d": ColumnFamily(FEW & DAY | FEW),
     }
+
+
+def test_families_that_models_declare_are_created_with_their_rules(
+    name: str, backend: Bigtable, send: Send, there: Look
+) -> None:
+    table = Table(name)
+
+    class Comment(Entity, table=table, family="comments", gc=DAY | FEW):
+        id: str
+        likes: Annotated[int, Stored(family="stats")] = 0
+
+        primary = PrimaryKey("COMMENT#{id}")
+
+    declared = {"comments": ColumnFamily(FEW | DAY), "stats": ColumnFamily()}
+    with Store(table, backend) as db:
+        db.create()
+        assert there(name) == {"": {**ITEMS, **declared}}
+        db.drop()
+        send(CreateTable(name, ITEMS))
+        db.create()
+    assert there(name) == {"": {**ITEMS, **declared}}
+
+
+def test_families_are_refused_where_a_partition_is_a_row(backend: Bigtable) -> None:
+    table = Table("shop", layout="row_per_partition")
+
+    class Comment(Entity, table=table, family="comments"):
+        id: str
+
+        primary = PrimaryKey("COMMENT#{id}", "{id}")
+
+    with pytest.raises(SchemaError, match="'comments' has no effect: remove family=, or use layout='row_per_item'"):
+        backend.connect(table.compile())
+
+
+@pytest.mark.parametrize("kind", ["sum", "min", "max", "hll", None])
+def test_a_family_is_read_with_its_type(kind: Any, name: str, send: Send, there: Look) -> None:
+    families = {"n": ColumnFamily(DAY, kind)}
+    send(CreateTable(name, {}))
+    send(ModifyFamilies(name, create=families))
+    assert there(name) == {"": families}
+    send(ModifyFamilies(name, update={"n": ColumnFamily(None, kind)}))
+    assert there(name) == {"": {"n": ColumnFamily(None, kind)}}
+
+
+def test_a_family_of_another_type_is_refused() -> None:
+    changes = differences(SHOP, {"shop": {**ITEMS, "c": ColumnFamily(aggregate="sum")}, "shop.by_name": ENTRIES})
+    assert [(one.kind, one.call) for one in changes] == [("refused", None)]
+    assert "has cells of type sum, and the models need plain cells" in changes[0].text
+
+
+HOUR, MANY = MaxAge(hours=1), MaxVersions(5)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "more"),
+    [
+        (DAY, HOUR, True),
+        (HOUR, DAY, False),
+        (None, MANY, True),
+        (MANY, None, False),
+        (MANY, DAY, True),
+        (DAY, MANY, True),
+        (DAY, DAY & FEW, False),
+        (DAY, DAY | FEW, True),
+        (DAY & FEW, DAY & FEW | HOUR & MANY, True),
+        (DAY | FEW, FEW, False),
+        ((DAY | FEW) & MANY, MANY, False),
+        (DAY & MANY | FEW & DAY, FEW & DAY, False),
+    ],
+)
+def test_a_rule_that_deletes_more_is_a_problem_and_one_that_keeps_more_a_change(
+    old: GCRule | None, new: GCRule | None, more: bool
+) -> None:
+    assert deletes_more(new, old) is more
+    if new is None:
+        return
+    table = Table("shop")
+
+    class Comment(Entity, table=table, family="comments", gc=new):
+        id: str
+
+        primary = PrimaryKey("COMMENT#{id}")
+
+    changes = differences(table.compile(), {"shop": {**ITEMS, "comments": ColumnFamily(old)}})
+    change = ModifyFamilies("shop", update={"comments": ColumnFamily(new)})
+    assert [(one.kind, one.call) for one in changes] == [("problem" if more else "change", change)]
+    assert f"; the models state {new}" in changes[0].text
 
 
 def test_a_page_of_names_is_asked_for_by_its_token() -> None:

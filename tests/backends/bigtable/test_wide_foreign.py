@@ -17,6 +17,7 @@ from odm.backends.bigtable.scrub import scrub
 from odm.backends.bigtable.wide import SENTINEL
 from odm.errors import OdmError
 from odm.schema.model import Schema
+from tests.backends.bigtable.families import kept
 from tests.effort import times
 
 OLD = 1_000_000
@@ -62,7 +63,7 @@ class Place:
         self.db.create()
         self.name = f"{self.prefix}videos"
         self.send: Callable[[Any], Any] = self.backend.connect(Schema(name="any", entities={}, indexes={})).call
-        self.send(ModifyFamilies(self.name, create={"MD": 3}))
+        self.send(ModifyFamilies(self.name, create=kept({"MD": 3})))
 
     def set(self, row_key: str, *cells: SetCell | AddToCell) -> None:
         self.send(MutateRow(self.name, Entry(row_key, cells)))

@@ -1,0 +1,11 @@
+"""Column families in short form, for tests."""
+
+from collections.abc import Mapping
+
+from odm.backends.bigtable.native import ColumnFamily, Families
+from odm.expressions.collection import MaxVersions
+
+
+def kept(versions: Mapping[str, int]) -> Families:
+    """Column families that keep these numbers of versions."""
+    return {name: ColumnFamily(MaxVersions(number)) for name, number in versions.items()}
