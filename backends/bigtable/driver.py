@@ -81,6 +81,11 @@ class BigtableConnection(Connection[Native]):
         """True: an index is a separate table."""
         return True
 
+    @property
+    def reads_backwards(self) -> bool:
+        """False if a partition is one row."""
+        return self._procedures.reader is None
+
     def with_retry_policy(self, policy: RetryPolicy) -> "BigtableConnection":
         """A connection with another policy that shares the clients; closing one closes both.
 

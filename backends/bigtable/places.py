@@ -68,6 +68,10 @@ class Places:
         """
         return read_many(self.table, ids, retry, wanted)
 
+    def read_together(self, ids: tuple[str, ...], retry: Retry, wanted: Filter = ITEM) -> Steps[dict[str, Row]]:
+        """The same for items of one row, as they were at one instant."""
+        return self.read(ids, retry, wanted)
+
     def items(self, rows: Iterable[Row]) -> list[Row]:
         """The items of some rows, each as a row of its own whose key is the item's id."""
         return [*rows]

@@ -85,7 +85,7 @@ class Procedures:
             case req.Get():
                 return self.get(request.key)
             case req.BatchGet():
-                return self.read_tags(request) if request.tags else self.batch_get(request.keys)
+                return self.read_tags(request) if request.tags else self.batch_get(request.keys, atomic=request.atomic)
             case req.Put() | req.Update() | req.Delete():
                 return write(self.writer, request)
             case req.BatchWrite():
@@ -131,10 +131,13 @@ class Procedures:
         """Read one item."""
         return (yield from self.batch_get((key,)))[0]
 
-    def batch_get(self, keys: Sequence[Key], wanted: Filter = ITEM) -> Steps[tuple[Item | None, ...]]:
-        """Read rows by key; in one request, unless there are very many keys."""
-        row_keys = tuple(map(self.layout.row_key, keys))
-        found = yield from self.writer.places.read(row_keys, self.retry, wanted)
+    def batch_get(
+        self, keys: Sequence[Key], wanted: Filter = ITEM, *, atomic: bool = False
+    ) -> Steps[tuple[Item | None, ...]]:
+        """Read items by key, in one request, unless there are very many; ``atomic``: those of a row at one instant."""
+        row_keys, places = tuple(map(self.layout.row_key, keys)), self.writer.places
+        read = places.read_together if atomic else places.read
+        found = yield from read(row_keys, self.retry, wanted)
         return tuple(self.loader.item(found.get(row_key)) for row_key in row_keys)
 
     def read_tags(self, request: req.BatchGet) -> Steps[tuple[Item | None, ...]]:

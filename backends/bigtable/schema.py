@@ -1,12 +1,14 @@
 """Checks, before any request, that Bigtable can store a compiled schema; and the tables that the schema needs."""
 
 import re
+from itertools import permutations
 
 from odm.backends.bigtable.columns import SIDE_COLUMNS
 from odm.backends.bigtable.entries import check_entries, index_table
 from odm.backends.bigtable.layout import is_wide
 from odm.backends.bigtable.native import COUNTERS, ENTRIES, FAMILY, NEWEST_ONLY, ColumnFamily, CreateTable, Families
 from odm.errors import SchemaError
+from odm.keys import can_go_on_low
 from odm.schema.entity import EntitySchema
 from odm.schema.model import IndexSchema, Schema
 from odm.schema.row_keys import find_ambiguities
@@ -31,15 +33,38 @@ def check(schema: Schema) -> None:
         _check_index(schema, index)
     for entity in schema.entities.values():
         _check_names(entity)
-    if is_wide(schema) and schema.families:
-        raise SchemaError(
-            f"table {schema.name!r}: with layout='row_per_partition' an item is one cell of odm's own family, so the "
-            f"family {min(schema.families)!r} has no effect: remove family=, or use layout='row_per_item'"
-        )
+    if is_wide(schema):
+        _check_order(schema)
+        _check_fields(schema)
     if schema.has_verbatim_keys:
         return  # each part of a key is one component
     for found in find_ambiguities(schema):
         raise SchemaError(f"table {schema.name!r}: {found.what}: {found.fix}")
+
+
+def _check_order(schema: Schema) -> None:
+    """Refuse sort keys of wide rows whose columns would not sort like them; see `odm.backends.bigtable.wide`."""
+    for one, other in permutations((entity.primary for entity in schema.entities.values()), 2):
+        if one.sort is None or other.sort is None or not can_go_on_low(one.sort, other.sort):
+            continue
+        raise SchemaError(
+            f'table {schema.name!r}: with layout="row_per_partition", a sort key of {one.full_name} '
+            f"({one.sort.text!r}) can be a prefix of one of {other.full_name} ({other.sort.text!r}) that continues "
+            "with a space or another character below '#', and the items would not sort correctly in their row: begin "
+            "the two with different literals"
+        )
+
+
+def _check_fields(schema: Schema) -> None:
+    """Refuse fields of wide rows with a family of their own."""
+    for entity in schema.entities.values():
+        for field, stored in entity.codec.stored.items():
+            if stored in entity.families:
+                raise SchemaError(
+                    f"{entity.name}.{field} has the family {entity.families[stored]!r}, but in a table with "
+                    'layout="row_per_partition" an item is one cell: give the family to the class, '
+                    f'class {entity.name}(Entity, table=..., family="{entity.families[stored]}"), or remove it'
+                )
 
 
 def _check_names(entity: EntitySchema) -> None:
@@ -66,7 +91,7 @@ def _check_index(schema: Schema, index: IndexSchema) -> None:
 def families(schema: Schema) -> Families:
     """The column families of the items' table: odm's own, and those that the models declare."""
     declared = {name: ColumnFamily(rule or NEWEST_ONLY) for name, rule in schema.families.items()}
-    counters = ColumnFamily(aggregate="sum" if is_wide(schema) else None)
+    counters = ColumnFamily(aggregate="sum") if is_wide(schema) else ColumnFamily()
     return {FAMILY: ColumnFamily(), COUNTERS: counters, **declared}
 
 

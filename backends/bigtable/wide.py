@@ -128,18 +128,23 @@ class Wide(Places):
             left = left[len(some) :]
         return found
 
+    def read_together(self, ids: tuple[str, ...], retry: Retry, wanted: Filter = ITEM) -> Steps[dict[str, Row]]:
+        rows = yield from self.row_with(ids, retry)
+        return {item.text: item for item in self.items(rows)}
+
+    def row_with(self, ids: Sequence[str], retry: Retry, *others: Filter) -> Steps[list[Row]]:
+        """The row of some items, read at one instant; it may have other items, too."""
+        columns = self.of_items(ids, *others)
+        if sum(map(self._filter_bytes, ids)) > FILTER_BYTES:
+            sorts = sorted(map(self.sort, ids))
+            columns = chain(interleave(*self.columns(sorts[0], sorts[-1] + PAST), *others), Newest())
+        return (yield from read_all(ReadRows(self.table, keys=(self.row(ids[0]),), filter=columns), retry))
+
     def of_items(self, ids: Iterable[str], *others: Filter) -> Filter:
         """The filter for all cells of some items."""
         sorts = dict.fromkeys(map(self.sort, ids))
         ranges = (one for sort in sorts for one in self.columns(sort, sort + PAST))
         return chain(interleave(*ranges, *others), Newest())
-
-    def at_once(self, ids: Sequence[str], *others: Filter) -> Filter:
-        """The filter for all cells of some items of a row, for one read; it may return cells between them."""
-        if sum(map(self._filter_bytes, ids)) <= FILTER_BYTES:
-            return self.of_items(ids, *others)
-        sorts = sorted(map(self.sort, ids))
-        return chain(interleave(*self.columns(sorts[0], sorts[-1] + PAST), *others), Newest())
 
     def documents(self, ids: Sequence[str]) -> Iterator[ColumnRange]:
         """The columns between the first and the last of some items of a row, without counters."""
@@ -335,7 +340,8 @@ def places_of(schema: Schema, form: Form, layout: Layout) -> Places:
     """Where the items of a table stand."""
     if not is_wide(schema):
         return Places(schema.name, form, layout)
-    return Wide(schema.name, form, layout)
+    of_tag = {tag: entity.family for tag, entity in schema.entities.items() if entity.family is not None}
+    return Wide(schema.name, form, layout, (FAMILY, *sorted({*of_tag.values()})), of_tag)
 
 
 def opening(tag: str) -> bytes:

@@ -42,12 +42,11 @@ from odm.backends.bigtable.native import (
     Entry,
     MutateRow,
     Mutation,
-    ReadRows,
     Row,
     SetCell,
     Steps,
 )
-from odm.backends.bigtable.retry import all_of, read_all, until_answered
+from odm.backends.bigtable.retry import all_of, until_answered
 from odm.backends.bigtable.wide import SENTINEL, SIDE, Wide
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
@@ -122,8 +121,7 @@ def _read(writer: Writer, places: Wide, works: Sequence[Work]) -> Steps[tuple[li
     """The items at one instant, and the row that has them."""
     ids = [work.row_key for work in works]
     sentinels = (Column(family, SENTINEL) for family in places.families)
-    call = ReadRows(writer.table, keys=(places.row(ids[0]),), filter=places.at_once(ids, *sentinels))
-    rows = yield from read_all(call, writer.retry)
+    rows = yield from places.row_with(ids, writer.retry, *sentinels)
     found = {item.text: item for item in places.items(rows)}
     return [places.stored(found.get(id)) for id in ids], rows
 

@@ -165,6 +165,11 @@ def explain_plan(plan: Plan, native: Any, connection: Connection[Any]) -> Explan
         )
     if plan.pattern.index is not None and connection.fetches:
         notes.append("each page is two requests: the entries of the index, then their items by key")
+    if plan.pattern.index is None and plan.query.descending and not connection.reads_backwards:
+        notes.append(
+            "in descending order, each page reads its range to the end, as the columns of a row come in ascending "
+            "order; a sort key with :desc reads only what it returns"
+        )
     if plan.empty:
         notes = ["no key can match: answered without a request"]
     return Explanation(

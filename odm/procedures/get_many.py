@@ -11,6 +11,7 @@ from odm.procedures.unprocessed import send_batch
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.limits import ACTIONS, item_size
+from odm.schema.entity import Key
 
 
 def get_many(
@@ -23,7 +24,7 @@ def get_many(
     patterns = {target.key: target.entity.primary.full_name for target in targets}
     distinct = tuple(patterns)
     if atomic:
-        _check_atomic(context, len(distinct), consistent=consistent)
+        _check_atomic(context, distinct, consistent=consistent)
     request = req.BatchGet(distinct, consistent, patterns=tuple(patterns.values()), atomic=atomic)
     given = {target.key: target.query for target in targets}
     items = (yield from send_batch(request, given)) if distinct else ()
@@ -38,15 +39,16 @@ def get_many(
     return [one if type(one) is target.entity.cls else None for one, target in zip(made, targets, strict=True)]
 
 
-def _check_atomic(context: Context, items: int, *, consistent: bool) -> None:
+def _check_atomic(context: Context, keys: Sequence[Key], *, consistent: bool) -> None:
     if not consistent:
         raise BadValue("get_many(atomic=True, consistent=False): an atomic read is consistent: leave consistent= out")
-    if items > ACTIONS:
-        raise BadValue(f"get_many(atomic=True) of {items} items: it reads at most {ACTIONS}; read fewer at a time")
-    if not context.transactions:
+    if len(keys) > ACTIONS:
+        raise BadValue(f"get_many(atomic=True) of {len(keys)} items: it reads at most {ACTIONS}; read fewer at a time")
+    if context.transaction_unsupported_reason(keys) is not None:
         raise Unsupported(
-            "get_many(atomic=True) on a backend that reads one item at a time: leave atomic= out, or keep in one item "
-            "what must be read together"
+            f"get_many(atomic=True) of {len(keys)} items on a backend that reads one row at a time: leave atomic= out, "
+            'or keep in one item, or in one partition of a table with layout="row_per_partition", what must be read '
+            "together"
         )
 
 

@@ -126,6 +126,11 @@ class Connection(ABC, Generic[N]):
         return False
 
     @property
+    def reads_backwards(self) -> bool:
+        """Whether a query of the table in descending order reads only what it returns; `Store.explain` shows it."""
+        return True
+
+    @property
     def in_process(self) -> bool:
         """Whether no request waits for a network; then those of a `Gather` run one after another, without threads."""
         return False
@@ -244,6 +249,10 @@ class ForwardingConnection(Connection[N]):
     @property
     def fetches(self) -> bool:
         return self.inner.fetches
+
+    @property
+    def reads_backwards(self) -> bool:
+        return self.inner.reads_backwards
 
     @property
     def in_process(self) -> bool:

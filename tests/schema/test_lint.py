@@ -72,7 +72,7 @@ def test_a_rule_finds_what_breaks_it_and_not_what_just_does_not(case: Case, load
 
 def test_every_rule_is_tried() -> None:
     assert {case.rule for case in CASES} | {
-        *("ambiguous-row-keys", "filtered-reads", "text-order", "unused-ignore"),
+        *("ambiguous-row-keys", "filtered-reads", "text-order", "unbounded-row", "unused-ignore"),
     } == set(RULES)
 
 
@@ -92,6 +92,28 @@ def test_the_line_to_change_is_right(case: Case, load: LoadTable) -> None:
         assert new <= {"missing-ttl"}  # of what is a plain time series only now
     else:
         assert case.rule in ("hot-partition", "monotonic-key", "equal-indexes", "long-names", "missing-ttl")
+
+
+@pytest.mark.parametrize(
+    ("sort", "options", "is_found"),
+    [
+        ("C#{c}", "", True),
+        ("C#{c}", ", keep=10_000", False),
+        ("C#{c}", ", keep=10_001", True),
+        ("C#{n}", "", False),
+        ("META", "", False),
+    ],
+)
+def test_rows_without_bound(load: LoadTable, sort: str, options: str, is_found: bool) -> None:
+    source = (
+        'shop = Table("shop", layout="row_per_partition")\n'
+        f"class One(Entity, table=shop{options}):\n    v: str\n    c: str\n"
+        "    n: Annotated[int, Field(ge=0, lt=10_000)]\n"
+        f'    primary = PrimaryKey("V#{{v}}", "{sort}")\n'
+    )
+    assert (("unbounded-row", "One.primary") in rules(load(source))) is is_found
+    wide = ', layout="row_per_partition"'
+    assert ("unbounded-row", "One.primary") not in rules(load(source.replace(wide, "")))
 
 
 def two(first: str, second: str) -> str:

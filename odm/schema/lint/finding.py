@@ -75,6 +75,7 @@ AMBIGUOUS_ROW_KEYS: Final = Rule("ambiguous-row-keys", "error", f"{_GOOGLE}/sche
 NON_UNIQUE_KEY: Final = Rule("non-unique-key", "error", f"{_AWS}/HowItWorks.CoreComponents.html")
 LOSSY_KEY: Final = Rule("lossy-key", "error", f"{_AWS}/HowItWorks.CoreComponents.html")
 UNBOUNDED_COLLECTION: Final = Rule("unbounded-collection", "warning", f"{_AWS}/LSI.html#LSI.ItemCollections.SizeLimit")
+UNBOUNDED_ROW: Final = Rule("unbounded-row", "warning", f"{_GOOGLE}/schema-design#rows")
 FILTERED_READS: Final = Rule("filtered-reads", "advice", f"{_AWS}/Query.FilterExpression.html")
 EQUAL_INDEXES: Final = Rule("equal-indexes", "advice", f"{_AWS}/bp-indexes-general.html")
 TEXT_ORDER: Final = Rule("text-order", "advice", f"{_AWS}/bp-sort-keys.html")
@@ -91,6 +92,7 @@ RULES: Final[Mapping[str, Rule]] = {
         HOT_PARTITION,
         MONOTONIC_KEY,
         UNBOUNDED_COLLECTION,
+        UNBOUNDED_ROW,
         FILTERED_READS,
         EQUAL_INDEXES,
         TEXT_ORDER,

@@ -13,6 +13,7 @@ from odm.schema.lint.finding import (
     LONG_NAMES,
     MISSING_TTL,
     UNBOUNDED_COLLECTION,
+    UNBOUNDED_ROW,
     LintFinding,
     found,
 )
@@ -21,6 +22,9 @@ from odm.schema.model import Schema
 
 _BOUNDED: Final = 10**6
 """The items in a partition of 10 GB, at 10 KB each."""
+
+_ROW_ITEMS: Final = 10**4
+"""The items in a row of 100 MB, at 10 KB each."""
 
 _NAMES: Final = 256
 """Bytes of names: a quarter of DynamoDB's write unit of 1,024 bytes."""
@@ -32,8 +36,7 @@ def unbounded_collection(schema: Schema, entity: EntitySchema) -> Iterator[LintF
     sort = entity.primary.sort
     if local is None or sort is None or entity.keep is not None or entity.ttl is not None:
         return
-    counts = [values(slot) for slot in sort.slots]
-    if None not in counts and prod(filter(None, counts)) <= _BOUNDED:
+    if _has_at_most(_BOUNDED, sort):
         return
     yield found(
         UNBOUNDED_COLLECTION,
@@ -44,6 +47,32 @@ def unbounded_collection(schema: Schema, entity: EntitySchema) -> Iterator[LintF
         fix=f"{written(declared(entity, local.name), local=False)}\nor limit the items with keep= or a TTL",
         backends=("dynamodb",),
     )
+
+
+def unbounded_row(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
+    """Partitions that grow without bound, in a table where a partition is one row of Bigtable."""
+    sort = entity.primary.sort
+    if not schema.wide or sort is None or (entity.keep is None and _has_at_most(_ROW_ITEMS, sort)):
+        return
+    if entity.keep is not None and entity.keep <= _ROW_ITEMS:
+        return
+    many = "nothing limits how many" if entity.keep is None else f"up to {entity.keep}"
+    yield found(
+        UNBOUNDED_ROW,
+        entity.primary.full_name,
+        what=f'{many} {entity.name} items have the partition key "{entity.primary.partition.text}"',
+        why='with layout="row_per_partition" they are one row of Bigtable, which should not have more than 100 MB and '
+        "cannot be read as a whole with more than 256 MB",
+        fix=f"class {entity.name}(..., keep=1000)  # only the newest items\nor add a component to the partition key, "
+        'such as a month; or use layout="row_per_item"',
+        backends=("bigtable",),
+    )
+
+
+def _has_at_most(most: int, sort: Template) -> bool:
+    """Whether a sort key has at most so many values."""
+    counts = [values(slot) for slot in sort.slots]
+    return None not in counts and prod(filter(None, counts)) <= most
 
 
 def filtered_reads(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:

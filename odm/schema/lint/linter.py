@@ -13,7 +13,7 @@ from attrs import evolve
 from odm.errors import BadValue
 from odm.schema.entity import EntitySchema
 from odm.schema.lint.finding import BOTH, RULES, SEVERITIES, UNUSED_IGNORE, Cloud, LintFinding, found
-from odm.schema.lint.growth import filtered_reads, long_names, missing_ttl, unbounded_collection
+from odm.schema.lint.growth import filtered_reads, long_names, missing_ttl, unbounded_collection, unbounded_row
 from odm.schema.lint.keys import ambiguous_row_keys, equal_indexes, lossy_key, non_unique_key, text_order
 from odm.schema.lint.load import hot_partition, monotonic_key
 from odm.schema.lint.places import Comment, Places, find_places
@@ -26,6 +26,7 @@ _CHECKS: Final = (
     hot_partition,
     monotonic_key,
     unbounded_collection,
+    unbounded_row,
     filtered_reads,
     equal_indexes,
     text_order,

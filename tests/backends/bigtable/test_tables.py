@@ -21,7 +21,6 @@ from odm import (
     MaxAge,
     MaxVersions,
     PrimaryKey,
-    SchemaError,
     Store,
     Stored,
     Table,
@@ -424,18 +423,6 @@ def test_families_that_models_declare_are_created_with_their_rules(
         send(CreateTable(name, ITEMS))
         db.create()
     assert there(name) == {"": {**ITEMS, **declared}}
-
-
-def test_families_are_refused_where_a_partition_is_a_row(backend: Bigtable) -> None:
-    table = Table("shop", layout="row_per_partition")
-
-    class Comment(Entity, table=table, family="comments"):
-        id: str
-
-        primary = PrimaryKey("COMMENT#{id}", "{id}")
-
-    with pytest.raises(SchemaError, match="'comments' has no effect: remove family=, or use layout='row_per_item'"):
-        backend.connect(table.compile())
 
 
 @pytest.mark.parametrize("kind", ["sum", "min", "max", "hll", None])
