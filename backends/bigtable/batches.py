@@ -10,9 +10,11 @@ from itertools import chain
 from odm.backends.bigtable.bulk import WRITE_BYTES, leading, weight, write_many
 from odm.backends.bigtable.commit import Work, settle
 from odm.backends.bigtable.native import Entry, Mutation, Steps
+from odm.backends.bigtable.wide import Wide
 from odm.backends.bigtable.writer import Writer
 from odm.codec import VERSION
 from odm.errors import Throttled
+from odm.protocol.limits import size_at_most
 from odm.protocol.requests import Delete, Put
 
 GROUP = 256
@@ -26,6 +28,7 @@ def batch_write(writer: Writer, operations: Sequence[Put | Delete]) -> Steps[Non
         Throttled: ``left`` has the operations that are not known to be applied.
         OdmError: the server refused a row with an error that is not retried.
     """
+    yield from writer.places.check_room(_sizes(writer, operations), writer.retry)
     bulk = list(_entries(writer, [one for one in operations if writer.unlisted(one)]))
     stuck = yield from write_many({writer.table: [entry for entry, _ in bulk]}, writer.retry)
     reason = None if stuck is None else stuck.reason
@@ -49,6 +52,16 @@ def batch_write(writer: Writer, operations: Sequence[Put | Delete]) -> Steps[Non
             f"not known to be applied ({reason}): send the operations in the error's `left` again",
             left,
         )
+
+
+def _sizes(writer: Writer, operations: Sequence[Put | Delete]) -> dict[str, int]:
+    """How many bytes the puts may add to each row."""
+    sizes: dict[str, int] = {}
+    for one in operations if isinstance(writer.places, Wide) else ():
+        if isinstance(one, Put):
+            row = writer.places.row(writer.row_key(one.key))
+            sizes[row] = sizes.get(row, 0) + size_at_most(one.item)
+    return sizes
 
 
 def _entries(writer: Writer, operations: Sequence[Put | Delete]) -> Iterator[tuple[Entry, list[Put | Delete]]]:

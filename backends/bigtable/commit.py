@@ -100,9 +100,11 @@ class Work:
         unread: the next attempt skips the read: the first attempt of an insert, which expects no item, or of an update
             of an entity whose row was loaded before.
         row: the row that was loaded before.
+        refused: the last commit was refused.
     """
 
     def __init__(self, request: Operation, row_key: str, *, refused: bool = False) -> None:
+        self.refused = False
         self.request = request
         self.row_key = row_key
         self.answer: Written | Refused | None = None
@@ -196,9 +198,9 @@ class Attempt:
         """The mutations of the commit."""
         change, id, now = self.change, self.work.row_key, writer.now()
         if change.removed:
-            return writer.places.removed(id)
+            return writer.places.removed(id, self.before)
         if change.item is not None:
-            return writer.places.replaced(change.item, id, self.id, self.listed, now)
+            return writer.places.replaced(change.item, id, self.id, self.listed, now, self.before)
         assert self.before is not None  # only an item that was read is updated
         return (*change.mutations, *writer.places.noted(id, self.before, self.id, self.listed, now))
 
@@ -248,6 +250,8 @@ def _attempts(writer: Writer, works: Sequence[Work]) -> Steps[list[Attempt]]:
             continue
         verdict = evaluate(writer, work.request, work.row_key, before)
         if isinstance(verdict, RowChange):
+            if not verdict.removed and not writer.places.has_room(before, refused=work.refused):
+                yield from writer.places.check_room({writer.places.row(work.row_key): 0}, writer.retry)
             attempts.append(Attempt.of(writer, work, before, verdict))
         else:
             work.answer = verdict
@@ -256,7 +260,7 @@ def _attempts(writer: Writer, works: Sequence[Work]) -> Steps[list[Attempt]]:
 
 
 def perform(
-    writer: Writer, attempts: Sequence[Attempt], commit: "Commit | None" = None, together: int = COMMITS
+    writer: Writer, attempts: Sequence[Attempt], commit: "Commit | None" = None, together: int | None = None
 ) -> Steps[str | None]:
     """Claim, commit and clean. Refused writes stay without an answer. Returns the reason if claims could not be set.
 
@@ -264,7 +268,7 @@ def perform(
         writer: the writer of the table.
         attempts: the attempts.
         commit: commits some attempts, and sorts them by their answers; default: each by itself.
-        together: the number of attempts that it commits.
+        together: the number of attempts that it commits; default: `COMMITS`.
 
     Raises:
         OdmError: a write cannot be applied, and was not.
@@ -279,8 +283,9 @@ def perform(
     done: list[Attempt] = []
     undone: list[Attempt] = []
     failures: list[OdmError] = []
-    for start in range(0, len(attempts), together):
-        some = attempts[start : start + together]
+    size = together or COMMITS
+    for start in range(0, len(attempts), size):
+        some = attempts[start : start + size]
         if claims and lease.is_over():
             undone += some
         else:
@@ -333,6 +338,8 @@ def sort(  # as `_commit`
             attempt.work.answer = attempt.change.answer
         done += attempts
     else:
+        for attempt in attempts:
+            attempt.work.refused = True
         undone += attempts
 
 

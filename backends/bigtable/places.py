@@ -5,7 +5,7 @@ the layout with one row for each partition. Procedures name an item by its *id*,
 in a row of its own: partition and sort key with the table's separator.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -68,6 +68,27 @@ class Places:
         """
         return read_many(self.table, ids, retry, wanted)
 
+    def has_room(self, before: Stored | None, *, refused: bool) -> bool:
+        """Whether a row surely has room for an item.
+
+        Args:
+            before: the item that was read; None: there was none.
+            refused: the last attempt to write the item was refused.
+        """
+        return True
+
+    def check_room(self, rows: Mapping[str, int], retry: Retry) -> Steps[None]:
+        """Refuse a write that could make a row too large to be read.
+
+        Args:
+            rows: the bytes to be added, by row key.
+            retry: how long to retry.
+
+        Raises:
+            ItemTooLarge: a row has no room for them.
+        """
+        yield from ()
+
     def read_together(self, ids: tuple[str, ...], retry: Retry, wanted: Filter = ITEM) -> Steps[dict[str, Row]]:
         """The same for items of one row, as they were at one instant."""
         return self.read(ids, retry, wanted)
@@ -129,11 +150,19 @@ class Places:
             f"{FAMILY}:{REVISION} to any text, or delete the row"
         )
 
-    def removed(self, id: str) -> tuple[Mutation, ...]:
-        """The mutations that delete an item."""
+    def removed(self, id: str, before: Stored | None = None) -> tuple[Mutation, ...]:
+        """The mutations that delete an item; ``before`` is that item, if it was read."""
         return REMOVED
 
-    def replaced(self, item: Item, id: str, revision: str, listed: Sequence[Listed], now: int) -> tuple[Mutation, ...]:
+    def replaced(  # what a write consists of
+        self,
+        item: Item,
+        id: str,
+        revision: str,
+        listed: Sequence[Listed],
+        now: int,
+        before: Stored | None = None,
+    ) -> tuple[Mutation, ...]:
         """The mutations that write a whole item, in place of any other.
 
         Args:
@@ -142,6 +171,7 @@ class Places:
             revision: the id of the attempt.
             listed: its index entries after the write.
             now: the cells' timestamp, in microseconds.
+            before: the item that it replaces, if it was read.
         """
         return replacement(item, self.form, id, revision, listed, now)
 

@@ -13,8 +13,9 @@ these cells are apart from those of other items. Documents stand in the family o
 begins with its tag, so a range of values shows whether an item has it.
 
 To the rest of the backend, each item looks like a row of its own with the columns ``d:`` (the document), ``d:~r`` and
-those of its counters. Cells of other families, and columns of an item that are not known here, belong to other
-programs: they are not read, and no call changes them.
+those of its counters. The row also has its size, in ``c`` under a qualifier that is above all others: every write adds
+to it, because a row must not become too large to be read. Cells of other families, and columns of an item that are not
+known here, belong to other programs: they are not read, and no call changes them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,7 +37,19 @@ from odm.backends.bigtable.codec import (
     read_listing,
 )
 from odm.backends.bigtable.columns import REVISION
-from odm.backends.bigtable.filters import ColumnRange, Filter, Newest, ValueRange, chain, interleave, newest
+from odm.backends.bigtable.filters import (
+    Column as ColumnFilter,
+)
+from odm.backends.bigtable.filters import (
+    ColumnRange,
+    Filter,
+    First,
+    Newest,
+    ValueRange,
+    chain,
+    interleave,
+    newest,
+)
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.layout import Layout, is_wide
 from odm.backends.bigtable.native import (
@@ -46,6 +59,8 @@ from odm.backends.bigtable.native import (
     AddToCell,
     Column,
     DeleteColumn,
+    Entry,
+    MutateRow,
     Mutation,
     ReadRows,
     Row,
@@ -54,7 +69,7 @@ from odm.backends.bigtable.native import (
 )
 from odm.backends.bigtable.ownership import PROBE_PREFIX
 from odm.backends.bigtable.places import Places
-from odm.backends.bigtable.retry import Retry, read_all
+from odm.backends.bigtable.retry import Retry, read_all, until_answered
 from odm.codec import TAG, VERSION
 from odm.errors import BackendError, BadValue, ItemTooLarge
 from odm.expressions.nodes import Item, Value
@@ -77,6 +92,16 @@ DOCUMENT: Final = Column(FAMILY, b"")
 """The column of the document in the row that an item looks like."""
 
 _REVISION: Final = Column(FAMILY, REVISION.encode())
+
+SIZE: Final = Column("size", b"")
+"""The column of the row's size in the row that an item looks like."""
+
+MAX_ROW: Final = 200 * 1024 * 1024
+"""The size in bytes from which a row takes no more items. Bigtable cannot read a row of more than 256 MiB as a whole
+(google.bigtable.v2, data.proto: Row); a batch may add to a row that is almost as large."""
+
+MEASURED: Final = 4 * 1024 * 1024
+"""About how many bytes to read at a time to measure a row."""
 
 FILTER_BYTES: Final = 16 * 1024
 """The maximum bytes of column ranges in one filter; Bigtable allows 20 KB for a filter."""
@@ -122,7 +147,8 @@ class Wide(Places):
         while left:
             some = leading(left, self._filter_bytes, FILTER_BYTES)
             rows = tuple(dict.fromkeys(map(self.row, some)))
-            read = yield from read_all(ReadRows(self.table, keys=rows, filter=self.of_items(some)), retry)
+            size = ColumnFilter(COUNTERS, SENTINEL)
+            read = yield from read_all(ReadRows(self.table, keys=rows, filter=self.of_items(some, size)), retry)
             asked = frozenset(some)
             found |= {item.text: item for item in self.items(read) if item.text in asked}
             left = left[len(some) :]
@@ -169,7 +195,10 @@ class Wide(Places):
             place = self._place(family, side, name)
             if place is not None and not _is_mark(column, value):
                 found.setdefault(sort, {})[place] = (value, time)
-        head = row.key + b"##"
+        head, size = row.key + b"##", _size_of(row)
+        if size is not None:
+            for cells in found.values():
+                cells[SIZE] = (size, 0)
         return [_row(head + sort, cells) for sort, cells in sorted(found.items()) if DOCUMENT in cells]
 
     def _place(self, family: str, side: bytes, name: bytes) -> Column | None:
@@ -226,13 +255,65 @@ class Wide(Places):
             return b"", b""
         return revision, entries
 
+    def size_of(self, rows: Iterable[Row]) -> int:
+        """The size of a row, in bytes, or of the row of an item; 0 if it was not read or is not known."""
+        found = (row.values[row.columns.index(SIZE)] if SIZE in row.columns else _size_of(row) for row in rows)
+        return sum(read_counter(size) for size in found if size is not None and len(size) == 8)
+
+    def is_full(self, rows: Iterable[Row]) -> bool:
+        """Whether a row, or the row of an item, seems to have no room for another item; see `check_room`."""
+        return self.size_of(rows) >= MAX_ROW
+
+    def has_room(self, before: Stored | None, *, refused: bool) -> bool:
+        return not refused if before is None else not self.is_full((before.row,))
+
+    def check_room(self, rows: Mapping[str, int], retry: Retry) -> Steps[None]:
+        if not rows:
+            return
+        found = yield from read_all(ReadRows(self.table, keys=tuple(rows), filter=newest(COUNTERS, SENTINEL)), retry)
+        for row in found:
+            added = rows[row.text]
+            if self.size_of((row,)) + added < MAX_ROW:
+                continue
+            size = yield from self._measure(row.text, retry)
+            if size + added >= MAX_ROW:
+                raise ItemTooLarge(
+                    f"the partition {row.text!r} of table {self.table!r} has {size} bytes in one row, which would be "
+                    f"{size + added} now; odm writes at most {MAX_ROW}, because Bigtable cannot read much larger rows: "
+                    'keep fewer items with keep=, add a component to the partition key, or use layout="row_per_item"'
+                )
+            corrected = (DeleteColumn(SENTINEL, COUNTERS), AddToCell(SENTINEL, size, COUNTERS))
+            yield from until_answered(MutateRow(self.table, Entry(row.text, corrected)), retry)
+
+    def _measure(self, row: str, retry: Retry) -> Steps[int]:
+        """The size of a row's items in bytes: the sizes that writes add are too large if they replace items unread."""
+        total = 0
+        for family in self.families:
+            start, most = "", 100
+            while True:
+                some = chain(ColumnRange(family, start, SENTINEL), Newest(), First(most))
+                rows = yield from read_all(ReadRows(self.table, keys=(row,), filter=some), retry)
+                cells = rows[0].cells if rows else ()
+                read = sum(len(cell.qualifier) + len(cell.value) for cell in cells)
+                total += read
+                if len(cells) < most:
+                    break
+                start = cells[-1].qualifier.decode("utf-8", "surrogateescape") + "\0"
+                most = max(10, MEASURED * most // (read + 1))
+        return total
+
     def taken(self, id: str) -> Filter:
+        return interleave(self._documents(id), _FULL)
+
+    def _documents(self, id: str) -> Filter:
+        """Returns the document of an item, in any family."""
         return interleave(*(newest(family, self.sort(id)) for family in self.families))
 
     def strange(self, id: str, tag: str) -> Filter:
         start = opening(tag)
         other = interleave(ValueRange(b"", start), ValueRange(_past(start)))
-        return interleave(*(chain(newest(family, self.sort(id)), other) for family in self.families))
+        others = (chain(newest(family, self.sort(id)), other) for family in self.families)
+        return interleave(*others, _FULL)
 
     def there(self, id: str, tag: str | None = None, version: Value = None, *, first: bool = False) -> Filter:
         """Returns a cell if there is an item.
@@ -244,7 +325,7 @@ class Wide(Places):
             first: it has the first version, which is not stored.
         """
         if tag is None:
-            return self.taken(id)
+            return self._documents(id)
         start = opening(tag)
         if version is not None:
             start += f', "{VERSION}": {version}'.encode()
@@ -261,15 +342,40 @@ class Wide(Places):
         held = ValueRange(revision, revision + b"!")  # nothing, or a space and the list, follows
         return interleave(*(chain(newest(family, self.sort(id) + REVISED), held) for family in self.families))
 
-    def removed(self, id: str) -> tuple[Mutation, ...]:
-        sort = self.sort(id)
-        documents = (DeleteColumn(sort + end, family) for family in self.families for end in ("", REVISED))
-        return (*documents, *(DeleteColumn(f"{sort}{SIDE}{column}", COUNTERS) for column in self.counters))
+    def removed(self, id: str, before: Stored | None = None) -> tuple[Mutation, ...]:
+        return (*self._removed(id), *_grown(-self._held(before)))
 
-    def replaced(self, item: Item, id: str, revision: str, listed: Sequence[Listed], now: int) -> tuple[Mutation, ...]:
+    def _removed(self, id: str) -> Iterator[Mutation]:
+        sort = self.sort(id)
+        for family in self.families:
+            yield DeleteColumn(sort, family)
+            yield DeleteColumn(sort + REVISED, family)
+        for column in self.counters:
+            yield DeleteColumn(f"{sort}{SIDE}{column}", COUNTERS)
+
+    def replaced(  # as in `Places`
+        self,
+        item: Item,
+        id: str,
+        revision: str,
+        listed: Sequence[Listed],
+        now: int,
+        before: Stored | None = None,
+    ) -> tuple[Mutation, ...]:
         plain = {name: value for name, value in item.items() if not self._counts(name, value)}
         added = (self._added(id, name, value) for name, value in item.items() if self._counts(name, value))
-        return (*self.removed(id), self._written(plain, id, now), *added, self._note(item, id, revision, listed, now))
+        written, note = self._written(plain, id, now), self._note(item, id, revision, listed, now)
+        grown = _bytes_of(written) + _bytes_of(note) - self._held(before)
+        return (*self._removed(id), written, *added, note, *_grown(grown))
+
+    def _held(self, before: Stored | None) -> int:
+        """The bytes of an item that was read, without its counters."""
+        if before is None:
+            return 0
+        sort = len(before.row.key.partition(b"##")[2])
+        cells = zip(before.row.columns, before.row.values, strict=True)
+        ends = {DOCUMENT: 0, _REVISION: len(REVISED)}
+        return sum(sort + ends[column] + len(value) for column, value in cells if column in ends)
 
     def updated(self, id: str, names: Iterable[str], before: Stored, after: Item, now: int) -> tuple[Mutation, ...]:
         whole = self.document(before.row) or {}
@@ -285,7 +391,8 @@ class Wide(Places):
             # a part of a counter in the document, from before the field was a Counter, stays there
             parts = {name: whole[name] for name in after if name in whole and name not in plain and name not in changed}
             written = self._written({**plain, **parts}, id, now)
-            made += (DeleteColumn(written.qualifier, written.family), written)
+            grown = len(written.value) - len(before.row.values[before.row.columns.index(DOCUMENT)])
+            made += (DeleteColumn(written.qualifier, written.family), written, *_grown(grown))
         return tuple(made)
 
     def noted(self, id: str, before: Stored, revision: str, listed: Sequence[Listed], now: int) -> tuple[Mutation, ...]:
@@ -334,6 +441,25 @@ class Wide(Places):
 
     def _family(self, item: Item) -> str:
         return self.family(item[TAG])
+
+
+_FULL: Final = chain(newest(COUNTERS, SENTINEL), ValueRange(write_counter(MAX_ROW), b"\x80"))
+"""Returns a cell if a row has too many bytes for another item."""
+
+
+def _size_of(row: Row) -> bytes | None:
+    """The cell with the size of a row: the bytes of its items, which every write adds to."""
+    cells = zip(row.columns, row.values, strict=True)
+    return next((value for column, value in cells if column == (COUNTERS, b"\xff")), None)
+
+
+def _grown(size: int) -> tuple[AddToCell, ...]:
+    """The mutation that adds to the size of a row. If the write is repeated, the size is too large; see `_measure`."""
+    return (AddToCell(SENTINEL, size, COUNTERS),) if size else ()
+
+
+def _bytes_of(cell: SetCell) -> int:
+    return len(cell.qualifier.encode()) + len(cell.value)
 
 
 def places_of(schema: Schema, form: Form, layout: Layout) -> Places:

@@ -100,6 +100,8 @@ def write_together(writer: Writer, places: Wide, request: Transact) -> Steps[Wri
         ]
         if not attempts:
             return Written()  # the read shows all items at one instant
+        if places.is_full(rows) and not all(attempt.change.removed for attempt in attempts):
+            yield from places.check_room({places.row(works[0].row_key): 0}, writer.retry)
         asked = _Asked(places, works, befores, attempts)
         yield from asked.set_up(writer, rows)
         reason = yield from perform(writer, attempts, partial(_commit, asked), len(attempts))
@@ -120,7 +122,7 @@ def _unfinished(works: Sequence[Work], reason: str) -> OdmError:
 def _read(writer: Writer, places: Wide, works: Sequence[Work]) -> Steps[tuple[list[Stored | None], Sequence[Row]]]:
     """The items at one instant, and the row that has them."""
     ids = [work.row_key for work in works]
-    sentinels = (Column(family, SENTINEL) for family in places.families)
+    sentinels = (Column(family, SENTINEL) for family in (*places.families, COUNTERS))
     rows = yield from places.row_with(ids, writer.retry, *sentinels)
     found = {item.text: item for item in places.items(rows)}
     return [places.stored(found.get(id)) for id in ids], rows

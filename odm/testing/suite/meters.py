@@ -91,13 +91,14 @@ class TestMeter:
             assert db.count(query) == 3
         assert meter.read_units == 5.0 or not capabilities.units  # one item of the limited query
 
-    def test_a_batch_is_a_call_of_each_of_its_patterns(self, db: Store) -> None:
+    def test_a_batch_is_a_call_of_each_of_its_patterns(self, db: Store, capabilities: Capabilities) -> None:
         fill(db, [CUSTOMER, order("a")])
         with db.meter() as meter, db.batch() as batch:
             batch.put(CUSTOMER)
             batch.put(order("a"))
-        assert meter.calls == 2  # first reads the tags of stored items
-        assert meter.by_pattern == {"Customer.primary": Usage(2, 0.5, 1.0), "Order.primary": Usage(2, 0.5, 3.0)}
+        calls = 2 + capabilities.reads_first  # first reads the tags of stored items
+        assert meter.calls == calls
+        assert meter.by_pattern == {"Customer.primary": Usage(calls, 0.5, 1.0), "Order.primary": Usage(calls, 0.5, 3.0)}
         fill(db, [order("b", 5000)])
         with db.meter() as meter:
             keys = [Order.primary(customer_id="c", order_id=name) for name in "ab"]

@@ -1,6 +1,7 @@
 """Wide rows through a store: the calls that each operation sends, families, pages and counters, against the engine."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from random import Random
 from typing import Annotated, Any
 
@@ -9,6 +10,7 @@ import pytest
 from odm import (
     Counter,
     Entity,
+    ItemTooLarge,
     PrimaryKey,
     SchemaError,
     Store,
@@ -19,7 +21,9 @@ from odm import (
     increment,
     set_,
 )
-from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable import Bigtable, wide
+from odm.backends.bigtable.cells import write_counter
+from odm.backends.bigtable.filters import ValueRange, chain, newest
 from odm.backends.local import Memory
 from odm.entities.query import Query
 from tests.effort import times
@@ -200,6 +204,59 @@ def test_queries_over_several_families_are_as_on_the_engine(watched: Watched, se
     found = sorted(map(repr, watched.db.scan()))
     assert found == sorted(map(repr, watched.memory.scan()))
     assert sorted(map(repr, watched.db.scan(segments=3))) == found
+
+
+class TestSize:
+    """A row takes no more items before it is too large to be read; here from 3,000 bytes."""
+
+    MOST = 3000
+
+    @pytest.fixture(autouse=True)
+    def small(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        full = chain(newest("c", wide.SENTINEL), ValueRange(write_counter(self.MOST), b"\x80"))
+        monkeypatch.setattr(wide, "MAX_ROW", self.MOST)
+        monkeypatch.setattr(wide, "_FULL", full)
+
+    @staticmethod
+    def together(db: Store, one: Comment) -> None:
+        with db.transaction() as tx:
+            tx.put(one)
+            tx.put(Comment(video_id="0123", at=one.at + 1000, text=one.text))
+
+    @staticmethod
+    def batched(db: Store, one: Comment) -> None:
+        with db.batch() as batch:
+            batch.put(one)
+
+    @pytest.mark.parametrize("how", ["put", "insert", "transaction", "batch"])
+    def test_a_full_row_takes_no_more_items(self, watched: Watched, how: str) -> None:
+        db = watched.db
+        calls: dict[str, Callable[[Comment], object]] = {
+            "put": db.put,
+            "insert": db.insert,
+            "transaction": partial(self.together, db),
+            "batch": partial(self.batched, db),
+        }
+        for at in range(2):
+            calls[how](Comment(video_id="0123", at=at, text="x" * 500))
+        with pytest.raises(ItemTooLarge, match=r"partition '0123' of table 'videos' has \d+ bytes in one row"):
+            list(map(calls[how], [Comment(video_id="0123", at=at, text="x" * 500) for at in range(2, 7)]))
+        count = db.count(collection(Video.primary(video_id="0123")))
+        with pytest.raises(ItemTooLarge):
+            db.update(Comment.primary(video_id="0123", at=0), set_(Comment.text, "y" * 2000))
+        db.put(Video(video_id="0124"))
+        db.delete(Comment, video_id="0123", at=0)
+        assert db.count(collection(Video.primary(video_id="0123"))) == count - 1
+        db.delete_all(collection(Video.primary(video_id="0123")))
+        db.put(Video(video_id="0123"))
+
+    def test_items_that_replace_others_are_measured(self, watched: Watched) -> None:
+        for _ in range(20):
+            watched.db.put(Comment(video_id="0123", at=1, text="x" * 500))
+        assert watched.calls().count("MutateRow") in (2, 3, 4)
+        for number in range(20):
+            watched.db.update(Comment.primary(video_id="0123", at=1), set_(Comment.text, f"{number}" * 200))
+        assert "MutateRow" not in watched.calls()
 
 
 class TestSchemas:
