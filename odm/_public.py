@@ -5,7 +5,7 @@ from types import FunctionType
 from odm.entities.collections import collection, select
 from odm.entities.companions import Effect
 from odm.entities.entity import Entity
-from odm.entities.markers import TTL, Columns, Counter, Revision, Stored
+from odm.entities.markers import TTL, Cell, Columns, Counter, Revision, Stored
 from odm.entities.patterns import AccessPattern, PrimaryKey, primary_key
 from odm.entities.query import Query
 from odm.entities.upgrades import upgrade
@@ -83,6 +83,7 @@ __all__ = [
     "BadValue",
     "Batch",
     "Calls",
+    "Cell",
     "Columns",
     "Companion",
     "CompanionWrites",

@@ -24,6 +24,7 @@ NAMES = [
     "BadValue",
     "Batch",
     "Calls",
+    "Cell",
     "Columns",
     "Companion",
     "CompanionWrites",

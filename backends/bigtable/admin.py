@@ -6,7 +6,7 @@ from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.entries import index_table, is_odms
 from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.layout import key_of
-from odm.backends.bigtable.native import ReadRows, Row, RowRange, Steps
+from odm.backends.bigtable.native import ITEM, ReadRows, Row, RowRange, Steps
 from odm.backends.bigtable.repair import missing
 from odm.backends.bigtable.retry import Retry, read_all
 from odm.backends.bigtable.tables import apply, plan
@@ -102,18 +102,18 @@ def _sample(writer: Writer, most: int) -> Steps[list[Row]]:
         return (yield from _of_wide_rows(writer.places, most, writer.retry))
     table, retry = writer.table, writer.retry
     found: dict[bytes, Row] = {}
-    span = RowRange()
+    span, cells = RowRange(), writer.places.cells(ITEM)
     while len(found) < most and not span.empty:
         few = min(max(1, most // SHARE), most - len(found))
-        rows = yield from read_all(ReadRows(table, range=span, limit=few), retry)
+        rows = yield from read_all(ReadRows(table, range=span, limit=few, filter=cells), retry)
         found |= {row.key: row for row in rows}
         if len(rows) < few:
             break
         span = RowRange(str(next_prefix(rows[-1].text.partition("#")[0] + "#")))
     if len(found) < most:
-        rows = yield from read_all(ReadRows(table, limit=most), retry)
+        rows = yield from read_all(ReadRows(table, limit=most, filter=cells), retry)
         found |= {row.key: row for row in rows}
-    return [*found.values()][:most]
+    return writer.places.items([*found.values()][:most])
 
 
 def _of_wide_rows(places: Wide, most: int, retry: Retry) -> Steps[list[Row]]:

@@ -95,28 +95,58 @@ class Bound:
     open: bool = False
 
 
-def compared(op: Comparator, value: Value, spelling: Spelling = OWN) -> Alternatives | None:
-    """The cells with a value for which the comparison holds; None if no filter can express it."""
-    match op:
-        case "=":
-            return equal(value, spelling)
-        case "<" | "<=":
-            return between(None, Bound(value, open=op == "<"), spelling)
-        case ">" | ">=":
-            return between(Bound(value, open=op == ">"), None, spelling)
-        case _:
-            return None  # the caller negates "="
+class Compares:
+    """Finds the cells of one encoding by their values; by default, no filter can compare them."""
+
+    def equal(self, value: Value) -> Alternatives | None:
+        """The cells with this value; None if no filter finds exactly these."""
+        return None
+
+    def between(self, low: Bound | None, high: Bound | None) -> Alternatives | None:
+        """The cells with a value from ``low`` to ``high``; one bound may be None: no limit."""
+        return None
+
+    def starting_with(self, prefix: Value) -> Alternatives | None:
+        """The cells with a text or bytes that begin with the prefix."""
+        return None
+
+    def compared(self, op: Comparator, value: Value) -> Alternatives | None:
+        """The cells with a value for which the comparison holds; None if no filter can express it."""
+        match op:
+            case "=":
+                return self.equal(value)
+            case "<" | "<=":
+                return self.between(None, Bound(value, open=op == "<"))
+            case ">" | ">=":
+                return self.between(Bound(value, open=op == ">"), None)
+            case _:
+                return None  # the caller negates "="
+
+    def equal_to_one(self, values: Iterable[Value]) -> Alternatives | None:
+        """The cells with one of the values; None if no filter finds those of one of them."""
+        found: dict[Filter, None] = {}
+        for value in values:
+            same = self.equal(value)
+            if same is None:
+                return None
+            found.update(dict.fromkeys(same))
+        return tuple(found)
 
 
-def equal_to_one(values: Iterable[Value], spelling: Spelling = OWN) -> Alternatives | None:
-    """The cells with one of the values; None if a value is a list, map or set."""
-    found: dict[Filter, None] = {}
-    for value in values:
-        same = equal(value, spelling)
-        if same is None:
-            return None
-        found.update(dict.fromkeys(same))
-    return tuple(found)
+@frozen
+class Usual(Compares):
+    """Cells as `odm.backends.bigtable.cells` writes them."""
+
+    spelling: Spelling
+
+    def equal(self, value: Value) -> Alternatives | None:
+        return equal(value, self.spelling)
+
+    def between(self, low: Bound | None, high: Bound | None) -> Alternatives | None:
+        return between(low, high, self.spelling)
+
+    def starting_with(self, prefix: Value) -> Alternatives | None:
+        return starting_with(prefix, self.spelling)
 
 
 def equal(value: Value, spelling: Spelling = OWN) -> Alternatives | None:
@@ -145,10 +175,10 @@ def between(low: Bound | None, high: Bound | None, spelling: Spelling = OWN) -> 
     if kinds == {"number"}:
         return () if spelling.declared else (*_positive(low, high), *_negative(low, high, every=spelling.every))
     if kinds == {"string"}:
-        return tuple(_texts(*_byte_range(low, high), spelling))
+        return tuple(_texts(*byte_range(low, high), spelling))
     if kinds == {"bytes"}:
-        start, end = _byte_range(low, high)
-        return tuple(_from_to(b"\0" + start, b"\1" if end is None else b"\0" + end))
+        start, end = byte_range(low, high)
+        return tuple(from_to(b"\0" + start, b"\1" if end is None else b"\0" + end))
     return ()
 
 
@@ -156,14 +186,14 @@ def starting_with(prefix: Value, spelling: Spelling = OWN) -> Alternatives:
     """The cells with a text or bytes that begin with the prefix; empty for a prefix of another type."""
     if isinstance(prefix, str):
         start = prefix.encode()
-        return tuple(_texts(start, _behind(start), spelling))
+        return tuple(_texts(start, behind(start), spelling))
     if isinstance(prefix, bytes):
         start = b"\0" + prefix
-        return tuple(_from_to(start, _behind(start)))
+        return tuple(from_to(start, behind(start)))
     return ()
 
 
-def _byte_range(low: Bound | None, high: Bound | None) -> tuple[bytes, bytes | None]:
+def byte_range(low: Bound | None, high: Bound | None) -> tuple[bytes, bytes | None]:
     """Two bounds, of texts or bytes, as a byte range ``[start, end)``."""
     start = b"" if low is None else _bytes(low.value) + b"\0" * low.open
     end = None if high is None else _bytes(high.value) + b"\0" * (not high.open)
@@ -174,13 +204,13 @@ def _bytes(value: str | bytes) -> bytes:
     return value if isinstance(value, bytes) else value.encode()
 
 
-def _behind(prefix: bytes) -> bytes | None:
+def behind(prefix: bytes) -> bytes | None:
     """The first byte string above all strings with the prefix; None if there is no such string."""
     head = prefix.rstrip(b"\xff")
     return head[:-1] + bytes([head[-1] + 1]) if head else None
 
 
-def _from_to(start: bytes, end: bytes | None) -> Iterator[Filter]:
+def from_to(start: bytes, end: bytes | None) -> Iterator[Filter]:
     """The cells in ``[start, end)``; no filter if the range is empty; ``end`` None: no upper bound."""
     if end == start + b"\0":
         yield ValueIs(start)
@@ -194,14 +224,14 @@ def _texts(start: bytes, end: bytes | None, spelling: Spelling) -> Iterator[Filt
     cuts = tuple(_cuts_within(start, end))
     pieces = [cut for cut in _DECLARED_CUTS if _touches(cut, start, end)] if spelling.declared else cuts
     for begins, ends, kept in pieces:
-        yield from _from_to(at, begins)
+        yield from from_to(at, begins)
         if kept is not None:
             stop = ends if end is None else min(end, ends)
-            yield from (chain(part, kept) for part in _from_to(max(start, begins), stop))
+            yield from (chain(part, kept) for part in from_to(max(start, begins), stop))
         at = ends
-    yield from _from_to(at, end)
+    yield from from_to(at, end)
     if cuts or spelling.every:
-        yield from _from_to(b"'" + start, b"(" if end is None else b"'" + end)
+        yield from from_to(b"'" + start, b"(" if end is None else b"'" + end)
 
 
 def _cuts_within(start: bytes, end: bytes | None) -> Iterator[_Cut]:
@@ -243,7 +273,7 @@ def _magnitudes(sign: str, least: Bound | None, most: Bound | None) -> Iterator[
     first, start = (1, b"") if least is None else _place(sign, least.value, after=least.open)
     last, end = (None, None) if most is None else _place(sign, most.value, after=not most.open)
     if first == last:
-        yield from (chain(_number(sign, first, first), part) for part in _from_to(start, end))
+        yield from (chain(_number(sign, first, first), part) for part in from_to(start, end))
     elif last is None or first < last:
         if start:
             yield chain(_number(sign, first, first), ValueRange(start))

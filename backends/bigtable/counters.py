@@ -32,12 +32,11 @@ from odm.backends.bigtable.bulk import read_many
 from odm.backends.bigtable.cells import qualifier, read_counter, write, write_counter
 from odm.backends.bigtable.codec import REVISION, TAG, Stored
 from odm.backends.bigtable.errors import kind_of
-from odm.backends.bigtable.expressions import increments, there
+from odm.backends.bigtable.expressions import increments
 from odm.backends.bigtable.filters import Filter, ValueIs, ValueRange, chain, chained, interleave, newest
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.native import (
     COUNTERS,
-    FAMILY,
     AppendValue,
     CheckAndMutateRow,
     DeleteColumn,
@@ -59,9 +58,6 @@ from odm.protocol.requests import Operation, Update, Written
 
 FIRST: Final = Missing(Path((VERSION,)))
 """The core's condition that the item has the first version."""
-
-_TOLD: Final = interleave(newest(FAMILY, TAG), newest(FAMILY, REVISION))
-"""The cells that an increment returns in addition to the counters."""
 
 Held: TypeAlias = Mapping[tuple[str, str], bytes]
 """The newest cells of a row, by family and qualifier."""
@@ -130,58 +126,70 @@ def count(
         OutcomeUnknown: the response was lost; the call is not resent, because it could count twice. Or the increment
             had to be reverted, but another writer has written since, perhaps based on the incremented value.
     """
-    asked = asked_version(condition)
+    asked, home = asked_version(condition), _home(writer, condition)
     if asked is not None:
-        rows = yield from read_many(writer.table, (row_key,), writer.retry, _TOLD)
-        if row_key not in rows or not _is_asked(rows[row_key], condition):
+        rows = yield from read_many(writer.table, (row_key,), writer.retry, _marks(home))
+        if row_key not in rows or not _is_asked(rows[row_key], condition, home):
             return None
-    also_returned = tuple(AppendValue(name, b"") for name in (TAG, REVISION))
+    also_returned = tuple(AppendValue(name, b"", home) for name in (TAG, REVISION))
     row: Row = yield from once(ReadModifyWriteRow(writer.table, row_key, (*rules, *also_returned)))
-    if not _held(row).get((FAMILY, TAG)):
-        yield from _remove_ghost(writer, row_key, rules, row)
+    if not _held(row).get((home, TAG)):
+        yield from _remove_ghost(writer, row_key, rules, row, home)
         return None  # a read shows whether the row is missing, or holds cells of another program
-    if _is_asked(row, condition):
+    if _is_asked(row, condition, home):
         return Written()
-    yield from _take_back(writer, row_key, rules, row)
+    yield from _take_back(writer, row_key, rules, row, home)
     return None
 
 
-def _is_asked(row: Row, condition: Condition | None) -> bool:
+def _home(writer: Writer, condition: Condition | None) -> str:
+    """The family of the tag and the revision of the item that the condition requires."""
+    return writer.form.placement(asked_tag(condition)).home
+
+
+def _marks(home: str) -> Filter:
+    """The cells that an increment returns in addition to the counters."""
+    return interleave(newest(home, TAG), newest(home, REVISION))
+
+
+def _is_asked(row: Row, condition: Condition | None, home: str) -> bool:
     """Whether the item of the row has the tag and the version that the condition requires."""
     parts = _parts(condition)
     tags = [write(tag) for part in parts if (tag := _tag_of(part)) is not None]
-    if any(_held(row).get((FAMILY, TAG)) != tag for tag in tags):
+    if any(_held(row).get((home, TAG)) != tag for tag in tags):
         return False
     asked = asked_version(condition)
-    return not any(map(_is_of_version, parts)) or _version(row) == ("" if asked is None else str(asked))
+    return not any(map(_is_of_version, parts)) or _version(row, home) == ("" if asked is None else str(asked))
 
 
 def _held(row: Row) -> dict[tuple[str, str], bytes]:
     return {(cell.family, cell.qualifier.decode()): cell.value for cell in row.cells}
 
 
-def _columns(rules: tuple[Increment, ...]) -> Filter:
+def _columns(rules: tuple[Increment, ...], home: str) -> Filter:
     """The filter for the cells that an increment writes."""
-    return interleave(_TOLD, *(newest(COUNTERS, column) for column in dict.fromkeys(rule.qualifier for rule in rules)))
+    return interleave(
+        _marks(home), *(newest(COUNTERS, column) for column in dict.fromkeys(rule.qualifier for rule in rules))
+    )
 
 
-def _version(row: Row) -> str:
+def _version(row: Row, home: str) -> str:
     """The version in the row's revision; "" is the first version."""
-    return version_in(_held(row).get((FAMILY, REVISION), b"").decode(errors="backslashreplace"))
+    return version_in(_held(row).get((home, REVISION), b"").decode(errors="backslashreplace"))
 
 
-def _take_back(writer: Writer, row_key: str, rules: tuple[Increment, ...], row: Row) -> Steps[None]:
+def _take_back(writer: Writer, row_key: str, rules: tuple[Increment, ...], row: Row, home: str) -> Steps[None]:
     """Revert an increment; ``row`` is the response to it."""
     pauses = writer.retry.contention()
-    held, revision = _held(row), _held(row)[FAMILY, REVISION]
+    held, revision = _held(row), _held(row)[home, REVISION]
     columns = [(COUNTERS, rule.qualifier) for rule in rules]
-    while held.get((FAMILY, REVISION)) == revision and all(column in held for column in columns):
-        if (yield from once(_as_before(writer, row_key, rules, held))):
+    while held.get((home, REVISION)) == revision and all(column in held for column in columns):
+        if (yield from once(_as_before(writer, row_key, rules, held, home))):
             return
         if (wait := next(pauses, None)) is None:
             break
         yield wait
-        rows = yield from read_many(writer.table, (row_key,), writer.retry, _columns(rules))
+        rows = yield from read_many(writer.table, (row_key,), writer.retry, _columns(rules, home))
         held = _held(rows[row_key]) if row_key in rows else {}
     raise OutcomeUnknown(
         f"row {row_key!r} of table {writer.table!r}: its counters were incremented, but the item has another tag or "
@@ -190,13 +198,13 @@ def _take_back(writer: Writer, row_key: str, rules: tuple[Increment, ...], row: 
     )
 
 
-def _as_before(writer: Writer, row_key: str, rules: tuple[Increment, ...], held: Held) -> CheckAndMutateRow:
+def _as_before(writer: Writer, row_key: str, rules: tuple[Increment, ...], held: Held, home: str) -> CheckAndMutateRow:
     """The call that sets counters to their values before an increment, if they and the revision are unchanged."""
-    revision = held[FAMILY, REVISION]
-    same = [chain(newest(FAMILY, REVISION), ValueIs(revision)), *_counters_are(rules, held)]
+    revision = held[home, REVISION]
+    same = [chain(newest(home, REVISION), ValueIs(revision)), *_counters_are(rules, held)]
     back = _counters_back(writer, rules, held)
     if not revision:  # the increment made it, in an item that odm did not write
-        back = (*back, DeleteColumn(REVISION))
+        back = (*back, DeleteColumn(REVISION, home))
     return CheckAndMutateRow(writer.table, row_key, chained(*same), matched=back)
 
 
@@ -224,23 +232,23 @@ def _counters_back(writer: Writer, rules: tuple[Increment, ...], held: Held) -> 
     return tuple(back)
 
 
-def _remove_ghost(writer: Writer, row_key: str, rules: tuple[Increment, ...], row: Row) -> Steps[None]:
+def _remove_ghost(writer: Writer, row_key: str, rules: tuple[Increment, ...], row: Row, home: str) -> Steps[None]:
     """Undo an increment that found no item. A failure is only logged, because the answer to the request is known."""
     try:
-        yield from _undo(writer, row_key, rules, _held(row))
+        yield from _undo(writer, row_key, rules, _held(row), home)
     except OdmError as error:
         kind = kind_of(error)
         _LOG.warning("a row of %s holds counters and no item: odm scrub removes it (%s)", writer.table, kind)
 
 
-def _undo(writer: Writer, row_key: str, rules: tuple[Increment, ...], held: Held) -> Steps[None]:
+def _undo(writer: Writer, row_key: str, rules: tuple[Increment, ...], held: Held, home: str) -> Steps[None]:
     """Subtract an increment from a row without an item, and delete the marks of the row.
 
     If a response is lost and the marks no longer exist, the call was applied, so it is not resent.
     """
     lost, failed, refused = False, writer.retry.pauses(), writer.retry.contention()
-    while not held.get((FAMILY, TAG)) and not (lost and (FAMILY, TAG) not in held):
-        call = _undone(writer, row_key, rules, held)
+    while not held.get((home, TAG)) and not (lost and (home, TAG) not in held):
+        call = _undone(writer, row_key, rules, held, home)
         (answer,) = yield from all_of((call,))
         if isinstance(answer, Exception):
             lost = True
@@ -251,23 +259,24 @@ def _undo(writer: Writer, row_key: str, rules: tuple[Increment, ...], held: Held
             yield wait
         else:
             raise Throttled("other writers kept changing the row until the time was up", [])
-        rows = yield from read_many(writer.table, (row_key,), writer.retry, _columns(rules))
+        rows = yield from read_many(writer.table, (row_key,), writer.retry, _columns(rules, home))
         held = _held(rows[row_key]) if row_key in rows else {}
 
 
-def _undone(writer: Writer, row_key: str, rules: tuple[Increment, ...], held: Held) -> CheckAndMutateRow:
+def _undone(writer: Writer, row_key: str, rules: tuple[Increment, ...], held: Held, home: str) -> CheckAndMutateRow:
     """The call that undoes an increment, if the row is unchanged since it was read.
 
     The marks exist, unless the writer of another increment without an item has deleted them. A predicate cannot check
     that one cell exists and another does not. So without the marks, it can only check that no changed cell exists.
     """
-    marks = [mark for mark in (TAG, REVISION) if held.get((FAMILY, mark)) == b""]
-    back = (*_counters_back(writer, rules, held), *map(DeleteColumn, marks))
+    marks = [mark for mark in (TAG, REVISION) if held.get((home, mark)) == b""]
+    back = (*_counters_back(writer, rules, held), *(DeleteColumn(mark, home) for mark in marks))
     same = _counters_are(rules, held)
     if TAG in marks and len(same) == len({rule.qualifier for rule in rules}):
-        marked = [chain(newest(FAMILY, mark), ValueIs(b"")) for mark in marks]
+        marked = [chain(newest(home, mark), ValueIs(b"")) for mark in marks]
         return CheckAndMutateRow(writer.table, row_key, chained(*marked, *same), matched=back)
-    other = [newest(FAMILY, TAG)] if TAG not in marks else [there()]
+    tag = newest(home, TAG)
+    other = [tag] if TAG not in marks else [chain(tag, ValueRange(open=True))]
     for column in dict.fromkeys(rule.qualifier for rule in rules):
         cell = held.get((COUNTERS, column))
         values = () if cell is None else (interleave(ValueRange(b"", cell), ValueRange(cell, open=True)),)

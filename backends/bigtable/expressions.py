@@ -30,15 +30,7 @@ from typing import Final, TypeAlias, cast
 
 from attrs import Factory, define, frozen
 
-from odm.backends.bigtable.cell_ranges import (
-    Alternatives,
-    Bound,
-    Spelling,
-    between,
-    compared,
-    equal_to_one,
-    starting_with,
-)
+from odm.backends.bigtable.cell_ranges import Alternatives, Bound, Compares, Spelling, Usual
 from odm.backends.bigtable.cells import EMPTY_MAP, EMPTY_SET, INT64, member_qualifier, qualifier, set_member
 from odm.backends.bigtable.codec import LISTED, REVISION, TAG, attribute_cells, attribute_gone
 from odm.backends.bigtable.filters import (
@@ -60,6 +52,7 @@ from odm.backends.bigtable.filters import (
 )
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.native import FAMILY, DeleteColumn, Increment, Mutation, SetCell
+from odm.backends.bigtable.placement import USUAL, Placement
 from odm.errors import BadValue
 from odm.expressions import nodes
 from odm.expressions.evaluate import apply, holds, kind_of
@@ -136,25 +129,28 @@ def revision_is(attempt: str) -> Filter:
     return chain(newest(FAMILY, REVISION), ValueIs(attempt.encode()))
 
 
-def predicate(condition: Condition | None, form: Form) -> Predicate | None:
+def predicate(condition: Condition | None, form: Form, tag: Value = None) -> Predicate | None:
     """The predicate of a condition, or None if the item must be read to evaluate it.
 
     Args:
         condition: the condition, lowered; None always holds.
         form: the form of the table.
+        tag: the tag of the item that is written, which decides where its cells stand.
     """
     if condition is None:
         return Predicate(Nothing(), holds=False)
     of_none = holds(condition, None)
-    filters = _Filters(form, refuses=of_none)
+    placement = form.placement(tag)
+    filters = _Filters(form, refuses=of_none, placement=placement)
     try:
         said = filters.of(_normal(condition, wanted=not of_none))
         if of_none:
             said = interleave(said, *filters.elsewhere)
         elif filters.elsewhere:
-            said = chained(said, _without(interleave(*filters.elsewhere)))
+            said = chained(said, _without(interleave(*filters.elsewhere), placement))
     except _Unsayable:
         return None
+    said = placement.filter(said)
     return Predicate(said, not of_none) if fits(said) else None
 
 
@@ -176,7 +172,7 @@ def settled(actions: Sequence[Action], condition: Condition | None) -> tuple[Act
     return tuple(_settled(action, known) for action in actions)
 
 
-def blind(actions: Sequence[Action], form: Form, now: int, row_key: str = "") -> Blind | None:
+def blind(actions: Sequence[Action], form: Form, now: int, row_key: str = "", tag: Value = None) -> Blind | None:
     """Actions that need no read: on whole attributes, and on single members of Columns. None if one needs a read.
 
     Args:
@@ -184,22 +180,24 @@ def blind(actions: Sequence[Action], form: Form, now: int, row_key: str = "") ->
         form: the form of the table.
         now: the cells' timestamp, in microseconds.
         row_key: for messages.
+        tag: the tag of the item.
 
     Raises:
         BadValue: a name or value cannot be stored.
         ItemTooLarge: a cell is too large.
     """
+    placement = form.placement(tag)
     mutations: list[Mutation] = []
     requires: dict[Filter, None] = {}
     for action in actions:
         try:
-            done = _blind(action, form, now, row_key)
+            done = _blind(action, form, now, row_key, placement)
         except _Unsayable:
             return None
         if done is None:
             return None
-        mutations.extend(done.mutations)
-        requires.update(dict.fromkeys(done.requires))
+        mutations.extend(placement.mutations(done.mutations))
+        requires.update(dict.fromkeys(map(placement.filter, done.requires)))
     return Blind(tuple(mutations), tuple(requires))
 
 
@@ -252,12 +250,14 @@ class _Filters:
     Attributes:
         form: the form of the table.
         refuses: True: the write is refused if the filter returns a cell.
+        placement: where the cells stand; the filters made here are for the usual form.
         elsewhere: each of these returns a cell if an attribute in Columns has members in its plain cell, so that the
             filters cannot evaluate the condition.
     """
 
     form: Form
     refuses: bool
+    placement: Placement = USUAL
     elsewhere: dict[Filter, None] = Factory(dict)
 
     def of(self, condition: Condition) -> Filter:
@@ -275,14 +275,14 @@ class _Filters:
         asked = [condition for condition in conditions if condition != _HERE]
         parts, lacking = self._parts(asked)
         if lacking:
-            parts.append(_without(interleave(*lacking)))
+            parts.append(_without(interleave(*lacking), self.placement))
         return chained(*parts) if parts else there()
 
     def _any(self, conditions: Iterable[Condition]) -> Filter:
         asked = [condition for condition in conditions if condition != Not(_HERE)]
         parts, lacking = self._parts(asked)
         if lacking:
-            parts.append(_without(chained(*lacking)))
+            parts.append(_without(chained(*lacking), self.placement))
         return interleave(*parts) if parts else Nothing()
 
     def _parts(self, asked: Iterable[Condition]) -> tuple[list[Filter], list[Filter]]:
@@ -308,25 +308,29 @@ class _Filters:
             case Exists(path):
                 return self._column(path)
             case Compare(op, Path() as path, Const(value)):
-                return self._among(path, lambda spelling: compared(op, value, spelling), every=every)
+                return self._among(path, lambda form: form.compared(op, value), every=every)
             case Compare(op, Const(value), Path() as path):
-                return self._among(path, lambda spelling: compared(_FLIPPED[op], value, spelling), every=every)
+                return self._among(path, lambda form: form.compared(_FLIPPED[op], value), every=every)
             case Between(Path() as path, Const(low), Const(high)):
-                return self._among(path, lambda spelling: between(Bound(low), Bound(high), spelling), every=every)
+                return self._among(path, lambda form: form.between(Bound(low), Bound(high)), every=every)
             case IsIn(Path() as path, choices):
                 values = [choice.value for choice in choices]
-                return self._among(path, lambda spelling: equal_to_one(values, spelling), every=every)
+                return self._among(path, lambda form: form.equal_to_one(values), every=every)
             case StartsWith(path, Const(prefix)):
-                return self._among(path, lambda spelling: starting_with(prefix, spelling), every=every)
+                return self._among(path, lambda form: form.starting_with(prefix), every=every)
             case Contains(Path((str(name),)), Const(value)) if self.form.kind(name) == "columns":
                 return self._member(name, value)
             case _:
                 raise _Unsayable
 
-    def _among(self, path: Path, said: Callable[[Spelling], Alternatives | None], *, every: bool) -> Filter:
+    def _among(self, path: Path, said: Callable[[Compares], Alternatives | None], *, every: bool) -> Filter:
         """Returns a cell if the value passes one of the alternatives."""
-        declared = len(path.segments) == 1 and path.root in self.form.texts
-        alternatives = said(Spelling(declared, every))
+        spot = self.placement.spots.get(path.root)
+        if spot is None or spot.form is None:
+            declared = len(path.segments) == 1 and path.root in self.form.texts
+            alternatives = said(Usual(Spelling(declared, every)))
+        else:
+            alternatives = said(spot.form)
         if alternatives is None:
             raise _Unsayable
         column = self._column(path)
@@ -356,9 +360,14 @@ class _Filters:
         return newest(FAMILY, member_qualifier(name, set_member(value)))
 
 
-def _without(said: Filter) -> Filter:
-    """Returns a cell if there is an item and the filter returns none: then ``~r`` is the first cell."""
-    if any(column > REVISION for column in _columns(said)):
+def _without(said: Filter, placement: Placement) -> Filter:
+    """Returns a cell if there is an item and the filter returns none: then ``~r`` is the first cell.
+
+    Families have no order, so it must be in the family of all these cells.
+    """
+    if any(column > REVISION or placement.place(column)[0] != placement.home for column in _columns(said)):
+        raise _Unsayable
+    if any((spot := placement.place(column)[2]) is not None and spot.cell is not None for column in _columns(said)):
         raise _Unsayable
     written = chain(newest(FAMILY, REVISION), ValueRange(open=True))  # the revision of a ghost is empty
     return Chain((interleave(said, written), First(1), Column(FAMILY, REVISION)))
@@ -386,9 +395,9 @@ def _holds_other(column: str, marker: bytes) -> Filter:
     return chain(newest(FAMILY, column), interleave(ValueRange(b"", marker), ValueRange(marker, open=True)))
 
 
-def _all_in_columns(name: str, marker: bytes) -> Filter:
+def _all_in_columns(name: str, marker: bytes, placement: Placement) -> Filter:
     """Returns a cell if there is an item, and no member of its attribute in Columns is in the plain cell."""
-    return _without(_holds_other(qualifier(name), marker))
+    return _without(_holds_other(qualifier(name), marker), placement)
 
 
 def _starts_from(actions: Iterable[Action], name: str) -> Value:
@@ -407,7 +416,7 @@ def _settled(action: Action, known: Item) -> Action:
     return Set(action.path, after[name]) if name in after else Remove(action.path)
 
 
-def _blind(action: Action, form: Form, now: int, row_key: str) -> Blind | None:
+def _blind(action: Action, form: Form, now: int, row_key: str, placement: Placement) -> Blind | None:
     """One action, if it needs no read."""
     name = action.path.root
     if name in form.disputed:
@@ -426,10 +435,10 @@ def _blind(action: Action, form: Form, now: int, row_key: str) -> Blind | None:
             return Blind((DeleteColumn(member_qualifier(name, key)),), (_is_map(name),))
         case AddTo(Path((_,)), members) if kind == "columns":
             made = attribute_cells(name, members, form, row_key, now)
-            return Blind(tuple(_rewritten(made)), (_all_in_columns(name, EMPTY_SET),))
+            return Blind(tuple(_rewritten(made)), (_all_in_columns(name, EMPTY_SET, placement),))
         case DiscardFrom(Path((_,)), members) if kind == "columns":
             gone = tuple(DeleteColumn(member_qualifier(name, set_member(member))) for member in sorted(members))
-            return Blind(gone, (_all_in_columns(name, EMPTY_SET),))
+            return Blind(gone, (_all_in_columns(name, EMPTY_SET, placement),))
         case _:
             return None
 

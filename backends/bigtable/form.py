@@ -6,7 +6,8 @@ from typing import Literal, TypeAlias
 from attrs import Factory, field, frozen
 
 from odm.backends.bigtable.cells import qualifier, read, read_text, write, write_text
-from odm.backends.bigtable.ownership import Owned
+from odm.backends.bigtable.ownership import Owned, owned_by
+from odm.backends.bigtable.placement import USUAL, Placement, placement_of
 from odm.codec.stored import NULL, TEXT
 from odm.expressions.nodes import Value
 from odm.schema.model import Schema
@@ -25,6 +26,7 @@ class Form:
         texts: stored names that all entities of the table declare as text, if they have them.
         tags: the tags of the entities; an item with another tag belongs to another program. None: every tag is odm's.
         owned: distinguishes odm's rows from those of other programs.
+        placements: where the cells of entities stand, by tag; an entity that is not named here has the usual form.
         readers: how to read the cells of ``texts``.
     """
 
@@ -33,6 +35,7 @@ class Form:
     texts: frozenset[str] = frozenset()
     tags: frozenset[str] | None = None
     owned: Owned = field(factory=Owned)
+    placements: Mapping[str, Placement] = Factory(dict)
     readers: Mapping[str, Callable[[bytes], Value]] = field(
         init=False,
         repr=False,
@@ -60,9 +63,15 @@ class Form:
             name: kind for name, kinds in said.items() if len(kinds) == 1 for kind in kinds if kind is not None
         }
         disputed = frozenset(name for name, kinds in said.items() if len(kinds) > 1)
-        texts, owned = frozenset(said.keys() - others), Owned(frozenset(counters))
+        texts = frozenset(said.keys() - others)
+        found = {tag: placement_of(entity, texts) for tag, entity in schema.entities.items()}
+        placements = {tag: placement for tag, placement in found.items() if not placement.usual}
         tags = frozenset(schema.entities) or None  # without entities, any tag may be odm's
-        return cls(agreed, disputed, texts, tags, owned)
+        return cls(agreed, disputed, texts, tags, owned_by(frozenset(counters), placements), placements)
+
+    def placement(self, tag: Value) -> Placement:
+        """Where the cells of an item with this tag stand."""
+        return self.placements.get(tag, USUAL) if isinstance(tag, str) else USUAL
 
     def is_strange(self, tag: Value) -> bool:
         """Whether an item with this tag belongs to another program."""

@@ -258,9 +258,10 @@ class _Collector:
         columns = self._columns if index is None else chain(Family(ENTRIES), Newest(), Before(self.cutoff))
         if columns is None:
             return Scrubbed(), None
-        call = ReadRows(table, range=span, limit=PAGE_ROWS, filter=columns)
-        rows = yield from read_all(call, self.writer.retry)
-        done = yield from (self._items(rows) if index is None else self._entries(table, index, rows))
+        places = self.writer.places
+        read = columns if index is not None else places.cells(columns)
+        rows = yield from read_all(ReadRows(table, range=span, limit=PAGE_ROWS, filter=read), self.writer.retry)
+        done = yield from (self._items(places.items(rows)) if index is None else self._entries(table, index, rows))
         return done + Scrubbed(len(rows)), rows[-1].text if len(rows) == PAGE_ROWS else None
 
     def _wide(self, places: Wide, span: RowRange) -> Steps[tuple[Scrubbed, str | None]]:
@@ -325,7 +326,8 @@ class _Collector:
 
     def _remove_ghosts(self, row_keys: tuple[str, ...]) -> Steps[int]:
         removed = 0
-        own = chain(interleave(Family(FAMILY), Family(COUNTERS)), Newest())
+        families = (FAMILY, *self.writer.form.owned.families, COUNTERS)
+        own = chain(interleave(*map(Family, families)), Newest())
         found = yield from read_many(self.writer.table, row_keys, self.writer.retry, own)
         for row_key, row in found.items():
             if (call := self._ghost(row_key, row)) is not None:
@@ -335,12 +337,18 @@ class _Collector:
     def _ghost(self, row_key: str, row: Row) -> CheckAndMutateRow | None:
         """The call that removes the cells of a ghost if it still is one; None: the row is not a ghost."""
         counters = [cell for cell in row.cells if cell.family == COUNTERS]
-        marks = {cell.qualifier: cell.value for cell in row.cells if cell.family == FAMILY}
-        if marks != dict.fromkeys((TAG.encode(), REVISION.encode()), b"") or not all(map(self._is_counter, counters)):
+        marks = {(cell.family, cell.qualifier): cell.value for cell in row.cells if cell.family != COUNTERS}
+        home = next((family for family, name in marks if name == TAG.encode()), FAMILY)
+        ghost = {(home, TAG.encode()): b"", (home, REVISION.encode()): b""}
+        if (
+            marks != ghost
+            or home not in self.writer.form.owned.tag_families
+            or not all(map(self._is_counter, counters))
+        ):
             return None
         # a later increment writes both marks again, with new timestamps, and its writer undoes it
-        same = [chain(newest(FAMILY, mark), Before(self.cutoff), ValueIs(b"")) for mark in (TAG, REVISION)]
-        gone = [DeleteColumn(mark, FAMILY, self.cutoff) for mark in (TAG, REVISION)]
+        same = [chain(newest(home, mark), Before(self.cutoff), ValueIs(b"")) for mark in (TAG, REVISION)]
+        gone = [DeleteColumn(mark, home, self.cutoff) for mark in (TAG, REVISION)]
         gone += [DeleteColumn(cell.qualifier.decode(), COUNTERS, self.cutoff) for cell in counters]
         return CheckAndMutateRow(self.writer.table, row_key, chained(*same), matched=tuple(gone))
 

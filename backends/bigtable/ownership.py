@@ -1,15 +1,17 @@
 """Distinguishes the cells of odm in a table from those of other programs.
 
-odm reads, writes and deletes only the column families ``d`` and ``c`` of a row. So every read of items uses the filter
-`native.ITEM`, and a row is replaced or deleted family by family, never as a whole. A row holds an *item* if its tag,
-``d:_t``, exists and is not empty. Otherwise, cells of ``d`` and ``c`` belong to another program, here called a
-*stranger*: no call replaces or deletes them, and reads treat the row like an item of an unknown entity.
+odm reads, writes and deletes only the column families ``d`` and ``c`` of a row, the families that the models declare
+with ``family=``, and the single cells that they declare with `odm.Cell`. So every read of items uses the filter
+`Owned.item`, and a row is replaced or deleted family by family, never as a whole. A row holds an *item* if its tag,
+``d:_t``, exists and is not empty; the tag of an entity with ``family=`` is in that family. Otherwise, cells of these
+families belong to another program, here called a *stranger*: no call replaces or deletes them, and reads treat the row
+like an item of an unknown entity.
 
 An empty ``d:_t`` and ``d:~r`` are the *marks* that an increment leaves if there is no item (see `counters`). Marks and
 the columns of the models' Counters do not count as a stranger's cells.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from attrs import field, frozen
@@ -17,10 +19,13 @@ from attrs import field, frozen
 from odm.backends.bigtable.cells import write
 from odm.backends.bigtable.columns import LISTED, REVISION
 from odm.backends.bigtable.filters import (
+    AnyFamily,
+    Column,
     ColumnRange,
     Filter,
     First,
     Interleave,
+    Newest,
     Stripped,
     Unless,
     ValueIs,
@@ -29,11 +34,12 @@ from odm.backends.bigtable.filters import (
     interleave,
     newest,
 )
-from odm.backends.bigtable.native import COUNTERS, FAMILY, DeleteFamily, Row
+from odm.backends.bigtable.native import COUNTERS, FAMILY, ITEM, DeleteColumn, DeleteFamily, Mutation, Row
+from odm.backends.bigtable.placement import Placement
 from odm.codec import TAG
 
 REMOVED: Final = (DeleteFamily(FAMILY), DeleteFamily(COUNTERS))
-"""The mutations that delete an item, but not the cells of other families."""
+"""The mutations that delete an item of the usual form, but not the cells of other families."""
 
 PROBE_PREFIX: Final = "~scrub-"
 """The first characters of the columns that a scrub writes to get the server's time."""
@@ -43,8 +49,6 @@ _BOOKKEEPING: Final = ((TAG, f"{TAG}\0"), (REVISION, f"{REVISION}\0"), (PROBE_PR
 
 _MARKS: Final = frozenset({TAG.encode(), REVISION.encode()})
 
-_TAGGED: Final = chain(newest(FAMILY, TAG), ValueRange(open=True))
-
 
 @frozen
 class Owned:
@@ -53,12 +57,22 @@ class Owned:
     Attributes:
         counters: the qualifiers of the models' Counters. In a row without an item, an increment in progress may have
             written them, so they do not show a stranger.
+        homes: the families of entities with ``family=``, by tag.
+        families: the families that the models declare, for entities or fields.
+        cells: the cells that `odm.Cell` names, as pairs of family and qualifier.
+        item: returns all cells of an item.
+        removed: the mutations that delete an item, but not the cells of other programs.
         held: returns the tag of an item; and, if there is no tag, a cell that shows a stranger, without its value.
         bookkeeping: the same, and an item's revision and list of index entries.
         taken: returns a cell if the row holds an item or a stranger's cells, so that no new item may be written to it.
     """
 
     counters: frozenset[str] = frozenset()
+    homes: Mapping[str, str] = field(factory=dict)
+    families: tuple[str, ...] = ()
+    cells: tuple[tuple[str, str], ...] = ()
+    item: Filter = field(init=False)
+    removed: tuple[Mutation, ...] = field(init=False)
     held: Filter = field(init=False)
     bookkeeping: Filter = field(init=False)
     taken: Filter = field(init=False)
@@ -68,15 +82,41 @@ class Owned:
     def __attrs_post_init__(self) -> None:
         counters = [(name, f"{name}\0") for name in sorted(self.counters)]
         listed = (LISTED, f"{LISTED}\0")
-        others = Interleave((*_outside(FAMILY, _BOOKKEEPING), *_outside(COUNTERS, counters)))
-        attributes = Interleave((*_outside(FAMILY, (listed, *_BOOKKEEPING)), *_outside(COUNTERS, counters)))
-        revised = chain(newest(FAMILY, REVISION), ValueRange(open=True))
+        homes, plain = self.tag_families, [name for name in self.families if name not in self.tag_families]
+        elsewhere = [*_outside(COUNTERS, counters), *(part for name in plain for part in _outside(name, ()))]
+        elsewhere += [Column(*cell) for cell in self.cells]
+        others = Interleave((*(part for home in homes for part in _outside(home, _BOOKKEEPING)), *elsewhere))
+        unlisted = (part for home in homes for part in _outside(home, (listed, *_BOOKKEEPING)))
+        attributes = Interleave((*unlisted, *elsewhere))
+        tagged = interleave(*(chain(newest(home, TAG), ValueRange(open=True)) for home in homes))
+        revised = interleave(*(chain(newest(home, REVISION), ValueRange(open=True)) for home in homes))
         first = (First(1), Stripped())
-        known = interleave(_TAGGED, revised, newest(FAMILY, LISTED))
-        object.__setattr__(self, "held", interleave(_TAGGED, revised, chain(others, *first)))
-        object.__setattr__(self, "bookkeeping", interleave(known, chain(attributes, *first)))
-        object.__setattr__(self, "taken", interleave(_TAGGED, revised, others))
-        object.__setattr__(self, "_columns", frozenset(map(str.encode, self.counters)))
+        known = interleave(tagged, revised, *(newest(home, LISTED) for home in homes))
+        made = {
+            "item": self._item(),
+            "removed": (
+                *REMOVED,
+                *map(DeleteFamily, self.families),
+                *(DeleteColumn(qualifier, family) for family, qualifier in self.cells),
+            ),
+            "held": interleave(tagged, revised, chain(others, *first)),
+            "bookkeeping": interleave(known, chain(attributes, *first)),
+            "taken": interleave(tagged, revised, others),
+            "_columns": frozenset(map(str.encode, self.counters)),
+        }
+        for name, value in made.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def tag_families(self) -> tuple[str, ...]:
+        """The families that may have a tag."""
+        return (FAMILY, *sorted({*self.homes.values()}))
+
+    def _item(self) -> Filter:
+        if not self.families and not self.cells:
+            return ITEM
+        whole = AnyFamily(tuple(sorted((COUNTERS, FAMILY, *self.families))))
+        return chain(interleave(whole, *(Column(*cell) for cell in self.cells)), Newest())
 
     def strange(self, tag: str) -> Filter:
         """Returns a cell if the row holds an item with another tag, or a stranger's cells.
@@ -95,7 +135,8 @@ class Owned:
         """The filter for rows without a tag: kept, with its message, because there are few entities."""
         known = self._kept.get((tag, otherwise is self.held))
         if known is None:
-            known = Unless(chain(newest(FAMILY, TAG), ValueIs(write(tag))), otherwise)
+            home = self.homes.get(tag, FAMILY)
+            known = Unless(chain(newest(home, TAG), ValueIs(write(tag))), otherwise)
             self._kept[tag, otherwise is self.held] = known
         return known
 
@@ -104,8 +145,24 @@ class Owned:
         return any(
             (family == FAMILY and not _is_odms(qualifier, value))
             or (family == COUNTERS and qualifier not in self._columns)
+            or (family in self.families and not (family in self.tag_families and _is_odms(qualifier, value)))
+            or (family, qualifier.decode(errors="replace")) in self.cells
             for (family, qualifier), value in zip(row.columns, row.values, strict=True)
         )
+
+
+def owned_by(counters: frozenset[str], placements: Mapping[str, Placement]) -> Owned:
+    """What belongs to the entities of a table.
+
+    Args:
+        counters: the qualifiers of their Counters.
+        placements: where their cells stand, by tag.
+    """
+    homes = {tag: placement.home for tag, placement in placements.items() if placement.home != FAMILY}
+    spots = [spot for placement in placements.values() for spot in placement.spots.values()]
+    families = {*homes.values(), *(spot.family for spot in spots if spot.cell is None)}
+    cells = {(spot.family, spot.cell) for spot in spots if spot.cell is not None}
+    return Owned(counters, homes, tuple(sorted(families)), tuple(sorted(cells)))
 
 
 def _is_odms(qualifier: bytes, value: bytes) -> bool:

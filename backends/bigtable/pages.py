@@ -13,6 +13,7 @@ from odm.backends.bigtable.codec import items_among
 from odm.backends.bigtable.filters import Filter
 from odm.backends.bigtable.loading import Loader, RowItems
 from odm.backends.bigtable.native import ITEM, ReadRows, Row, RowRange, Steps
+from odm.backends.bigtable.places import Places
 from odm.backends.bigtable.retry import Retry, read_all
 from odm.codec import Lazy
 from odm.expressions.evaluate import holds
@@ -68,18 +69,23 @@ class Items:
     """Rows of items.
 
     Attributes:
-        table: the table's name.
+        places: where the items stand.
         at: returns the position of a row key.
         loader: reads the items of the table's entities.
     """
 
-    table: str
+    places: Places
     at: Callable[[str], Position]
     loader: Loader
 
+    @property
+    def table(self) -> str:
+        """The table of the items."""
+        return self.places.table
+
     def cells(self, request: Query | Scan) -> Filter:
         """The filter for the whole item; for a count of all items, the filter for the tag."""
-        return self.loader.form.owned.held if request.count and request.filter is None else ITEM
+        return self.places.cells(self.loader.form.owned.held if request.count and request.filter is None else ITEM)
 
     def place(self, row_key: str) -> Position:
         """The position of an item's row."""
@@ -88,6 +94,7 @@ class Items:
     def kept(self, request: Query | Scan, rows: list[Row]) -> Steps[list[Row]]:
         """The rows of the items that pass the filter."""
         yield from ()
+        rows = self.places.items(rows)
         if request.count and request.filter is None:
             return rows
         if request.filter is None:

@@ -93,6 +93,10 @@ class Places:
         """The same for items of one row, as they were at one instant."""
         return self.read(ids, retry, wanted)
 
+    def cells(self, wanted: Filter) -> Filter:
+        """The cells to read for these cells of items."""
+        return wanted
+
     def items(self, rows: Iterable[Row]) -> list[Row]:
         """The items of some rows, each as a row of its own whose key is the item's id."""
         return [*rows]

@@ -14,7 +14,6 @@ from attrs import Factory, evolve, field, frozen
 
 from odm.backends.bigtable.batches import batch_write
 from odm.backends.bigtable.bulk import read_many
-from odm.backends.bigtable.codec import entries_of
 from odm.backends.bigtable.entries import entry_range, entry_row
 from odm.backends.bigtable.filters import Filter
 from odm.backends.bigtable.index_pages import Entries
@@ -152,7 +151,7 @@ class Procedures:
         others = yield from read_many(self.table, row_keys, self.retry, owned.unexpected(request.expected))
         if not others:
             return (None,) * len(row_keys)
-        found = yield from read_many(self.table, tuple(others), self.retry, owned.held)
+        found = yield from self.writer.places.read(tuple(others), self.retry, owned.held)
         return tuple(self.loader.item(found.get(row_key)) for row_key in row_keys)
 
     def query(self, request: req.Query) -> Steps[req.Page]:
@@ -164,7 +163,7 @@ class Procedures:
         span = self.layout.range(request.partition, request.lo, request.hi)
         if request.after is not None:
             span = span.beyond(self.layout.row_key(request.after.key), reverse=request.reverse)
-        source = Items(self.table, self.layout.positions(request.partition), self.loader)
+        source = Items(self.writer.places, self.layout.positions(request.partition), self.loader)
         return read_page(request, source, span, self.retry)
 
     def _query_index(self, request: req.Query, index: str) -> Steps[req.Page]:
@@ -185,10 +184,10 @@ class Procedures:
         span = RowRange() if request.part is None else RowRange(*request.part)
         if request.after is not None:
             span = span.beyond(request.after.key.partition, reverse=False)
-        source = Items(self.table, lambda row_key: req.Position(Key(row_key)), self.loader)
+        source = Items(self.writer.places, lambda row_key: req.Position(Key(row_key)), self.loader)
         page = yield from read_page(request, source, span, self.retry)
         rows = page.items.parts if request.entries and isinstance(page.items, RowItems) else ()
-        return evolve(page, entries=Lazy(rows, entries_of))
+        return evolve(page, entries=Lazy(rows, self.writer.places.entries))
 
     def split(self, request: req.Split) -> Steps[tuple[req.Part, ...]]:
         """Divide the table into parts to scan."""

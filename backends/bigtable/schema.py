@@ -89,10 +89,11 @@ def _check_index(schema: Schema, index: IndexSchema) -> None:
 
 
 def families(schema: Schema) -> Families:
-    """The column families of the items' table: odm's own, and those that the models declare."""
+    """The column families of the items' table: odm's own, and those that the models declare and name."""
     declared = {name: ColumnFamily(rule or NEWEST_ONLY) for name, rule in schema.families.items()}
     counters = ColumnFamily(aggregate="sum") if is_wide(schema) else ColumnFamily()
-    return {FAMILY: ColumnFamily(), COUNTERS: counters, **declared}
+    named = sorted({cell.family for entity in schema.entities.values() for cell in entity.cells.values()})
+    return {FAMILY: ColumnFamily(), COUNTERS: counters, **declared, **dict.fromkeys(named, ColumnFamily())}
 
 
 def tables(schema: Schema) -> tuple[CreateTable, ...]:

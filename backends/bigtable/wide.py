@@ -68,6 +68,7 @@ from odm.backends.bigtable.native import (
     Steps,
 )
 from odm.backends.bigtable.ownership import PROBE_PREFIX
+from odm.backends.bigtable.placed import Placed
 from odm.backends.bigtable.places import Places
 from odm.backends.bigtable.retry import Retry, read_all, until_answered
 from odm.codec import TAG, VERSION
@@ -465,7 +466,7 @@ def _bytes_of(cell: SetCell) -> int:
 def places_of(schema: Schema, form: Form, layout: Layout) -> Places:
     """Where the items of a table stand."""
     if not is_wide(schema):
-        return Places(schema.name, form, layout)
+        return (Placed if form.placements else Places)(schema.name, form, layout)
     of_tag = {tag: entity.family for tag, entity in schema.entities.items() if entity.family is not None}
     return Wide(schema.name, form, layout, (FAMILY, *sorted({*of_tag.values()})), of_tag)
 

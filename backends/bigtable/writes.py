@@ -19,12 +19,11 @@ from attrs import evolve
 
 from odm.backends.bigtable.codec import bookkeeping
 from odm.backends.bigtable.commit import Work, settle
-from odm.backends.bigtable.counters import asked_version, count, counts
+from odm.backends.bigtable.counters import asked_tag, asked_version, count, counts
 from odm.backends.bigtable.errors import NATIVE_FAILURES, is_lost, translate
 from odm.backends.bigtable.expressions import Predicate, blind, predicate, settled
 from odm.backends.bigtable.filters import chained, fits, interleave
 from odm.backends.bigtable.native import CheckAndMutateRow, Entry, MutateRow, Mutation, Steps
-from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.retry import until_answered
 from odm.backends.bigtable.wide import Wide
 from odm.backends.bigtable.wide_writes import at_once, write_together
@@ -156,10 +155,10 @@ def _put_at_once(writer: Writer, request: Put, row_key: str) -> _Shot | None:
 def _over_own(writer: Writer, request: Put) -> Predicate | None:
     """The predicate that the condition of a put holds, and that the row has no cells of another program."""
     if request.tag is None or request.condition is None:
-        return predicate(request.condition, writer.form)
+        return predicate(request.condition, writer.form, request.item.get(TAG))
     if not holds(request.condition, None):  # the condition needs an item, so its tag can be checked
-        return predicate(every(has_tag(request.tag), request.condition), writer.form)
-    asked = predicate(request.condition, writer.form)
+        return predicate(every(has_tag(request.tag), request.condition), writer.form, request.tag)
+    asked = predicate(request.condition, writer.form, request.tag)
     if asked is None or not fits(both := interleave(asked.filter, writer.form.owned.strange(request.tag))):
         return None
     return evolve(asked, filter=both)
@@ -169,8 +168,9 @@ def _update_at_once(writer: Writer, request: Update, row_key: str) -> _Shot | No
     actions = settled(request.actions, request.condition)
     if request.entries or request.returning != "none" or not _are_small(actions, request.limits):
         return None
-    made = blind(actions, writer.form, writer.now(), row_key)
-    asked = predicate(_of_item(request), writer.form)
+    tag = asked_tag(request.condition)
+    made = blind(actions, writer.form, writer.now(), row_key, tag)
+    asked = predicate(_of_item(request), writer.form, tag)
     if made is None or asked is None:
         return None
     if made.requires:
@@ -178,16 +178,19 @@ def _update_at_once(writer: Writer, request: Update, row_key: str) -> _Shot | No
         if not fits(asked.filter):
             return None
     id = writer.id_of(asked_version(request.condition))
-    mutations = (*made.mutations, *bookkeeping(id, None, writer.now()))
+    noted = writer.form.placement(tag).mutations(bookkeeping(id, None, writer.now()))
+    mutations = (*made.mutations, *noted)
     return _Shot(_if(writer, row_key, asked, mutations), asked.holds, id, None if made.requires else _absent(request))
 
 
 def _delete_at_once(writer: Writer, request: Delete, row_key: str) -> _Shot | None:
     """A delete whose predicate also checks that there is an item, so that the answer shows whether it existed."""
-    asked = predicate(_of_item(request), writer.form) if writer.unlisted(request) else None
+    if not writer.unlisted(request) or (request.tag is None and writer.form.placements):
+        return None  # the tag decides where the cells stand
+    asked = predicate(_of_item(request), writer.form, request.tag)
     if asked is None:
         return None
-    return _Shot(_if(writer, row_key, asked, REMOVED), asked.holds, None, _not_there(request))
+    return _Shot(_if(writer, row_key, asked, writer.places.removed(row_key)), asked.holds, None, _not_there(request))
 
 
 def _not_there(request: Delete) -> Written | Refused | None:

@@ -122,6 +122,31 @@ class Stored(Marker):
     gc: GCRule | None = field(default=None, kw_only=True)
 
 
+@frozen
+class Cell(Marker):
+    """On Bigtable the field is this cell, and no other: ``Annotated[float, Cell("MD:ASK", "float64be")]``.
+
+    For cells that other programs read or write. It has no effect on other backends, where the field has its stored
+    name.
+
+    Args:
+        name: the column family and the qualifier, separated by the first colon: ``"MD:ASK"``.
+        encoding: the bytes of the cell. "float64be": a float in 8 bytes, big-endian (IEEE 754 binary64). "int64be": an
+            int, or a datetime with ``epoch=``, in 8 bytes, big-endian and signed. "text": the text of a str, enum,
+            date, number or bool in UTF-8. "json": JSON text of a model, list, dict or any other value without bytes and
+            sets. "bytes": the bytes themselves. None: odm's own form, which shows the type of the value.
+
+    Raises:
+        SchemaError: when the table is compiled: the type of the field does not fit the encoding, another field has the
+            cell, or the name is not valid.
+    """
+
+    _odm_usage = 'Annotated[float, Cell("MD:ASK", "float64be")]'
+
+    name: str
+    encoding: Literal["float64be", "int64be", "text", "json", "bytes"] | None = None
+
+
 TTL = TTLMarker()
 Revision = RevisionMarker()
 Counter = CounterMarker()

@@ -15,6 +15,7 @@ from odm.entities.patterns import AccessPattern, Pattern, PrimaryKey, patterns_o
 from odm.errors import BadValue, SchemaError
 from odm.expressions.references import Reference
 from odm.keys import Form, Template, compile_several, compile_template, compile_verbatim
+from odm.schema.cells import check_cells, find_cells
 from odm.schema.checks import (
     check_companions,
     check_entity,
@@ -88,6 +89,7 @@ def compile_schema(
     options = asdict(style, filter=lambda a, _: a.name != "index_keys")
     schema = describe(Schema(name, shared, indexes, hash_only=hash_only, families=families, **options))
     check_families(schema.entities.values(), families)
+    check_cells(schema)
     check_keys(schema)
     check_indexes(schema, style.index_keys)
     check_companions(schema, transactions=True)
@@ -127,6 +129,7 @@ def _compile_entity(
         companions=companions,
         family=cls.__odm_family__,
         families=field_families(cls, codec),
+        cells=find_cells(cls, codec),
         **roles,
     )
     try:

@@ -24,6 +24,14 @@ Values: TypeAlias = Mapping[str, FieldValue]
 """Values by field name."""
 
 
+class CellAt(NamedTuple):
+    """A cell that `odm.Cell` names: family, qualifier, and the encoding of its bytes; None: odm's own."""
+
+    family: str
+    qualifier: str
+    encoding: str | None
+
+
 class Key(NamedTuple):
     """A full key: partition and sort text; ``sort`` is "" in a table whose items have no sort key."""
 
@@ -178,6 +186,7 @@ class EntitySchema:
         match: an item of the table is of this entity only if this holds (stored names); None: any item with its key.
         family: the column family of its attributes on Bigtable; None: odm's own.
         families: by stored name, the fields with a column family of their own.
+        cells: by stored name, the fields with a cell of their own on Bigtable, with its encoding.
         key_only: by stored name, the fields that are no attributes on DynamoDB.
         local: the local indexes, with the attributes that each holds on DynamoDB; see `IndexSchema.held`.
     """
@@ -197,6 +206,7 @@ class EntitySchema:
     match: Condition | None = None
     family: str | None = None
     families: Mapping[str, str] = Factory(dict)
+    cells: Mapping[str, CellAt] = Factory(dict)
     key_only: Mapping[str, KeyPart] = Factory(dict)
     local: Mapping[str, tuple[str, ...] | None] = field(
         init=False, repr=False, default=Factory(lambda self: _local(self.patterns.values()), takes_self=True)

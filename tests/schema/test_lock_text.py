@@ -437,7 +437,7 @@ KNOWN = {
         *("cls", "tag", "primary", "patterns", "codec", "revision", "ttl", "counters", "optional", "version", "keep"),
         "columns",
         "companions",
-        *("match", "key_only", "family", "families"),
+        *("match", "key_only", "family", "families", "cells"),
     },
     PatternSchema: {
         *("entity", "name", "kind", "index", "partition", "sort", "when", "shared", "shards", "hashed"),

@@ -232,6 +232,10 @@ def _compare_families(old: EntityLock, new: EntityLock) -> Iterator[Finding]:
         if was != now:
             effect = "on Bigtable stored values are in cells of the other family and are no longer found"
             yield Finding("orphans", where, "family", was or "none", now or "none", effect, _NEW_TABLE)
+    for name in sorted(old.fields.keys() & new.fields.keys() & (old.cells.keys() | new.cells.keys())):
+        if (was := old.cells.get(name)) != (now := new.cells.get(name)):
+            effect = "on Bigtable stored values are in another cell or encoding and are no longer found"
+            yield Finding("orphans", f"{new.name}.{name}", "cell", was or "none", now or "none", effect, _NEW_TABLE)
 
 
 def _compare_forms(

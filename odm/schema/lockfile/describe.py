@@ -1,7 +1,7 @@
 """From a compiled schema to its description: tables, entities, patterns and keys. Fields are in `fields`."""
 
 from odm.keys import Template
-from odm.schema.entity import EntitySchema, PatternSchema
+from odm.schema.entity import CellAt, EntitySchema, PatternSchema
 from odm.schema.lockfile.description import (
     FORMAT,
     EntityLock,
@@ -54,6 +54,7 @@ def _entity(entity: EntitySchema) -> EntityLock:
         columns=tuple(sorted(stored[name] for name in entity.columns)),
         family=entity.family,
         families=entity.families,
+        cells={name: _cell(cell) for name, cell in entity.cells.items()},
         limits=options_of(entity.cls),
         validators=tuple(validators_of_class(entity.cls)),
     )
@@ -85,3 +86,8 @@ def _template(entity: EntitySchema, template: Template) -> TemplateLock:
 def _slots(entity: EntitySchema, template: Template) -> tuple[SlotLock, ...]:
     stored = entity.codec.stored
     return tuple(SlotLock(field=stored[slot.name], encoding=slot.type.encoding) for slot in template.slots)
+
+
+def _cell(cell: CellAt) -> str:
+    """A cell as `odm.Cell` names it, and its encoding."""
+    return f"{cell.family}:{cell.qualifier} {cell.encoding or 'own'}"

@@ -128,6 +128,7 @@ class EntityLock(_Description):
     columns: tuple[str, ...] = ()
     family: str | None = None
     families: Mapping[str, str] = {}
+    cells: Mapping[str, str] = {}
     limits: Limits = {}
     validators: tuple[str, ...] = ()
 

@@ -1,0 +1,140 @@
+"""Items of which some cells stand in families or columns of their own; see `odm.backends.bigtable.placement`.
+
+To the rest of the backend, each item looks like a row of the usual form.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from attrs import Factory, define, field, frozen
+
+from odm.backends.bigtable.bulk import read_many
+from odm.backends.bigtable.cells import read
+from odm.backends.bigtable.codec import UNREADABLE, Listed, Stored
+from odm.backends.bigtable.filters import Chain, Column, Filter, Interleave
+from odm.backends.bigtable.native import FAMILY, ITEM, Mutation, Row, Steps
+from odm.backends.bigtable.native import Column as Place
+from odm.backends.bigtable.ownership import REMOVED
+from odm.backends.bigtable.placement import Placement, Plan, usual_row
+from odm.backends.bigtable.places import Places
+from odm.backends.bigtable.retry import Retry
+from odm.codec import TAG
+from odm.expressions.nodes import Item
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_MOST_PLANS = 512
+_TAG = TAG.encode()
+
+
+@define(eq=False)
+class _Plans:
+    """The plans of rows by their columns, the place of their tag and its cell; and the places of tags by columns."""
+
+    known: dict[tuple[tuple[Place, ...], int, bytes], Plan] = Factory(dict)
+    marks: dict[tuple[Place, ...], tuple[int, ...]] = Factory(dict)
+
+
+@frozen
+class Placed(Places):
+    """Items with a row each, of which some cells stand elsewhere than usual."""
+
+    _plans: _Plans = field(init=False, factory=_Plans, eq=False, repr=False)
+
+    def read(self, ids: tuple[str, ...], retry: Retry, wanted: Filter = ITEM) -> Steps[dict[str, Row]]:
+        found = yield from read_many(self.table, ids, retry, self.cells(wanted))
+        return {id: self.usual(row) for id, row in found.items()}
+
+    def items(self, rows: Iterable[Row]) -> list[Row]:
+        return list(map(self.usual, rows))
+
+    def cells(self, wanted: Filter) -> Filter:
+        owned = self.form.owned
+        if wanted == ITEM:
+            return owned.item
+        if wanted in (owned.held, owned.bookkeeping):
+            return wanted
+        return self._everywhere(wanted)
+
+    def _everywhere(self, wanted: Filter) -> Filter:
+        """The filter for some of the marks of an item: its tag, revision, index entries and expiry."""
+        homes = self.form.owned.tag_families
+        match wanted:
+            case Column(family, qualifier) if family == FAMILY and len(homes) > 1:
+                return Interleave(tuple(Column(home, qualifier) for home in homes))
+            case Chain(parts):
+                return Chain(tuple(map(self._everywhere, parts)))
+            case Interleave(parts):
+                return Interleave(tuple(map(self._everywhere, parts)))
+            case _:
+                return wanted
+
+    def usual(self, row: Row) -> Row:
+        """The row in the usual form; a row without a tag as it is.
+
+        The cells of an item whose tag stands in another family than its entity's become a stranger's cells: odm would
+        write the item elsewhere.
+        """
+        marks = self._plans.marks.get(row.columns)
+        if marks is None:
+            homes = self.form.owned.tag_families
+            found = (n for n, (family, name) in enumerate(row.columns) if name == _TAG and family in homes)
+            marks = tuple(found)
+            self._keep(self._plans.marks, row.columns, marks)
+        if not marks:
+            return row
+        at = next((n for n in marks if row.values[n]), marks[0])
+        cell = row.values[at]
+        plan = self._plans.known.get((row.columns, at, cell))
+        if plan is None:
+            plan = self._plan(row.columns, at, cell)
+            self._keep(self._plans.known, (row.columns, at, cell), plan)
+        return usual_row(row, plan)
+
+    def _plan(self, columns: tuple[Place, ...], at: int, cell: bytes) -> Plan:
+        home = columns[at].family
+        try:
+            tag = read(cell) if cell else None
+        except UNREADABLE:
+            tag = None
+        known = isinstance(tag, str) and not self.form.is_strange(tag)
+        placement = self.form.placement(tag) if known else Placement(home)
+        if placement.home == home:
+            return placement.plan(columns)
+        numbers, places, spots = Placement(home).plan(columns)
+        kept = [n for n, number in enumerate(numbers) if number != at]
+        return tuple(numbers[n] for n in kept), tuple(places[n] for n in kept), tuple(spots[n] for n in kept)
+
+    @staticmethod
+    def _keep(cache: dict[K, V], key: K, value: V) -> None:
+        if len(cache) >= _MOST_PLANS:
+            cache.clear()
+        cache[key] = value
+
+    def unchanged(self, id: str, before: Stored) -> Filter:
+        return self._of(before.item).filter(super().unchanged(id, before))
+
+    def removed(self, id: str, before: Stored | None = None) -> tuple[Mutation, ...]:
+        return self.form.owned.removed
+
+    def replaced(  # noqa: PLR0913  # as in `Places`
+        self,
+        item: Item,
+        id: str,
+        revision: str,
+        listed: Sequence[Listed],
+        now: int,
+        before: Stored | None = None,
+    ) -> tuple[Mutation, ...]:
+        made = super().replaced(item, id, revision, listed, now)
+        return (*self.removed(id), *self._of(item).mutations(made[len(REMOVED) :]))
+
+    def updated(self, id: str, names: Iterable[str], before: Stored, after: Item, now: int) -> tuple[Mutation, ...]:
+        return self._of(before.item).mutations(super().updated(id, names, before, after, now))
+
+    def noted(self, id: str, before: Stored, revision: str, listed: Sequence[Listed], now: int) -> tuple[Mutation, ...]:
+        return self._of(before.item).mutations(super().noted(id, before, revision, listed, now))
+
+    def _of(self, item: Item) -> Placement:
+        return self.form.placement(item.get(TAG))

@@ -1,0 +1,185 @@
+"""The cells that `odm.Cell` names on Bigtable: their names, and whether the type of a field fits the encoding."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from odm.codec import EntityCodec
+from odm.codec.containers import DictType, FixedTupleType, ListType
+from odm.codec.records import RecordField, RecordType
+from odm.codec.scalars import BYTES, COUNTER, FLOAT, INT
+from odm.codec.stored import BINARY, BOOLEAN, LIST, MAP, NULL, NUMBER, SET, TEXT, StoredType
+from odm.codec.stored_moments import EpochType
+from odm.codec.unions import AliasType, NullableType, RootType, UnionType, bare
+from odm.entities.markers import Cell, ColumnsMarker, CounterMarker, Stored, find_marker, metadata_of
+from odm.errors import SchemaError
+from odm.schema.entity import CellAt
+from odm.schema.families import OWN_FAMILIES
+from odm.schema.model import Schema
+
+if TYPE_CHECKING:
+    from odm.entities.entity import Entity
+
+_NAME: Final = re.compile(r"([-_.a-zA-Z0-9]{1,64}):(.*)", re.DOTALL)
+"""A column family (google.bigtable.admin.v2, ModifyColumnFamiliesRequest.Modification.id) and a qualifier."""
+
+MAX_QUALIFIER: Final = 16 * 1024
+"""Bytes of a qualifier (google.bigtable.v2, data.proto: Column.qualifier)."""
+
+
+def find_cells(cls: "type[Entity]", codec: EntityCodec) -> dict[str, CellAt]:
+    """The fields with a cell of their own, by stored name.
+
+    Raises:
+        SchemaError: the reason.
+    """
+    found: dict[str, CellAt] = {}
+    names: dict[tuple[str, str], str] = {}
+    for name, info in cls.model_fields.items():
+        marks = [mark for mark in metadata_of(info) if isinstance(mark, Cell)]
+        if not marks:
+            continue
+        where = f"{cls.__name__}.{name}"
+        if len(marks) > 1:
+            raise SchemaError(f"{where} is marked by Cell twice: keep one")
+        stored = find_marker(info, Stored)
+        if stored is not None and stored.family is not None:
+            raise SchemaError(f"{where}: Cell and Stored(family=) both name a column family: keep one")
+        if find_marker(info, ColumnsMarker) is not None:
+            raise SchemaError(f"{where}: a field in Columns has many cells, and Cell names one: remove one of the two")
+        if find_marker(info, CounterMarker) is not None:
+            raise SchemaError(
+                f"{where}: a Counter has its cell in odm's own family of counters, which Cell cannot name: declare "
+                'a plain int with Cell(..., "int64be"), which increment() also changes atomically'
+            )
+        at = _cell(where, marks[0])
+        other = names.setdefault(at[:2], name)
+        if other != name:
+            raise SchemaError(
+                f'{where} and {cls.__name__}.{other} are both in the cell "{marks[0].name}": give each a cell of its '
+                "own"
+            )
+        _check_type(where, codec.record.fields[name], marks[0])
+        found[codec.stored[name]] = at
+    return found
+
+
+def check_cells(schema: Schema) -> None:
+    """Check that the cells of a table are not in families that odm owns whole.
+
+    Raises:
+        SchemaError: the reason.
+    """
+    taken = {*schema.families} | OWN_FAMILIES
+    for entity in schema.entities.values():
+        names = {stored: name for name, stored in entity.codec.stored.items()}
+        for stored, cell in entity.cells.items():
+            where = f'{entity.name}.{names[stored]}: Cell("{cell.family}:{cell.qualifier}")'
+            if schema.wide:
+                raise SchemaError(
+                    f'{where} has no effect with Table(layout="row_per_partition"), which stores an item as one '
+                    "document: remove Cell, or the layout"
+                )
+            if cell.family in taken:
+                raise SchemaError(
+                    f"{where}: odm replaces the family {cell.family!r} as a whole, and a Cell is for a family that "
+                    "also has cells of other programs: name another family, or write Stored(family=...)"
+                )
+
+
+def _cell(where: str, mark: Cell) -> CellAt:
+    name = mark.name
+    parts = _NAME.fullmatch(name) if isinstance(name, str) else None
+    if parts is None:
+        raise SchemaError(
+            f"{where}: Cell({name!r}): write the column family, a colon and the qualifier, as in "
+            'Cell("MD:ASK"); a family has 1 to 64 letters, digits, "-", "_" and "."'
+        )
+    try:
+        size = len(parts[2].encode())
+    except UnicodeEncodeError:
+        size = MAX_QUALIFIER + 1
+    if size > MAX_QUALIFIER:
+        raise SchemaError(
+            f"{where}: Cell({name[:40]!r}...): a qualifier is UTF-8 text of at most {MAX_QUALIFIER} bytes"
+        )
+    if mark.encoding is not None and mark.encoding not in _FITS:
+        raise SchemaError(
+            f"{where}: Cell({name!r}, {mark.encoding!r}): the encodings are {', '.join(_FITS)}; without one, the cell "
+            "has odm's own form"
+        )
+    return CellAt(parts[1], parts[2], mark.encoding)
+
+
+def _check_type(where: str, field: RecordField, mark: Cell) -> None:
+    """Check that all values of a field have bytes in its encoding, and are read back equal."""
+    if mark.encoding is None:
+        return
+    plain = bare(field.type)
+    if NULL & field.type.kinds and not field.omits_none and mark.encoding != "json":
+        raise SchemaError(
+            f"{where}: {mark.encoding} has no bytes for None: give the field the default None, so that None is no cell"
+        )
+    if (fix := _FITS[mark.encoding](plain)) is not None:
+        raise SchemaError(f"{where} is of type {field.type.text}, which {mark.encoding} cannot hold: {fix}")
+
+
+def _is_float(type_: StoredType) -> str | None:
+    if type_ == FLOAT:
+        return None
+    return 'declare a float, or store the number as text with Cell(..., "text")'
+
+
+def _is_whole(type_: StoredType) -> str | None:
+    if type_ in {INT, COUNTER} or isinstance(type_, EpochType):
+        return None
+    return 'declare an int, or a datetime with Stored(epoch="s") or Stored(epoch="ms")'
+
+
+def _is_text(type_: StoredType) -> str | None:
+    if type_.kinds in (TEXT, NUMBER, BOOLEAN):
+        return None
+    return 'only text, numbers, times and bools have one text; for other types use "json"'
+
+
+def _is_bytes(type_: StoredType) -> str | None:
+    return None if type_ == BYTES else "declare bytes"
+
+
+def _is_json(type_: StoredType) -> str | None:
+    for part in _parts(type_, set()):
+        if part.kinds & (BINARY | SET) and not part.kinds & (LIST | MAP):
+            return "JSON has no bytes and no sets: declare text and lists"
+    return None
+
+
+_FITS: Final[Mapping[str, Callable[[StoredType], str | None]]] = {
+    "float64be": _is_float,
+    "int64be": _is_whole,
+    "text": _is_text,
+    "json": _is_json,
+    "bytes": _is_bytes,
+}
+"""By encoding: what to do about a type that it cannot hold; None: it can."""
+
+
+def _parts(type_: StoredType, seen: set[int]) -> Iterator[StoredType]:
+    """A type and the types inside it."""
+    if id(type_) in seen:
+        return
+    seen.add(id(type_))
+    yield type_
+    inner: tuple[StoredType, ...] = ()
+    match type_:
+        case NullableType() | RootType() | AliasType():
+            inner = (type_.inner,)
+        case ListType() | DictType():
+            inner = (type_.item,)
+        case FixedTupleType():
+            inner = (*type_.items,)
+        case UnionType():
+            inner = type_.members
+        case RecordType():
+            inner = tuple(field.type for field in type_.fields.values())
+    for part in inner:
+        yield from _parts(part, seen)
