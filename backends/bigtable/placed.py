@@ -118,7 +118,7 @@ class Placed(Places):
     def removed(self, id: str, before: Stored | None = None) -> tuple[Mutation, ...]:
         return self.form.owned.removed
 
-    def replaced(  # noqa: PLR0913  # as in `Places`
+    def replaced(
         self,
         item: Item,
         id: str,
