@@ -28,7 +28,7 @@ def batch_write(writer: Writer, operations: Sequence[Put | Delete]) -> Steps[Non
         Throttled: ``left`` has the operations that are not known to be applied.
         OdmError: the server refused a row with an error that is not retried.
     """
-    yield from writer.places.check_room(_sizes(writer, operations), writer.retry)
+    yield from writer.places.check_space(_sizes(writer, operations), writer.retry)
     bulk = list(_entries(writer, [one for one in operations if writer.unlisted(one)]))
     stuck = yield from write_many({writer.table: [entry for entry, _ in bulk]}, writer.retry)
     reason = None if stuck is None else stuck.reason

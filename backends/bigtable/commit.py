@@ -250,8 +250,8 @@ def _attempts(writer: Writer, works: Sequence[Work]) -> Steps[list[Attempt]]:
             continue
         verdict = evaluate(writer, work.request, work.row_key, before)
         if isinstance(verdict, RowChange):
-            if not verdict.removed and not writer.places.has_room(before, refused=work.refused):
-                yield from writer.places.check_room({writer.places.row(work.row_key): 0}, writer.retry)
+            if not verdict.removed and not writer.places.has_space(before, refused=work.refused):
+                yield from writer.places.check_space({writer.places.row(work.row_key): 0}, writer.retry)
             attempts.append(Attempt.of(writer, work, before, verdict))
         else:
             work.answer = verdict

@@ -34,7 +34,7 @@ class Column:
     qualifier: str
 
     def __str__(self) -> str:
-        return f"{self.family}:{self.qualifier}"
+        return f"{self.family}:{shown(self.qualifier)}"
 
 
 @frozen
@@ -47,7 +47,7 @@ class ColumnRange:
 
     def __str__(self) -> str:
         start = f"({self.start[:-1]}" if self.start.endswith("\0") else f"[{self.start}"
-        return f"{self.family}:{start}, {self.end})"
+        return shown(f"{self.family}:{start}, {self.end})")
 
 
 @frozen
@@ -201,6 +201,11 @@ Filter: TypeAlias = (
     | Interleave
     | Unless
 )
+
+
+def shown(text: str) -> str:
+    """A text to print: bytes that are not UTF-8, which are surrogates in row keys and qualifiers, as escapes."""
+    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def chain(*filters: Filter) -> Filter:

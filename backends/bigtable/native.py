@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from attrs import Factory, evolve, field, frozen
 
-from odm.backends.bigtable.filters import AnyFamily, Chain, Filter, Newest
+from odm.backends.bigtable.filters import AnyFamily, Chain, Filter, Newest, shown
 from odm.expressions.collection import GCRule, MaxVersions
 from odm.protocol.connection import NativeGen
 from odm.protocol.requests import Sleep
@@ -494,4 +494,4 @@ def _readable(value: bytes) -> str:
 
 
 def _quoted(text: str) -> str:
-    return shlex.quote(text)
+    return shlex.quote(shown(text))

@@ -68,8 +68,8 @@ class Places:
         """
         return read_many(self.table, ids, retry, wanted)
 
-    def has_room(self, before: Stored | None, *, refused: bool) -> bool:
-        """Whether a row surely has room for an item.
+    def has_space(self, before: Stored | None, *, refused: bool) -> bool:
+        """Whether a row surely has space for an item.
 
         Args:
             before: the item that was read; None: there was none.
@@ -77,7 +77,7 @@ class Places:
         """
         return True
 
-    def check_room(self, rows: Mapping[str, int], retry: Retry) -> Steps[None]:
+    def check_space(self, rows: Mapping[str, int], retry: Retry) -> Steps[None]:
         """Refuse a write that could make a row too large to be read.
 
         Args:
@@ -85,7 +85,7 @@ class Places:
             retry: how long to retry.
 
         Raises:
-            ItemTooLarge: a row has no room for them.
+            ItemTooLarge: a row has no space for them.
         """
         yield from ()
 

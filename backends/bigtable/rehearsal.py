@@ -8,16 +8,19 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
-from odm.backends.bigtable.cells import read_counter
+from odm.backends.bigtable.cells import read_counter, write_counter
+from odm.backends.bigtable.filters import shown
 from odm.backends.bigtable.native import (
     COUNTERS,
     SERVER_TIME,
+    AddToCell,
     CheckAndMutateRow,
     Concurrent,
     Entry,
     Mutated,
     MutateRow,
     MutateRows,
+    Mutation,
     Native,
     Read,
     ReadModifyWriteRow,
@@ -71,8 +74,15 @@ def _stored(sent: list[Native], table: str, now: int) -> str:
     tables: dict[str, dict[str, dict[str, SetCell]]] = {table: {}}
     for name, entry in (written for native in sent for written in _entries(native)):
         cells = tables.setdefault(name, {}).setdefault(entry.key, {})
-        cells |= {f"{cell.family}:{cell.qualifier}": cell for cell in entry.mutations if isinstance(cell, SetCell)}
+        cells |= {shown(f"{cell.family}:{cell.qualifier}"): cell for cell in map(_cell, entry.mutations) if cell}
     return "\n".join(_table(name, rows, now) for name, rows in tables.items() if any(rows.values()))
+
+
+def _cell(mutation: Mutation) -> SetCell | None:
+    """The cell that a mutation of a new row writes."""
+    if isinstance(mutation, AddToCell):
+        return SetCell(mutation.qualifier, write_counter(mutation.by), mutation.timestamp, COUNTERS)
+    return mutation if isinstance(mutation, SetCell) else None
 
 
 def _writes(native: Native, table: str) -> bool:

@@ -262,13 +262,13 @@ class Wide(Places):
         return sum(read_counter(size) for size in found if size is not None and len(size) == 8)
 
     def is_full(self, rows: Iterable[Row]) -> bool:
-        """Whether a row, or the row of an item, seems to have no room for another item; see `check_room`."""
+        """Whether a row, or the row of an item, seems to have no space left for another item; see `check_space`."""
         return self.size_of(rows) >= MAX_ROW
 
-    def has_room(self, before: Stored | None, *, refused: bool) -> bool:
+    def has_space(self, before: Stored | None, *, refused: bool) -> bool:
         return not refused if before is None else not self.is_full((before.row,))
 
-    def check_room(self, rows: Mapping[str, int], retry: Retry) -> Steps[None]:
+    def check_space(self, rows: Mapping[str, int], retry: Retry) -> Steps[None]:
         if not rows:
             return
         found = yield from read_all(ReadRows(self.table, keys=tuple(rows), filter=newest(COUNTERS, SENTINEL)), retry)

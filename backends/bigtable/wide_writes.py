@@ -101,7 +101,7 @@ def write_together(writer: Writer, places: Wide, request: Transact) -> Steps[Wri
         if not attempts:
             return Written()  # the read shows all items at one instant
         if places.is_full(rows) and not all(attempt.change.removed for attempt in attempts):
-            yield from places.check_room({places.row(works[0].row_key): 0}, writer.retry)
+            yield from places.check_space({places.row(works[0].row_key): 0}, writer.retry)
         asked = _Asked(places, works, befores, attempts)
         yield from asked.set_up(writer, rows)
         reason = yield from perform(writer, attempts, partial(_commit, asked), len(attempts))

@@ -110,7 +110,7 @@ def _put(writer: Writer, request: Put, row_key: str) -> Steps[Written | Refused]
         before = writer.places.stored(rows.get(row_key))
         if before is not None and before.item.get(TAG) != request.tag:
             return Refused(before.item)
-        yield from writer.places.check_room({row: 0}, writer.retry)
+        yield from writer.places.check_space({row: 0}, writer.retry)
         if (wait := next(pauses, None)) is None:
             raise Throttled(
                 f"row {row_key!r} of table {writer.table!r}: other writers kept changing it; nothing was written"

@@ -30,5 +30,6 @@ def test_examples_run_and_print_what_the_page_shows(bigtable_emulator: str, monk
         elif block.language == "text":
             assert same(printed) == same(block.text)
             compared += 1
-    names["db"].close()
-    assert compared == 3
+    for store in ("db", "library"):
+        names[store].close()
+    assert compared == 5
