@@ -118,7 +118,7 @@ def _check_type(where: str, field: RecordField, mark: Cell) -> None:
     plain = bare(field.type)
     if NULL & field.type.kinds and not field.omits_none and mark.encoding != "json":
         raise SchemaError(
-            f"{where}: {mark.encoding} has no bytes for None: give the field the default None, which is stored as no cell"
+            f"{where}: {mark.encoding} has no bytes for None: give the field the default None, which has no cell"
         )
     if (fix := _FITS[mark.encoding](plain)) is not None:
         raise SchemaError(f"{where} is of type {field.type.text}, which {mark.encoding} cannot hold: {fix}")
