@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Final
 
-from odm.backends.bigtable.native import ColumnFamily, CreateTable, DeleteTable, Families, ModifyFamilies
+from odm.backends.bigtable.native import NEWEST_ONLY, ColumnFamily, CreateTable, DeleteTable, Families, ModifyFamilies
 from odm.backends.bigtable.schema import tables
 from odm.expressions.collection import GCRule, MaxAge, MaxVersions
 from odm.protocol.admin import TableChange
@@ -54,7 +54,10 @@ def _foreign(what: str, call: CreateTable, families: Families) -> TableChange:
 
 def _create(schema: Schema, what: str, call: CreateTable, found: Mapping[str, Families]) -> TableChange:
     if call.table == schema.name:
-        return TableChange("create", what, f"families {' and '.join(call.families)}", call)
+        *families, last = [
+            name if family.gc == NEWEST_ONLY else f"{name} {family}" for name, family in call.families.items()
+        ]
+        return TableChange("create", what, f"families {', '.join(families)} and {last}", call)
     later = "; stored items enter it when they are written again" if schema.name in found else ""
     return TableChange("add", what, f"table {call.table!r}{later}", call)
 

@@ -2,16 +2,12 @@
 
 import json
 import uuid
-from collections.abc import Callable, Iterator
-from datetime import timedelta
+from collections.abc import Callable
 from typing import Any
 
-import grpc
 import pytest
-from google.cloud.bigtable_admin_v2 import BigtableTableAdminClient, types
-from google.cloud.bigtable_admin_v2.services.bigtable_table_admin.transports import BigtableTableAdminGrpcTransport
 
-from odm import Store
+from odm import MaxAge, MaxVersions, Store
 from odm.backends.bigtable import Bigtable, admin
 from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.native import (
@@ -21,6 +17,7 @@ from odm.backends.bigtable.native import (
     Entry,
     GetTable,
     ListTables,
+    ModifyFamilies,
     MutateRow,
     ReadRows,
     SetCell,
@@ -83,23 +80,6 @@ def fill(backend: Bigtable, prefix: str) -> Callable[[], None]:
 def send(backend: Bigtable) -> Callable[[Any], Any]:
     """Makes a native request."""
     return backend.connect(Schema(name="any", entities={}, indexes={})).call
-
-
-@pytest.fixture
-def by_age(bigtable_emulator: str) -> Iterator[Callable[[str], None]]:
-    """Lets the family of attributes of a table keep cells for a day, with the vendor's client."""
-    with grpc.insecure_channel(bigtable_emulator) as channel:
-        vendor: Any = BigtableTableAdminClient(transport=BigtableTableAdminGrpcTransport(channel=channel))
-        family: Any = types.ColumnFamily
-        rule: Any = types.GcRule
-        modification: Any = types.ModifyColumnFamiliesRequest.Modification
-
-        def change(table: str) -> None:
-            changed = modification(id="d", update=family(gc_rule=rule(max_age=timedelta(days=1))))
-            name = f"projects/project/instances/instance/tables/{table}"
-            vendor.modify_column_families(name=name, modifications=[changed])
-
-        yield change
 
 
 @pytest.fixture
@@ -221,10 +201,10 @@ def test_a_family_that_keeps_more_is_left_alone_unless_that_is_asked_for(
 
 
 def test_a_family_that_deletes_by_age_is_a_problem(
-    cloud: Run, prefix: str, send: Callable[[Any], Any], by_age: Callable[[str], None], fill: Callable[[], None]
+    cloud: Run, prefix: str, send: Callable[[Any], Any], fill: Callable[[], None]
 ) -> None:
     cloud("apply", "--yes")
-    by_age(f"{prefix}shop")
+    send(ModifyFamilies(f"{prefix}shop", update={"d": ColumnFamily(MaxAge(days=1))}))
     found = send(GetTable(f"{prefix}shop"))
     what = f"family 'd' of table '{prefix}shop'"
     planned = cloud("plan")
@@ -242,6 +222,47 @@ def test_a_family_that_deletes_by_age_is_a_problem(
     assert (dropped.code, dropped.err) == (0, f"... change {what}\n")
     assert send(GetTable(f"{prefix}shop"))["d"] == ColumnFamily()
     assert cloud("plan").code == 0
+
+
+def stating(rule: str) -> tuple[tuple[str, str], ...]:
+    """The change of the models to one that states a rule for the orders."""
+    return (
+        ("class Order(Entity, table=shop)", f'class Order(Entity, table=shop, family="orders", gc={rule})'),
+        ("import AccessPattern", "import MaxAge, MaxVersions, AccessPattern"),
+    )
+
+
+def test_rules_that_models_state_are_applied_and_compared_by_what_they_say(
+    cloud: Run, application: Application, prefix: str, send: Callable[[Any], Any]
+) -> None:
+    def found() -> object:
+        return send(GetTable(f"{prefix}shop"))["orders"].gc
+
+    day, hour = "MaxAge(days=1) | MaxVersions(5)", "MaxAge(hours=1)"
+    application.change(*stating(day))
+    assert cloud("apply", "--yes").out.startswith(
+        f"create    table '{prefix}shop': families d, c and orders (maxage=1d || maxversions=5)\n"
+    )
+    assert found() == MaxAge(days=1) | MaxVersions(5)
+    application.change((day, "MaxVersions(5) | MaxAge(hours=24)"))
+    assert cloud("plan") == (0, f"table {prefix}shop matches the models\n", "")
+
+    application.change(("MaxVersions(5) | MaxAge(hours=24)", hour))
+    what = f"family 'orders' of table '{prefix}shop'"
+    text = "Bigtable then deletes values that it keeps now; odm apply --drop sets it"
+    problem = f"problem   {what}: (maxage=1d || maxversions=5); the models state maxage=1h: {text}\n"
+    assert (planned := cloud("plan")).out == problem
+    assert planned.code == 1
+    assert cloud("apply", "--yes").code == 0
+    assert found() == MaxAge(days=1) | MaxVersions(5)
+    assert cloud("apply", "--yes", "--drop").err == f"... change {what}\n"
+    assert found() == MaxAge(hours=1)
+
+    application.change((hour, day.replace("|", "&")))
+    change = "maxage=1h; the models state (maxage=1d && maxversions=5), which deletes nothing that is kept now"
+    assert cloud("plan").out == f"change    {what}: {change}\n"
+    assert cloud("apply", "--yes").err == f"... change {what}\n"
+    assert found() == MaxAge(days=1) & MaxVersions(5)
 
 
 def test_entries_whose_rows_are_missing_are_a_problem(
