@@ -62,10 +62,13 @@ class Bigtable(Backend):
     Attributes:
         project: the Google Cloud project.
         instance: the Bigtable instance in it.
-        app_profile: the app profile of every request; None for the instance's default. It must use single-cluster
+        app_profile: the app profile of requests; None for the instance's default. It must use single-cluster
             routing and allow single-row transactions, which conditional writes, updates, single deletes and all writes
             of entities with access patterns need. Without such a profile, only entities without access patterns can be
             written: in batches, and in an ``exclusive`` table with plain puts.
+        read_app_profile: the app profile of reads of items with ``consistent=False``, which may route to any cluster,
+            such as the nearest. All other reads use ``app_profile``: consistent ones, those of indexes, and those that
+            writes need. None: ``app_profile``.
         endpoint: "host:port" of an emulator, which odm calls without encryption or credentials. Defaults to the
             environment variable ``BIGTABLE_EMULATOR_HOST``; if that is not set, odm connects to Google Cloud.
         credentials: for Google Cloud; defaults to the application default credentials.
@@ -84,6 +87,7 @@ class Bigtable(Backend):
     project: str
     instance: str
     app_profile: str | None = field(default=None, kw_only=True)
+    read_app_profile: str | None = field(default=None, kw_only=True)
     endpoint: str | None = field(default=None, kw_only=True)
     credentials: "Credentials | None" = field(default=None, kw_only=True, repr=False)
     transport: Literal["lean", "vendor"] | None = field(default=None, kw_only=True)

@@ -30,6 +30,7 @@ from odm.backends.bigtable.native import (
     ReadRows,
     Steps,
 )
+from odm.backends.bigtable.profiles import may_lag, reading_from
 from odm.backends.bigtable.rehearsal import rehearse
 from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.retry import ATTEMPT_SECONDS, Retry
@@ -74,6 +75,7 @@ class BigtableConnection(Connection[Native]):
         self._verbatim = schema.has_verbatim_keys
         instance = f"projects/{settings.project}/instances/{settings.instance}"
         self._wire = Wire(instance, settings.app_profile or "")
+        self._read_profile = settings.read_app_profile
         self._indexes = {index_table(schema.name, name): name for name in schema.indexes}
 
     @property
@@ -106,9 +108,11 @@ class BigtableConnection(Connection[Native]):
 
     def steps(self, request: Request) -> Steps[Any]:
         """The native requests that answer a request."""
-        if self._verbatim:
-            return steps_of(self._procedures.steps, request)
-        return self._procedures.steps(request)
+        make = self._procedures.steps
+        made = steps_of(make, request) if self._verbatim else make(request)
+        if self._read_profile is not None and may_lag(request):
+            return reading_from(self._read_profile, made)
+        return made
 
     def transaction_unsupported_reason(self, keys: Sequence[Key]) -> str | None:
         """Why the items with these keys cannot be written in one transaction; None: they are one row."""

@@ -72,7 +72,8 @@ class ReadRows:
     """Read rows by ``keys``, or in ``range``; only the cells that pass ``filter``. Response: `Read`.
 
     ``limit`` is the maximum number of rows. The response omits rows of which no cell passes. ``streamed``: an attempt
-    that fails answers the rows that arrived before; otherwise it may answer none.
+    that fails answers the rows that arrived before; otherwise it may answer none. ``profile``: the app profile, if it
+    is not that of the settings.
     """
 
     table: str
@@ -82,15 +83,17 @@ class ReadRows:
     reverse: bool = False
     filter: Filter = ITEM
     streamed: bool = field(default=False, eq=False)
+    profile: str | None = None
 
     def __str__(self) -> str:
+        profile = f" app-profile={self.profile}" if self.profile is not None else ""
         if self.keys:
-            return f"lookup {self.table} {' '.join(map(_quoted, self.keys))} {self.filter}"
+            return f"lookup {self.table} {' '.join(map(_quoted, self.keys))} {self.filter}{profile}"
         words = [f"read {self.table}", str(self.range)]
         words += [f"count={self.limit}"] * (self.limit is not None)
         words += ["reversed=true"] * self.reverse
         words += [str(self.filter)]
-        return " ".join(word for word in words if word)
+        return " ".join(word for word in words if word) + profile
 
 
 @frozen

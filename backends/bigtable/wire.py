@@ -77,7 +77,7 @@ class Wire:
 
     Attributes:
         instance: the full name, ``projects/<project>/instances/<instance>``.
-        app_profile: the app profile of every request for data; "" is the instance's default.
+        app_profile: the app profile of requests for data that name no other; "" is the instance's default.
         seconds: the deadline of an attempt.
     """
 
@@ -109,7 +109,8 @@ class Wire:
 
     def _data(self, call: DataCall, method: str, profile: int, content: bytes) -> Message:
         """The call of a data method; ``profile``: the field number of ``app_profile_id`` in its request."""
-        start, metadata = _routed(f"{self.instance}/tables/{call.table}", self.app_profile, profile)
+        own = call.profile if isinstance(call, ReadRows) else None
+        start, metadata = _routed(f"{self.instance}/tables/{call.table}", own or self.app_profile, profile)
         # a commit that is applied late must still find its claims
         seconds = min(self.seconds, COMMIT_WITHIN) if isinstance(call, CheckAndMutateRow) else self.seconds
         return Message("data", method, start + content, seconds, metadata)
