@@ -12,12 +12,15 @@ A write changes one row atomically (`writes`). Index rows are added before it an
 """
 
 import os
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 
 from odm.backends.bigtable.codec import MAX_CELL
 from odm.backends.bigtable.layout import MAX_ROW_KEY
+from odm.backends.bigtable.options import Options, checked_options
 from odm.backends.bigtable.schema import check
 from odm.backends.bigtable.verbatim import with_row_keys
 from odm.errors import BadValue, Unsupported
@@ -75,10 +78,18 @@ class Bigtable(Backend):
         transport: "lean" sends requests for data through pyqwest (the extra ``fast``), which takes less time than
             grpcio; "vendor" uses Google's client. None: "lean" where pyqwest is installed and supports all settings;
             the log ``odm.bigtable`` says what it does not support.
+        deletion_protection: whether the tables, including those of the indexes, cannot be deleted. ``create()`` turns
+            it on, `odm apply` also off. None: it is not changed.
+        stream: how long the change stream of the items' table is retained, 1 to 7 days. ``create()`` adds one if the
+            table has none. None: it is not changed.
+        automated_backups: how long daily backups of the items' table are retained, 3 to 90 days. ``create()`` turns
+            them on. None: they are not changed.
+        initial_splits: row keys, or beginnings of row keys, at which ``create()`` divides a new table of items, so that
+            several nodes share the first load.
 
     Raises:
         BadValue: project or instance is empty or contains a slash, credentials were given with an endpoint, or
-            ``transport`` is not one of the values above.
+            ``transport`` or an option of the table is not one of the values above.
     """
 
     name = "bigtable"
@@ -91,6 +102,20 @@ class Bigtable(Backend):
     endpoint: str | None = field(default=None, kw_only=True)
     credentials: "Credentials | None" = field(default=None, kw_only=True, repr=False)
     transport: Literal["lean", "vendor"] | None = field(default=None, kw_only=True)
+    deletion_protection: bool | None = field(default=None, kw_only=True)
+    stream: timedelta | None = field(default=None, kw_only=True)
+    automated_backups: timedelta | None = field(default=None, kw_only=True)
+    initial_splits: Sequence[str] = field(default=(), kw_only=True)
+    options: Options = field(
+        init=False,
+        repr=False,
+        default=Factory(
+            lambda self: checked_options(
+                self.deletion_protection, self.stream, self.automated_backups, self.initial_splits
+            ),
+            takes_self=True,
+        ),
+    )
 
     def __attrs_post_init__(self) -> None:
         for name, value in (("project", self.project), ("instance", self.instance)):

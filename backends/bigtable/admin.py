@@ -40,6 +40,7 @@ class Admin:
         self._call = backend.connect(schema).call
         self._schema = with_row_keys(schema)
         self._retry = Retry(overall=SECONDS)
+        self._options = backend.options
 
     def survey(self, sample: int) -> Survey:
         """Compare the models with the tables, and with the keys and index entries of some items.
@@ -51,7 +52,7 @@ class Admin:
             BackendError: the tables cannot be described or read.
         """
         schema = self._schema
-        changes = run(plan(schema, self._retry), self._call)
+        changes = run(plan(schema, self._retry, self._options), self._call)
         if not sample or any(change.what == f"table {schema.name!r}" for change in changes):
             return Survey(changes)  # the table does not exist, or belongs to another program
         writer = Writer(schema, self._retry)
@@ -62,7 +63,7 @@ class Admin:
 
     def apply(self, *, drop: bool, tell: Tell) -> None:
         """Make the changes; see `odm.backends.bigtable.tables.apply`."""
-        run(apply(self._schema, self._retry, drop=drop, tell=tell), self._call)
+        run(apply(self._schema, self._retry, self._options, drop=drop, tell=tell), self._call)
 
 
 def _entries(

@@ -9,12 +9,14 @@ from odm.backends.bigtable.native import (
     ColumnFamily,
     CreateTable,
     DeleteTable,
-    Families,
     GetTable,
     ListTables,
     ModifyFamilies,
+    TableInfo,
     Tables,
+    UpdateTable,
 )
+from odm.backends.bigtable.options import DAY, Settings
 from odm.expressions.collection import AllOf, AnyOf, GCRule, MaxAge, MaxVersions, all_of, any_of
 
 
@@ -38,9 +40,19 @@ def write(call: AdminCall, instance: str) -> AdminMessage:
     match call:
         case CreateTable():
             create = types.CreateTableRequest.pb()(parent=instance, table_id=call.table)
+            _write_settings(call.settings, create.table)
+            for split in call.splits:
+                create.initial_splits.add(key=split.encode())
             for name, family in call.families.items():
                 create.table.column_families[name].CopyFrom(_family(family))
             return AdminMessage("create_table", types.CreateTableRequest.wrap(create))
+        case UpdateTable():
+            update = types.UpdateTableRequest.pb()(table={"name": path})
+            wanted = Settings(call.deletion_protection or False, call.stream, call.backups)
+            _write_settings(wanted, update.table)
+            given = {field: getattr(call, name) for name, field in _SETTINGS.items()}
+            update.update_mask.paths.extend(field for field, value in given.items() if value is not None)
+            return AdminMessage("update_table", types.UpdateTableRequest.wrap(update))
         case ModifyFamilies():
             modify = types.ModifyColumnFamiliesRequest.pb()(name=path)
             for name, family in call.create.items():
@@ -58,16 +70,45 @@ def write(call: AdminCall, instance: str) -> AdminMessage:
             assert_never(call)
 
 
-def read(call: AdminCall, response: Any) -> Families | Tables | None:
+def read(call: AdminCall, response: Any) -> TableInfo | Tables | None:
     """The native response, from the client's response."""
     match call:
         case GetTable():
-            families = type(response).pb(response).column_families
-            return {name: _read(family) for name, family in sorted(families.items())}
+            table = type(response).pb(response)
+            families = {name: _read(family) for name, family in sorted(table.column_families.items())}
+            return TableInfo(families, _read_settings(table))
         case ListTables():
             return Tables(tuple(table.name.rsplit("/", 1)[1] for table in response.tables), response.next_page_token)
         case _:
             return None
+
+
+_SETTINGS: Final[Mapping[str, str]] = {
+    "deletion_protection": "deletion_protection",
+    "stream": "change_stream_config",
+    "backups": "automated_backup_policy",
+}
+"""The fields of google.bigtable.admin.v2, Table, by the name of the setting."""
+
+
+def _write_settings(settings: Settings, into: Any) -> None:
+    into.deletion_protection = settings.deletion_protection
+    if settings.stream is not None:
+        into.change_stream_config.retention_period.FromTimedelta(settings.stream)
+    if settings.backups is not None:
+        into.automated_backup_policy.retention_period.FromTimedelta(settings.backups)
+        into.automated_backup_policy.frequency.FromTimedelta(DAY)  # the only one that Google offers
+
+
+def _read_settings(table: Any) -> Settings:
+    stream, policy = table.change_stream_config, table.automated_backup_policy
+    return Settings(
+        table.deletion_protection,
+        stream.retention_period.ToTimedelta() if table.HasField("change_stream_config") else None,
+        policy.retention_period.ToTimedelta()
+        if table.HasField("automated_backup_policy") and not policy.disabled
+        else None,
+    )
 
 
 def _family(family: ColumnFamily) -> Any:

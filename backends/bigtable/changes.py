@@ -5,39 +5,56 @@ No I/O: these functions compare the responses of GetTable. `odm.backends.bigtabl
 program needs ``--drop``.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
 from typing import Final
 
-from odm.backends.bigtable.native import NEWEST_ONLY, ColumnFamily, CreateTable, DeleteTable, Families, ModifyFamilies
+from odm.backends.bigtable.native import (
+    NEWEST_ONLY,
+    ColumnFamily,
+    CreateTable,
+    DeleteTable,
+    Families,
+    ModifyFamilies,
+    TableInfo,
+    UpdateTable,
+)
+from odm.backends.bigtable.options import NO_OPTIONS, Options, Settings, days
 from odm.backends.bigtable.schema import tables
 from odm.expressions.collection import GCRule, MaxAge, MaxVersions
 from odm.protocol.admin import TableChange
 from odm.schema.model import Schema
 
 
-def differences(schema: Schema, found: Mapping[str, Families]) -> tuple[TableChange, ...]:
+def differences(
+    schema: Schema, found: Mapping[str, TableInfo], options: Options = NO_OPTIONS
+) -> tuple[TableChange, ...]:
     """What is missing, different or extra in the tables, compared with the models.
 
     Args:
         schema: the schema of the models.
-        found: the column families of the existing tables, including index tables that no model uses, by table name.
+        found: the existing tables, including index tables that no model uses, by name.
+        options: settings of the tables that the models do not have.
 
     Returns:
         The changes in the order in which to make them; refused changes come first.
     """
     whats = (f"table {schema.name!r}", *(f"index {index!r}" for index in schema.indexes))
-    wanted = dict(zip(whats, tables(schema), strict=True))
+    wanted = dict(zip(whats, tables(schema, options), strict=True))
     there = {what: found[call.table] for what, call in wanted.items() if call.table in found}
-    foreign = {what for what, families in there.items() if families and not families.keys() & wanted[what].families}
+    has = {what: info.families for what, info in there.items()}
+    foreign = {what for what, families in has.items() if families and not families.keys() & wanted[what].families}
     return (
-        *(_foreign(what, wanted[what], there[what]) for what in wanted if what in foreign),
+        *(_foreign(what, wanted[what], has[what]) for what in wanted if what in foreign),
         *(_create(schema, what, call, found) for what, call in wanted.items() if what not in there),
         *(
             change
-            for what, families in there.items()
+            for what, info in there.items()
             if what not in foreign
-            for change in _of_families(schema, wanted[what], families)
+            for change in (
+                *_of_families(schema, wanted[what], info.families),
+                *_of_settings(wanted[what].table, info.settings, options if what == whats[0] else options.of_index),
+            )
         ),
         *(_extra(schema, name) for name in sorted(found.keys() - {call.table for call in wanted.values()})),
     )
@@ -52,14 +69,45 @@ def _foreign(what: str, call: CreateTable, families: Families) -> TableChange:
     return TableChange("refused", what, text)
 
 
-def _create(schema: Schema, what: str, call: CreateTable, found: Mapping[str, Families]) -> TableChange:
+def _create(schema: Schema, what: str, call: CreateTable, found: Collection[str]) -> TableChange:
     if call.table == schema.name:
         *families, last = [
             name if family.gc == NEWEST_ONLY else f"{name} {family}" for name, family in call.families.items()
         ]
-        return TableChange("create", what, f"families {', '.join(families)} and {last}", call)
+        parts = [f"families {', '.join(families)} and {last}", *_settings(call)]
+        return TableChange("create", what, ", ".join(parts), call)
     later = "; stored items enter it when they are written again" if schema.name in found else ""
     return TableChange("add", what, f"table {call.table!r}{later}", call)
+
+
+def _settings(call: CreateTable) -> Iterator[str]:
+    """The settings of a new table, for messages."""
+    if call.settings.deletion_protection:
+        yield "deletion protection"
+    if call.settings.stream is not None:
+        yield f"a change stream of {days(call.settings.stream)}"
+    if call.settings.backups is not None:
+        yield f"daily backups that are kept for {days(call.settings.backups)}"
+    if call.splits:
+        yield f"split at {', '.join(map(repr, call.splits))}"
+
+
+def _of_settings(table: str, found: Settings, options: Options) -> Iterator[TableChange]:
+    """The settings that differ from the options; to add one is additive, to change one is not."""
+    wanted, has = options.deletion_protection, found.deletion_protection
+    if wanted is not None and wanted is not has:
+        text = "off → on" if wanted else "on → off"
+        change = UpdateTable(table, deletion_protection=wanted)
+        yield TableChange("add" if wanted else "change", f"deletion protection of table {table!r}", text, change)
+    if options.stream not in (None, found.stream):
+        yield _kept(f"change stream of table {table!r}", found.stream, UpdateTable(table, stream=options.stream))
+    if options.backups not in (None, found.backups):
+        yield _kept(f"daily backups of table {table!r}", found.backups, UpdateTable(table, backups=options.backups))
+
+
+def _kept(what: str, found: timedelta | None, call: UpdateTable) -> TableChange:
+    text = f"{days(found)} → {days(call.stream or call.backups)}"
+    return TableChange("add" if found is None else "change", what, text, call)
 
 
 def _of_families(schema: Schema, call: CreateTable, families: Families) -> Iterator[TableChange]:

@@ -29,6 +29,7 @@ from odm.backends.bigtable.native import (
     Read,
     ReadRows,
     Steps,
+    UpdateTable,
 )
 from odm.backends.bigtable.profiles import may_lag, reading_from
 from odm.backends.bigtable.rehearsal import rehearse
@@ -71,7 +72,7 @@ class BigtableConnection(Connection[Native]):
         self._clients = Clients(settings.emulator, settings.credentials, settings.transport)
         self._retry_policy = DEFAULT_POLICY
         self._retry = retry or usual_retry(settings.emulator)
-        self._procedures = Procedures(with_row_keys(schema), self._retry, now)
+        self._procedures = Procedures(with_row_keys(schema), self._retry, now, options=settings.options)
         self._verbatim = schema.has_verbatim_keys
         instance = f"projects/{settings.project}/instances/{settings.instance}"
         self._wire = Wire(instance, settings.app_profile or "")
@@ -196,14 +197,17 @@ class BigtableConnection(Connection[Native]):
 
 def _send(client: Any, native: Call, message: Message) -> Any:
     if isinstance(native, AdminCall):
-        return admin_wire.read(native, getattr(client.vendor, message.method)(**_arguments(message)))
+        answer = getattr(client.vendor, message.method)(**_arguments(message))
+        return admin_wire.read(native, answer.result(message.timeout) if isinstance(native, UpdateTable) else answer)
     collects = collector(native)
     return collects.finish(client.call(message, collects.feed))
 
 
 async def _asend(client: Any, native: Call, message: Message) -> Any:
     if isinstance(native, AdminCall):
-        return admin_wire.read(native, await getattr(client.vendor, message.method)(**_arguments(message)))
+        answer = await getattr(client.vendor, message.method)(**_arguments(message))
+        wait = isinstance(native, UpdateTable)
+        return admin_wire.read(native, await answer.result(message.timeout) if wait else answer)
     collects = collector(native)
     return collects.finish(await client.call(message, collects.feed))
 

@@ -7,11 +7,13 @@ order of rows.
 
 import shlex
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from attrs import Factory, evolve, field, frozen
 
 from odm.backends.bigtable.filters import AnyFamily, Chain, Filter, Newest, shown
+from odm.backends.bigtable.options import NO_SETTINGS, Settings
 from odm.expressions.collection import GCRule, MaxVersions
 from odm.protocol.connection import NativeGen
 from odm.protocol.requests import Sleep
@@ -288,14 +290,35 @@ Families: TypeAlias = Mapping[str, ColumnFamily]
 
 @frozen
 class CreateTable:
-    """Create a table with its column families. Response: None."""
+    """Create a table with its column families and settings. Response: None.
+
+    ``splits``: the row keys at which to divide it at first.
+    """
 
     table: str
     families: Families
+    settings: Settings = NO_SETTINGS
+    splits: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         families = ",".join(f"{name}:{family}" for name, family in self.families.items())
-        return f"createtable {self.table} families={families}"
+        splits = f" splits={','.join(map(_quoted, self.splits))}" if self.splits else ""
+        return f"createtable {self.table} families={families}{splits}"
+
+
+@frozen
+class UpdateTable:
+    """Change settings of a table; None leaves one unchanged. Response: None, when the change is complete."""
+
+    table: str
+    deletion_protection: bool | None = None
+    stream: timedelta | None = None
+    backups: timedelta | None = None
+
+    def __str__(self) -> str:
+        changed = ("deletion_protection", "stream", "backups")
+        given = ((name, getattr(self, name)) for name in changed)
+        return f"updatetable {self.table} {' '.join(f'{name}={value}' for name, value in given if value is not None)}"
 
 
 @frozen
@@ -330,7 +353,7 @@ class DeleteTable:
 
 @frozen
 class GetTable:
-    """Get the column families of a table. Response: `Families`."""
+    """Get the column families and settings of a table. Response: `TableInfo`."""
 
     table: str
 
@@ -354,7 +377,7 @@ class ListTables:
         return "ls"
 
 
-AdminCall: TypeAlias = CreateTable | ModifyFamilies | DeleteTable | GetTable | ListTables
+AdminCall: TypeAlias = CreateTable | UpdateTable | ModifyFamilies | DeleteTable | GetTable | ListTables
 """The calls of the table admin service; all of them may be retried."""
 
 DataCall: TypeAlias = ReadRows | MutateRow | MutateRows | CheckAndMutateRow | ReadModifyWriteRow | SampleRowKeys
@@ -461,6 +484,14 @@ class Sample(NamedTuple):
 
     key: bytes
     offset: int
+
+
+@frozen
+class TableInfo:
+    """An existing table: its column families and settings."""
+
+    families: Families
+    settings: Settings = NO_SETTINGS
 
 
 @frozen

@@ -20,6 +20,7 @@ from odm.backends.bigtable.index_pages import Entries
 from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.loading import Loader, RowItems
 from odm.backends.bigtable.native import ITEM, RowRange, Sample, SampleRowKeys, Steps
+from odm.backends.bigtable.options import NO_OPTIONS, Options
 from odm.backends.bigtable.pages import Items, read_page
 from odm.backends.bigtable.parts import CONCURRENT_ONLY, cut
 from odm.backends.bigtable.retry import Retry, until_answered
@@ -46,12 +47,14 @@ class Procedures:
         retry: how long to retry.
         now: returns the timestamp of written cells, in microseconds.
         ids: returns a new id for each attempt to write.
+        options: of a table that `create` makes or completes.
     """
 
     schema: Schema
     retry: Retry = Factory(Retry)
     now: Callable[[], int] = now_micros
     ids: Callable[[], str] = new_id
+    options: Options = NO_OPTIONS
     writer: Writer = field(
         init=False,
         default=Factory(lambda self: Writer(self.schema, self.retry, self.now, self.ids), takes_self=True),
@@ -98,7 +101,7 @@ class Procedures:
             case req.Scan():
                 raise Unsupported(f"table {self.table!r}: {CONCURRENT_ONLY}")
             case req.CreateTables():
-                return create(self.schema, self.retry)
+                return create(self.schema, self.retry, self.options)
             case req.DropTables():
                 return drop(self.schema, self.retry)
             case req.Transact() if request.once:

@@ -7,6 +7,7 @@ from odm.backends.bigtable.columns import SIDE_COLUMNS
 from odm.backends.bigtable.entries import check_entries, index_table
 from odm.backends.bigtable.layout import is_wide
 from odm.backends.bigtable.native import COUNTERS, ENTRIES, FAMILY, NEWEST_ONLY, ColumnFamily, CreateTable, Families
+from odm.backends.bigtable.options import NO_OPTIONS, Options
 from odm.errors import SchemaError
 from odm.keys import can_go_on_low
 from odm.schema.entity import EntitySchema
@@ -96,7 +97,8 @@ def families(schema: Schema) -> Families:
     return {FAMILY: ColumnFamily(), COUNTERS: counters, **declared, **dict.fromkeys(named, ColumnFamily())}
 
 
-def tables(schema: Schema) -> tuple[CreateTable, ...]:
+def tables(schema: Schema, options: Options = NO_OPTIONS) -> tuple[CreateTable, ...]:
     """The requests that create the table of the items and the tables of the indexes."""
-    indexes = (CreateTable(index_table(schema.name, name), {ENTRIES: ColumnFamily()}) for name in schema.indexes)
-    return (CreateTable(schema.name, families(schema)), *indexes)
+    entries, of_index = {ENTRIES: ColumnFamily()}, options.of_index.new
+    indexes = (CreateTable(index_table(schema.name, name), entries, of_index) for name in schema.indexes)
+    return (CreateTable(schema.name, families(schema), options.new, options.splits), *indexes)

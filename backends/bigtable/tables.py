@@ -21,8 +21,11 @@ from odm.backends.bigtable.native import (
     ListTables,
     ReadRows,
     Steps,
+    TableInfo,
     Tables,
+    UpdateTable,
 )
+from odm.backends.bigtable.options import NO_OPTIONS, Options
 from odm.backends.bigtable.retry import Retry, answers_of, read_all, until_answered
 from odm.backends.bigtable.schema import tables
 from odm.errors import BackendError
@@ -30,8 +33,8 @@ from odm.protocol.admin import ADDITIVE, Kind, TableChange, Tell, silent
 from odm.schema.model import Schema
 
 
-def create(schema: Schema, retry: Retry) -> Steps[None]:
-    """Create the tables, and add missing column families to existing ones.
+def create(schema: Schema, retry: Retry, options: Options = NO_OPTIONS) -> Steps[None]:
+    """Create the tables, and add missing column families, a change stream, backups and protection to existing ones.
 
     It changes nothing else of existing tables. Items that were written before their model had an access pattern have no
     entries in its index table until they are written again.
@@ -39,26 +42,27 @@ def create(schema: Schema, retry: Retry) -> Steps[None]:
     Raises:
         BackendError: a table belongs to another program.
     """
-    yield from _settle(schema, ADDITIVE, retry, silent)
+    yield from _settle(schema, ADDITIVE, retry, silent, options)
 
 
-def plan(schema: Schema, retry: Retry) -> Steps[tuple[TableChange, ...]]:
+def plan(schema: Schema, retry: Retry, options: Options = NO_OPTIONS) -> Steps[tuple[TableChange, ...]]:
     """The changes that would be made to the existing tables, in order, including refused and extra ones."""
     names = yield from _names(schema, retry)
     beside = sorted(name for name in names if _could_be_index(schema, name))
     found = yield from _described((*_wanted(schema), *beside), retry)
     for name in beside:
-        if name in found and not (yield from _holds_entries(schema, name, found[name], retry)):
+        if name in found and not (yield from _holds_entries(schema, name, found[name].families, retry)):
             del found[name]
-    return differences(schema, found)
+    return differences(schema, found, options)
 
 
-def apply(schema: Schema, retry: Retry, *, drop: bool, tell: Tell) -> Steps[None]:
+def apply(schema: Schema, retry: Retry, options: Options = NO_OPTIONS, *, drop: bool, tell: Tell) -> Steps[None]:
     """Change the tables to match the models.
 
     Args:
         schema: the schema of the models.
         retry: how long to retry.
+        options: settings of the tables that the models do not have.
         drop: also delete index tables that no model uses, and set the families' garbage collection rule to one version.
         tell: called with each change before it is made.
 
@@ -68,7 +72,7 @@ def apply(schema: Schema, retry: Retry, *, drop: bool, tell: Tell) -> Steps[None
     kinds: set[Kind] = {"create", "add", "change"}
     if drop:
         kinds |= {"extra", "problem"}
-    yield from _settle(schema, kinds, retry, tell)
+    yield from _settle(schema, kinds, retry, tell, options)
 
 
 def drop(schema: Schema, retry: Retry) -> Steps[None]:
@@ -82,24 +86,27 @@ def drop(schema: Schema, retry: Retry) -> Steps[None]:
     yield from answers_of(entries, retry, NotFound)
 
 
-def _settle(schema: Schema, kinds: Collection[Kind], retry: Retry, tell: Tell) -> Steps[None]:
+def _settle(schema: Schema, kinds: Collection[Kind], retry: Retry, tell: Tell, options: Options) -> Steps[None]:
     """Make the changes of these kinds; compare again if another program made changes at the same time."""
     pauses = retry.pauses()
     while True:
         if "extra" in kinds:
-            found = yield from plan(schema, retry)
+            found = yield from plan(schema, retry, options)
         else:
-            found = differences(schema, (yield from _described(_wanted(schema), retry)))
+            found = differences(schema, (yield from _described(_wanted(schema), retry)), options)
         _refuse(found)
         left = [change for change in found if change.kind in kinds and change.call is not None]
         for change in left:
             tell(change)
         deletions = [change.call for change in left if isinstance(change.call, DeleteTable)]
-        others = [change.call for change in left if not isinstance(change.call, DeleteTable)]
+        updates = [change.call for change in left if isinstance(change.call, UpdateTable)]
+        others = [change.call for change in left if not isinstance(change.call, DeleteTable | UpdateTable)]
         for deletion in deletions:
             yield from drop_index(schema, deletion.table, retry)
         yield from answers_of(deletions, retry, NotFound)
         answers = yield from answers_of(others, retry, AlreadyExists)
+        for update in updates:  # one after the other: a table has one change of its settings at a time
+            yield from until_answered(update, retry)
         if not any(isinstance(answer, Exception) for answer in answers):
             return
         wait = next(pauses, None)
@@ -122,8 +129,8 @@ def _wanted(schema: Schema) -> list[str]:
     return [call.table for call in tables(schema)]
 
 
-def _described(names: Iterable[str], retry: Retry) -> Steps[dict[str, Families]]:
-    """The column families of the tables that exist, by table name."""
+def _described(names: Iterable[str], retry: Retry) -> Steps[dict[str, TableInfo]]:
+    """The tables that exist, by table name."""
     calls = [*map(GetTable, names)]
     answers = yield from answers_of(calls, retry, NotFound)
     return {

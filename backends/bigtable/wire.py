@@ -36,6 +36,7 @@ from odm.backends.bigtable.native import (
     ReadRows,
     RowRange,
     SampleRowKeys,
+    UpdateTable,
 )
 from odm.backends.bigtable.retry import ATTEMPT_SECONDS
 
@@ -101,7 +102,7 @@ class Wire:
                 return self._data(call, "ReadModifyWriteRow", 4, _rules(call))
             case SampleRowKeys():
                 return self._data(call, "SampleRowKeys", 2, b"")
-            case CreateTable() | ModifyFamilies() | DeleteTable() | GetTable() | ListTables():
+            case CreateTable() | UpdateTable() | ModifyFamilies() | DeleteTable() | GetTable() | ListTables():
                 seconds = self.seconds if isinstance(call, GetTable | ListTables) else ADMIN_SECONDS
                 return Message("admin", *admin_wire.write(call, self.instance), seconds)
             case _:

@@ -1,6 +1,8 @@
 """The cloud that the command line names, and its admin operations."""
 
-from typing import TYPE_CHECKING, Final, Literal
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 from attrs import frozen
 
@@ -17,10 +19,13 @@ if TYPE_CHECKING:
 BackendName = Literal["dynamodb", "bigtable"]
 
 _OWN: Final[dict[BackendName, tuple[str, ...]]] = {
-    "dynamodb": ("region", "profile", "endpoint_url", "billing", "stream"),
-    "bigtable": ("project", "instance", "app_profile", "endpoint"),
+    "dynamodb": ("region", "profile", "endpoint_url", "billing"),
+    "bigtable": (
+        *("project", "instance", "app_profile", "endpoint"),
+        *("deletion_protection", "automated_backups", "initial_split"),
+    ),
 }
-"""The options of each cloud, which are attributes of `Cloud`."""
+"""The options of each cloud alone, which are attributes of `Cloud`."""
 
 
 @frozen(kw_only=True)
@@ -32,11 +37,14 @@ class Cloud:
     profile: str | None = None
     endpoint_url: str | None = None
     billing: str | None = None
-    stream: Stream | None = None
+    stream: str | None = None
     project: str | None = None
     instance: str | None = None
     app_profile: str | None = None
     endpoint: str | None = None
+    deletion_protection: bool | None = None
+    automated_backups: float | None = None
+    initial_split: Sequence[str] | None = None
 
     def admin(self, schema: Schema) -> Admin:
         """The admin operations on the table in this cloud.
@@ -65,7 +73,16 @@ class Cloud:
         if self.project is None or self.instance is None:
             raise BadUsage("--backend bigtable needs --project and --instance, as in Bigtable(...)")
         with checked():
-            return Bigtable(self.project, self.instance, app_profile=self.app_profile, endpoint=self.endpoint)
+            return Bigtable(
+                self.project,
+                self.instance,
+                app_profile=self.app_profile,
+                endpoint=self.endpoint,
+                deletion_protection=self.deletion_protection,
+                stream=_days("--stream", self.stream),
+                automated_backups=_days("--automated-backups", self.automated_backups),
+                initial_splits=self.initial_split or (),
+            )
 
     def _check(self) -> None:
         """Raise for options of other clouds."""
@@ -81,8 +98,15 @@ class Cloud:
                 profile=self.profile,
                 endpoint_url=self.endpoint_url,
                 billing=_billing(self.billing),
-                stream=self.stream,
+                stream=cast("Stream | None", self.stream),  # DynamoDB checks it
             )
+
+
+def _days(option: str, text: str | float | None) -> timedelta | None:
+    try:
+        return None if text is None else timedelta(days=float(text))
+    except (ValueError, OverflowError):
+        raise BadUsage(f"{option} {text}: on Bigtable, write a number of days") from None
 
 
 def _billing(text: str | None) -> Billing | None:

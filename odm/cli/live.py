@@ -27,8 +27,27 @@ BillingText = Annotated[
     str | None, typer.Option("--billing", metavar="BILLING", help="on-demand, or READ,WRITE units. Default: unchanged.")
 ]
 StreamName = Annotated[
-    Literal["new_and_old_images", "new_image", "old_image", "keys_only"] | None,
-    typer.Option("--stream", help="What stream records hold. Default: unchanged."),
+    str | None,
+    typer.Option(
+        "--stream",
+        metavar="STREAM",
+        help="What records hold, such as new_image; on Bigtable the days to retain changes. Default: unchanged.",
+    ),
+]
+Protection = Annotated[
+    bool | None,
+    typer.Option(
+        "--deletion-protection/--no-deletion-protection",
+        help="Whether tables on Bigtable cannot be deleted. Default: unchanged.",
+    ),
+]
+Backups = Annotated[
+    float | None,
+    typer.Option("--automated-backups", metavar="DAYS", help="Days to keep daily backups on Bigtable."),
+]
+Splits = Annotated[
+    list[str] | None,
+    typer.Option("--initial-split", metavar="KEY", help="A row key at which to divide a new table on Bigtable."),
 ]
 Drop = Annotated[
     bool,
@@ -70,6 +89,9 @@ def plan(
     instance: Instance = None,
     app_profile: AppProfile = None,
     endpoint: Emulator = None,
+    deletion_protection: Protection = None,
+    automated_backups: Backups = None,
+    initial_split: Splits = None,
     prefix: Prefix = "",
     drop: Drop = False,
     accept: Accept = False,
@@ -100,6 +122,9 @@ def plan(
         instance=instance,
         app_profile=app_profile,
         endpoint=endpoint,
+        deletion_protection=deletion_protection,
+        automated_backups=automated_backups,
+        initial_split=initial_split,
     )
     options = Options(cloud, prefix, drop, accept, sample, file)
     raise typer.Exit(plan(target, options, as_json=json))
@@ -117,6 +142,9 @@ def apply(
     instance: Instance = None,
     app_profile: AppProfile = None,
     endpoint: Emulator = None,
+    deletion_protection: Protection = None,
+    automated_backups: Backups = None,
+    initial_split: Splits = None,
     prefix: Prefix = "",
     drop: Drop = False,
     accept: Accept = False,
@@ -145,6 +173,9 @@ def apply(
         instance=instance,
         app_profile=app_profile,
         endpoint=endpoint,
+        deletion_protection=deletion_protection,
+        automated_backups=automated_backups,
+        initial_split=initial_split,
     )
     options = Options(cloud, prefix, drop, accept, sample, file)
     raise typer.Exit(apply(target, options, as_json=json, yes=yes))

@@ -279,7 +279,7 @@ def test_json(cloud: Run, prefix: str) -> None:
     [
         (("--backend", "dynamodb", "--billing", "5"), "--billing 5: write on-demand, or read and write units"),
         (("--backend", "dynamodb", "--billing", "0,5"), "Provisioned(read=0): pass the units per second"),
-        (("--backend", "dynamodb", "--stream", "all"), "'all' is not one of"),
+        (("--backend", "dynamodb", "--stream", "all"), "stream='all': write one of 'new_and_old_images'"),
         ((), "Missing option '--backend'"),
     ],
 )

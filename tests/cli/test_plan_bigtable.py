@@ -176,6 +176,22 @@ def test_entries_that_lack_are_named_until_they_are_written(
     assert cloud("plan").code == 0
 
 
+def test_options_of_the_table_are_planned_and_applied(cloud: Run, prefix: str, send: Callable[[Any], Any]) -> None:
+    protect = ("--deletion-protection", "--automated-backups", "7", "--stream", "3", "--initial-split", "ORDER#5")
+    parts = "deletion protection, a change stream of 3 days, daily backups that are kept for 7 days, split at 'ORDER#5'"
+    planned = cloud("plan", *protect).out.splitlines()
+    assert planned[0] == f"create    table '{prefix}shop': families d and c, {parts}"
+    cloud("apply", "--yes", "--deletion-protection")
+    assert cloud("plan", "--deletion-protection").code == 0
+    changed = cloud("plan", "--no-deletion-protection").out.splitlines()
+    assert changed[0] == f"change    deletion protection of table '{prefix}shop': on → off"
+    assert [line.rpartition(": ")[2] for line in changed] == ["on → off"] * 3
+    assert cloud("apply", "--yes", "--no-deletion-protection").code == 0
+    assert not send(GetTable(f"{prefix}shop")).settings.deletion_protection
+    assert "--stream new_image: on Bigtable, write a number of days" in cloud("plan", "--stream", "new_image").err
+    assert "a timedelta of 1 to 7 days" in cloud("plan", "--stream", "9").err
+
+
 def test_a_family_that_keeps_more_is_left_alone_unless_that_is_asked_for(
     cloud: Run, prefix: str, send: Callable[[Any], Any]
 ) -> None:
@@ -191,12 +207,12 @@ def test_a_family_that_keeps_more_is_left_alone_unless_that_is_asked_for(
     ]
     assert cloud("apply", "--yes").code == 0
     found = kept({"c": 1, "d": 1, "old": 1})
-    assert send(GetTable(f"{prefix}shop")) == {**found, **kept({"d": 3})}
+    assert send(GetTable(f"{prefix}shop")).families == {**found, **kept({"d": 3})}
     assert cloud("plan").code == 0
     assert cloud("plan", "--drop").code == 1
     dropped = cloud("apply", "--yes", "--drop")
     assert (dropped.code, dropped.err) == (0, f"... remove older values in family 'd' of {what}\n")
-    assert send(GetTable(f"{prefix}shop")) == found
+    assert send(GetTable(f"{prefix}shop")).families == found
     assert cloud("plan").out == f"{planned.out.splitlines()[-1]}\ntable {prefix}shop matches the models\n"
 
 
@@ -205,7 +221,7 @@ def test_a_family_that_deletes_by_age_is_a_problem(
 ) -> None:
     cloud("apply", "--yes")
     send(ModifyFamilies(f"{prefix}shop", update={"d": ColumnFamily(MaxAge(days=1))}))
-    found = send(GetTable(f"{prefix}shop"))
+    found = send(GetTable(f"{prefix}shop")).families
     what = f"family 'd' of table '{prefix}shop'"
     planned = cloud("plan")
     assert planned.out == f"problem   {what}: maxage=1d: {AGED}\n"
@@ -217,10 +233,10 @@ def test_a_family_that_deletes_by_age_is_a_problem(
     assert (applied.code, applied.err) == (0, "")
     assert applied.out.endswith(f"table {prefix}shop matches the models, but problems remain: 1 problem\n")
     fill()  # which creates nothing and changes nothing
-    assert send(GetTable(f"{prefix}shop")) == found
+    assert send(GetTable(f"{prefix}shop")).families == found
     dropped = cloud("apply", "--yes", "--drop")
     assert (dropped.code, dropped.err) == (0, f"... change {what}\n")
-    assert send(GetTable(f"{prefix}shop"))["d"] == ColumnFamily()
+    assert send(GetTable(f"{prefix}shop")).families["d"] == ColumnFamily()
     assert cloud("plan").code == 0
 
 
@@ -236,7 +252,7 @@ def test_rules_that_models_state_are_applied_and_compared_by_what_they_say(
     cloud: Run, application: Application, prefix: str, send: Callable[[Any], Any]
 ) -> None:
     def found() -> object:
-        return send(GetTable(f"{prefix}shop"))["orders"].gc
+        return send(GetTable(f"{prefix}shop")).families["orders"].gc
 
     day, hour = "MaxAge(days=1) | MaxVersions(5)", "MaxAge(hours=1)"
     application.change(*stating(day))

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 import grpc
 import pytest
+from attrs import evolve
 from google.cloud.bigtable_admin_v2 import BigtableTableAdminClient, types
 from google.cloud.bigtable_admin_v2.services.bigtable_table_admin.transports import BigtableTableAdminGrpcTransport
 from grpc import StatusCode
@@ -42,11 +43,15 @@ from odm.backends.bigtable.native import (
     ModifyFamilies,
     Read,
     ReadRows,
+    TableInfo,
     Tables,
+    UpdateTable,
 )
+from odm.backends.bigtable.options import Options, Settings
 from odm.backends.bigtable.requests import Procedures
+from odm.backends.bigtable.schema import tables
 from odm.backends.bigtable.tables import plan
-from odm.errors import BackendError
+from odm.errors import BackendError, BadValue
 from odm.protocol.admin import silent
 from odm.protocol.connection import run
 from odm.protocol.requests import CreateTables, DropTables
@@ -96,7 +101,7 @@ def there(send: Callable[[Any], Any]) -> Callable[[str], dict[str, Families]]:
 
     def look(name: str) -> dict[str, Families]:
         found = [one for one in send(ListTables("any")).names if one.startswith(name)]
-        return {one.removeprefix(name): send(GetTable(one)) for one in sorted(found)}
+        return {one.removeprefix(name): send(GetTable(one)).families for one in sorted(found)}
 
     return look
 
@@ -225,11 +230,11 @@ def test_tables_are_compared_and_created_together() -> None:
 
 
 def test_existing_tables_are_only_compared() -> None:
-    assert sent(CreateTables(), (ITEMS, ENTRIES)) == [LOOK]
+    assert sent(CreateTables(), (TableInfo(ITEMS), TableInfo(ENTRIES))) == [LOOK]
 
 
 def test_concurrently_created_tables_are_compared_again() -> None:
-    asked = sent(CreateTables(), (GONE, GONE), (THERE, None), (kept({"d": 1}), ENTRIES), None)
+    asked = sent(CreateTables(), (GONE, GONE), (THERE, None), (TableInfo(kept({"d": 1})), TableInfo(ENTRIES)), None)
     add = ModifyFamilies("shop", create=kept({"c": 1}))
     assert [asked[0], asked[1], asked[3], asked[4]] == [LOOK, Concurrent(MAKE), LOOK, add]
 
@@ -268,7 +273,8 @@ def test_every_page_of_names_is_read_and_other_tables_are_left_alone() -> None:
                     "shop.by_day": ENTRIES,
                     "shop.cache": {"x": ColumnFamily(None)},
                 }
-                return tuple(found.get(call.table, GONE) for call in native.calls)
+                there = {name: TableInfo(families) for name, families in found.items()}
+                return tuple(there.get(call.table, GONE) for call in native.calls)
             case _:
                 return Read()
 
@@ -354,7 +360,8 @@ DAY, FEW = MaxAge(days=1), MaxVersions(2)
 def test_a_rule_is_a_problem_if_it_deletes_the_newest_value(rule: GCRule | None, kind: str, table: str) -> None:
     found = {"shop": ITEMS, "shop.by_name": ENTRIES}
     family = min(found[table].keys() - {"c"})
-    changes = differences(SHOP, {**found, table: {**found[table], family: ColumnFamily(rule)}})
+    found[table] = {**found[table], family: ColumnFamily(rule)}
+    changes = differences(SHOP, {name: TableInfo(families) for name, families in found.items()})
     assert [(one.kind, one.call) for one in changes] == [(kind, ModifyFamilies(table, update=kept({family: 1})))]
 
 
@@ -436,7 +443,8 @@ def test_a_family_is_read_with_its_type(kind: Any, name: str, send: Send, there:
 
 
 def test_a_family_of_another_type_is_refused() -> None:
-    changes = differences(SHOP, {"shop": {**ITEMS, "c": ColumnFamily(aggregate="sum")}, "shop.by_name": ENTRIES})
+    found = {**ITEMS, "c": ColumnFamily(aggregate="sum")}
+    changes = differences(SHOP, {"shop": TableInfo(found), "shop.by_name": TableInfo(ENTRIES)})
     assert [(one.kind, one.call) for one in changes] == [("refused", None)]
     assert "has cells of type sum, and the models need plain cells" in changes[0].text
 
@@ -474,16 +482,133 @@ def test_a_rule_that_deletes_more_is_a_problem_and_one_that_keeps_more_a_change(
 
         primary = PrimaryKey("COMMENT#{id}")
 
-    changes = differences(table.compile(), {"shop": {**ITEMS, "comments": ColumnFamily(old)}})
+    changes = differences(table.compile(), {"shop": TableInfo({**ITEMS, "comments": ColumnFamily(old)})})
     change = ModifyFamilies("shop", update={"comments": ColumnFamily(new)})
     assert [(one.kind, one.call) for one in changes] == [("problem" if more else "change", change)]
     assert f"; the models state {new}" in changes[0].text
+
+
+THREE, SEVEN = timedelta(days=3), timedelta(days=7)
+OPTIONS = Options(True, THREE, SEVEN, ("USER#5",))
+
+
+def test_a_new_table_has_the_options(name: str, backend: Bigtable, send: Send) -> None:
+    given = evolve(
+        backend,
+        deletion_protection=True,
+        stream=timedelta(days=3),
+        automated_backups=timedelta(days=7),
+        initial_splits=["USER#5"],
+    )
+    items, entries = tables(users(name, "by_name").compile(), given.options)
+    message = admin_wire.write(items, INSTANCE).request
+    assert message.table.deletion_protection
+    assert message.table.change_stream_config.retention_period == timedelta(days=3)
+    assert message.table.automated_backup_policy.retention_period == timedelta(days=7)
+    assert [split.key for split in message.initial_splits] == [b"USER#5"]
+    assert (entries.settings, entries.splits) == (Settings(True), ())
+    assert str(items).endswith(" splits='USER#5'")
+    with Store(users(name, "by_name"), given) as db:
+        db.create()
+        assert [send(GetTable(table)).settings.deletion_protection for table in (name, f"{name}.by_name")] == [True] * 2
+        with pytest.raises(BackendError, match="deletion protection"):
+            db.drop()
+    admin = Admin(evolve(backend, deletion_protection=False), users(name, "by_name").compile())
+    assert [change.kind for change in admin.survey(0).changes] == ["change", "change"]
+    admin.apply(drop=False, tell=silent)
+    assert not send(GetTable(name)).settings.deletion_protection
+    with Store(users(name, "by_name"), backend) as db:
+        db.drop()
+
+
+async def test_protection_is_added_in_an_event_loop(name: str, backend: Bigtable, send: Send) -> None:
+    async with AsyncStore(users(name), backend) as db:
+        await db.create()
+    async with AsyncStore(users(name), evolve(backend, deletion_protection=True)) as db:
+        await db.create()
+    assert send(GetTable(name)).settings.deletion_protection
+
+
+@pytest.mark.parametrize(
+    ("found", "changes"),
+    [
+        (
+            Settings(),
+            [
+                ("add", "deletion protection of table 'shop': off → on", UpdateTable("shop", deletion_protection=True)),
+                ("add", "change stream of table 'shop': off → 3 days", UpdateTable("shop", stream=THREE)),
+                ("add", "daily backups of table 'shop': off → 7 days", UpdateTable("shop", backups=SEVEN)),
+            ],
+        ),
+        (
+            Settings(True, timedelta(days=1), timedelta(days=9)),
+            [
+                (
+                    "change",
+                    "change stream of table 'shop': 1 day → 3 days",
+                    UpdateTable("shop", stream=THREE),
+                ),
+                (
+                    "change",
+                    "daily backups of table 'shop': 9 days → 7 days",
+                    UpdateTable("shop", backups=SEVEN),
+                ),
+            ],
+        ),
+        (OPTIONS.new, []),
+    ],
+    ids=["none", "others", "the same"],
+)
+def test_options_that_differ_are_changes(found: Settings, changes: list[Any]) -> None:
+    there = {"shop": TableInfo(ITEMS, found), "shop.by_name": TableInfo(ENTRIES, Settings(True))}
+    made = differences(SHOP, there, OPTIONS)
+    assert [(one.kind, f"{one.what}: {one.text}", one.call) for one in made] == changes
+    assert differences(SHOP, there) == ()  # what is not given is left alone
+
+
+def test_an_update_names_only_the_settings_that_it_changes() -> None:
+    for native, paths in (
+        (UpdateTable("shop", deletion_protection=False), ["deletion_protection"]),
+        (UpdateTable("shop", stream=timedelta(days=1)), ["change_stream_config"]),
+        (UpdateTable("shop", backups=timedelta(days=3)), ["automated_backup_policy"]),
+    ):
+        message = admin_wire.write(native, INSTANCE)
+        assert (message.method, list(message.request.update_mask.paths)) == ("update_table", paths)
+    assert str(UpdateTable("shop", deletion_protection=False)) == "updatetable shop deletion_protection=False"
+
+
+def test_settings_are_read_from_googles_message() -> None:
+    table: Any = types.Table
+    policy = table.AutomatedBackupPolicy(retention_period=timedelta(days=3))
+    stream = types.ChangeStreamConfig(retention_period=timedelta(days=2))
+    message = table(deletion_protection=True, change_stream_config=stream, automated_backup_policy=policy)
+    found: Any = admin_wire.read(GetTable("shop"), message)
+    assert found.settings == Settings(True, timedelta(days=2), timedelta(days=3))
+    disabled = table(automated_backup_policy=table.AutomatedBackupPolicy(disabled=True))
+    assert admin_wire.read(GetTable("shop"), disabled) == TableInfo({})
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ({"deletion_protection": 2}, "write True or False"),
+        ({"stream": timedelta(days=8)}, "a timedelta of 1 to 7 days"),
+        ({"stream": "new_image"}, "a timedelta of 1 to 7 days"),
+        ({"automated_backups": timedelta(days=2)}, "a timedelta of 3 to 90 days"),
+        ({"initial_splits": "USER#"}, "give row keys"),
+        ({"initial_splits": [""]}, "give row keys"),
+    ],
+    ids=str,
+)
+def test_an_option_that_is_not_valid(option: Any, says: str) -> None:
+    with pytest.raises(BadValue, match=says):
+        Bigtable("project", "instance", **option)
 
 
 def test_a_page_of_names_is_asked_for_by_its_token() -> None:
     message = admin_wire.write(ListTables("shop", "2"), INSTANCE)
     assert (message.request.parent, message.request.page_token) == (INSTANCE, "2")
     listed: Any = types.ListTablesResponse
-    tables = [types.Table(name=f"{INSTANCE}/tables/shop")]
-    answer = admin_wire.read(ListTables("shop"), listed(tables=tables, next_page_token="3"))
+    listing = [types.Table(name=f"{INSTANCE}/tables/shop")]
+    answer = admin_wire.read(ListTables("shop"), listed(tables=listing, next_page_token="3"))
     assert answer == Tables(("shop",), "3")
