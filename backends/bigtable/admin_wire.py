@@ -9,6 +9,7 @@ from odm.backends.bigtable.native import (
     ColumnFamily,
     CreateTable,
     DeleteTable,
+    DropRows,
     GetTable,
     ListTables,
     ModifyFamilies,
@@ -62,6 +63,13 @@ def write(call: AdminCall, instance: str) -> AdminMessage:
             return AdminMessage("modify_column_families", types.ModifyColumnFamiliesRequest.wrap(modify))
         case DeleteTable():
             return AdminMessage("delete_table", types.DeleteTableRequest(name=path))
+        case DropRows():
+            drop = types.DropRowRangeRequest(name=path)
+            if call.prefix is None:
+                drop.delete_all_data_from_table = True
+            else:
+                drop.row_key_prefix = call.prefix.encode("utf-8", "surrogateescape")
+            return AdminMessage("drop_row_range", drop)
         case GetTable():
             return AdminMessage("get_table", types.GetTableRequest(name=path, view=types.Table.View.SCHEMA_VIEW))
         case ListTables():

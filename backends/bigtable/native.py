@@ -352,6 +352,19 @@ class DeleteTable:
 
 
 @frozen
+class DropRows:
+    """Delete all rows whose keys have a prefix, with all their cells; ``prefix`` None: all rows. Response: None."""
+
+    table: str
+    prefix: str | None = None
+
+    def __str__(self) -> str:
+        if self.prefix is None:
+            return f"deleteallrows {self.table}"
+        return f"droprowrange {self.table} prefix={_quoted(self.prefix)}"
+
+
+@frozen
 class GetTable:
     """Get the column families and settings of a table. Response: `TableInfo`."""
 
@@ -377,7 +390,7 @@ class ListTables:
         return "ls"
 
 
-AdminCall: TypeAlias = CreateTable | UpdateTable | ModifyFamilies | DeleteTable | GetTable | ListTables
+AdminCall: TypeAlias = CreateTable | UpdateTable | ModifyFamilies | DeleteTable | DropRows | GetTable | ListTables
 """The calls of the table admin service; all of them may be retried."""
 
 DataCall: TypeAlias = ReadRows | MutateRow | MutateRows | CheckAndMutateRow | ReadModifyWriteRow | SampleRowKeys

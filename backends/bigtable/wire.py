@@ -25,6 +25,7 @@ from odm.backends.bigtable.native import (
     CreateTable,
     DataCall,
     DeleteTable,
+    DropRows,
     Entry,
     GetTable,
     Increment,
@@ -102,7 +103,15 @@ class Wire:
                 return self._data(call, "ReadModifyWriteRow", 4, _rules(call))
             case SampleRowKeys():
                 return self._data(call, "SampleRowKeys", 2, b"")
-            case CreateTable() | UpdateTable() | ModifyFamilies() | DeleteTable() | GetTable() | ListTables():
+            case (
+                CreateTable()
+                | UpdateTable()
+                | ModifyFamilies()
+                | DeleteTable()
+                | DropRows()
+                | GetTable()
+                | ListTables()
+            ):
                 seconds = self.seconds if isinstance(call, GetTable | ListTables) else ADMIN_SECONDS
                 return Message("admin", *admin_wire.write(call, self.instance), seconds)
             case _:

@@ -1,4 +1,4 @@
-"""The commands on existing tables: `odm plan`, `odm apply`, `odm backfill`, `odm scrub` and `odm copy`."""
+"""The commands on existing tables: `odm plan`, `odm apply`, `odm backfill`, `odm scrub`, `odm drop-rows` and `odm copy`."""
 
 from math import inf
 from pathlib import Path
@@ -74,6 +74,10 @@ def add_to(app: typer.Typer) -> None:
     app.command(epilog="Example: odm apply shop.models:shop --backend dynamodb")(apply)
     app.command(epilog="Example: odm backfill shop.models:shop Order.by_status dynamodb:eu-west-1")(backfill)
     app.command(epilog="Example: odm copy shop.models:shop shop.db dynamodb:eu-west-1")(copy)
+    app.command(
+        name="drop-rows",
+        epilog="Example: odm drop-rows shop.models:shop --project my-project --instance shop --rows 'CUSTOMER#c1#'",
+    )(drop_rows)
     app.command(epilog="Example: odm scrub shop.models:shop --project my-project --instance shop")(scrub)
 
 
@@ -240,6 +244,38 @@ def scrub(
 
     settings = Bigtable(project, instance, app_profile=app_profile, endpoint=endpoint)
     scrub(target, settings, prefix=prefix, expired=expired, repair=repair, rate=rate, after=after, as_json=json)
+
+
+def drop_rows(
+    target: Target,
+    project: Annotated[str, typer.Option("--project", help="The Google Cloud project.")],
+    instance: Annotated[str, typer.Option("--instance", help="The Bigtable instance in it.")],
+    app_profile: AppProfile = None,
+    endpoint: Emulator = None,
+    prefix: Prefix = "",
+    rows: Annotated[
+        str | None, typer.Option("--rows", metavar="BEGINNING", help="The beginning of the row keys to delete.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Delete all rows, also those of the indexes.")] = False,
+    json: Json = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete all rows on Bigtable whose keys begin with a text, or all rows.
+
+    Bigtable deletes whole rows without reading them: fast, and without the
+    checks of delete_all(). So it asks first. It refuses if one of the first 100
+    rows has cells of other programs, but does not look at the rest. End the text
+    with "#": CUSTOMER#c1 also begins the keys of customer c10.
+
+    Index entries of the rows stay, and odm scrub removes them later. Items that
+    other declarations keep of them, such as unique values, stay too.
+    """
+    from odm.backends.bigtable import Bigtable
+    from odm.cli.drop_rows import drop_rows
+
+    settings = Bigtable(project, instance, app_profile=app_profile, endpoint=endpoint)
+    code = drop_rows(target, settings, prefix=prefix, rows=rows, every=every, as_json=json, yes=yes)
+    raise typer.Exit(code)
 
 
 def copy(

@@ -1,0 +1,103 @@
+"""`odm drop-rows`, on the emulator."""
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from odm import Store
+from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.filters import Newest
+from odm.backends.bigtable.native import Entry, ModifyFamilies, MutateRow, ReadRows, SetCell
+from odm.cli.target import load_target
+from tests.backends.bigtable.families import kept
+from tests.cli.conftest import Application, Done, Run
+
+
+@pytest.fixture
+def prefix() -> str:
+    return f"{uuid.uuid4().hex[:12]}-"
+
+
+@pytest.fixture
+def drop(run: Run, bigtable_emulator: str, prefix: str) -> Run:
+    def run_it(*more: str) -> Done:
+        options = ("--project", "project", "--instance", "instance", "--endpoint", bigtable_emulator)
+        done: Done = run("drop-rows", "shop:shop", *options, "--prefix", prefix, *more)
+        return done
+
+    return run_it
+
+
+@pytest.fixture
+def send(application: Application, bigtable_emulator: str, prefix: str) -> Iterator[Callable[[Any], Any]]:
+    """Makes native calls on tables with the customers c1 and c10."""
+    backend = Bigtable("project", "instance", endpoint=bigtable_emulator)
+    found = load_target("shop:shop")
+    customer: Any = found.schema.entities["Customer"].cls
+    with Store(found.table, backend, prefix=prefix) as db:
+        db.create()
+        for name in ("c1", "c10"):
+            db.put(customer(customer_id=name, email=f"{name}@example.com"))
+    connection = backend.connect(found.schema)
+    yield connection.call
+    connection.close()
+
+
+@pytest.fixture
+def left(send: Callable[[Any], Any], prefix: str) -> Callable[[str], int]:
+    """The number of rows of a table."""
+    return lambda table: len(send(ReadRows(f"{prefix}{table}", filter=Newest())).rows)
+
+
+Left = Callable[[str], int]
+
+
+def test_rows_with_a_prefix_are_deleted(drop: Run, left: Left, prefix: str) -> None:
+    done = drop("--rows", "CUSTOMER#c1#", "--yes")
+    rest = "their index entries are removed by odm scrub, when they are an hour old"
+    said = f"table {prefix}shop: deleted the rows that begin with 'CUSTOMER#c1#'; {rest}\n"
+    assert done == (0, said, "")
+    assert (left("shop"), left("shop.by_email")) == (1, 2)
+    again = drop("--rows", "CUSTOMER#c1#", "--yes", "--json")
+    assert json.loads(again.out) == {"table": f"{prefix}shop", "dropped": False, "foreign": None}
+
+
+def test_all_rows_are_deleted_with_those_of_the_indexes(drop: Run, left: Left, prefix: str) -> None:
+    assert drop("--all", "--yes").out == f"table {prefix}shop: deleted all rows\n"
+    assert (left("shop"), left("shop.by_email")) == (0, 0)
+    assert drop("--all").out == f"table {prefix}shop: there are no such rows\n"
+
+
+@pytest.mark.parametrize(("answer", "code", "rows"), [("y\n", 0, 0), ("\n", 1, 2)])
+def test_it_asks_first(
+    answer: str, code: int, rows: int, drop: Run, left: Left, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin.readline", lambda: answer)
+    done = drop("--rows", "CUSTOMER#c1")
+    asked = f"Delete the rows that begin with 'CUSTOMER#c1' of table {prefix}shop, 2, such as 'CUSTOMER#c1#PROFILE', "
+    assert done.err.startswith(f"{asked}with all their cells? [y/N] ")
+    assert (done.code, left("shop")) == (code, rows)
+
+
+@pytest.mark.parametrize(
+    "cell", [SetCell("x", b"y", 1000, "MD"), SetCell("_t", b"Ghost", 1000), SetCell("x", b"y", 1000)], ids=str
+)
+def test_rows_of_other_programs_are_left_alone(
+    cell: SetCell, drop: Run, send: Callable[[Any], Any], left: Left, prefix: str
+) -> None:
+    send(ModifyFamilies(f"{prefix}shop", create=kept({"MD": 1})))
+    send(MutateRow(f"{prefix}shop", Entry("CUSTOMER#c1#NOTE", (cell,))))
+    done = drop("--rows", "CUSTOMER#c1#", "--yes")
+    assert done.code == 1
+    assert "row 'CUSTOMER#c1#NOTE' has cells of another program" in done.line
+    assert left("shop") == 3
+
+
+@pytest.mark.parametrize("options", [(), ("--rows", ""), ("--rows", "A#", "--all")])
+def test_a_beginning_is_needed(options: tuple[str, ...], drop: Run, application: Application) -> None:
+    done = drop(*options)
+    assert (done.code, done.line) == (2, done.err)
+    assert "write --rows with the beginning of the row keys" in done.line
