@@ -103,17 +103,10 @@ class Wire:
                 return self._data(call, "ReadModifyWriteRow", 4, _rules(call))
             case SampleRowKeys():
                 return self._data(call, "SampleRowKeys", 2, b"")
-            case (
-                CreateTable()
-                | UpdateTable()
-                | ModifyFamilies()
-                | DeleteTable()
-                | DropRows()
-                | GetTable()
-                | ListTables()
-            ):
-                seconds = self.seconds if isinstance(call, GetTable | ListTables) else ADMIN_SECONDS
-                return Message("admin", *admin_wire.write(call, self.instance), seconds)
+            case GetTable() | ListTables():
+                return Message("admin", *admin_wire.write(call, self.instance), self.seconds)
+            case CreateTable() | UpdateTable() | ModifyFamilies() | DeleteTable() | DropRows():
+                return Message("admin", *admin_wire.write(call, self.instance), ADMIN_SECONDS)
             case _:
                 assert_never(call)
 

@@ -60,12 +60,9 @@ def drop_rows(
 
 def _agreed(table: str, which: str, first: str, count: int, *, more: bool) -> bool:
     """Ask the user at the terminal."""
-    number = f"more than {count}" if more else str(count)
-    echo(
-        f"Delete {which} of table {table}, {number}, such as {first!r}, with all their cells? [y/N] ",
-        nl=False,
-        err=True,
-    )
+    number = f"at least {count}" if more else str(count)
+    asked = f"Delete {which} of table {table}, {number}, such as {first!r}, with all their cells?"
+    echo(f"{asked} [y/N] ", nl=False, err=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 

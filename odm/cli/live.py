@@ -1,4 +1,4 @@
-"""The commands on existing tables: `odm plan`, `odm apply`, `odm backfill`, `odm scrub`, `odm drop-rows` and `odm copy`."""
+"""The commands on existing tables: `odm plan`, `apply`, `backfill`, `scrub`, `drop-rows` and `copy`."""
 
 from math import inf
 from pathlib import Path
