@@ -13,7 +13,7 @@ from odm.backends.bigtable.codec import TAG
 from odm.backends.bigtable.commit import BOOKKEEPING
 from odm.backends.bigtable.entries import is_odms
 from odm.backends.bigtable.filters import Newest
-from odm.backends.bigtable.native import CheckAndMutateRow, ReadRows, Row, RowRange, Steps
+from odm.backends.bigtable.native import ITEM, CheckAndMutateRow, ReadRows, Row, RowRange, Steps
 from odm.backends.bigtable.retry import Retry, answers_of, read_all
 from odm.backends.bigtable.writer import Writer, version_in, versioned
 from odm.errors import BackendError, Throttled
@@ -61,7 +61,8 @@ def _drop_index(writer: Writer, index: str, row_keys: Sequence[str]) -> Steps[No
     pauses = writer.retry.pauses()
     left = tuple(row_keys)
     while left:
-        rows = yield from writer.places.read(left, writer.retry, BOOKKEEPING)
+        wanted = ITEM if writer.form.aging else BOOKKEEPING  # the other attributes must not be older than the list
+        rows = yield from writer.places.read(left, writer.retry, wanted)
         calls = {id: call for id, row in rows.items() if (call := _call(writer, index, id, row)) is not None}
         answers = yield from answers_of([*calls.values()], writer.retry)
         left = tuple(id for id, done in zip(calls, answers, strict=True) if not done)
@@ -91,5 +92,7 @@ def _call(writer: Writer, index: str, id: str, row: Row) -> CheckAndMutateRow | 
         )
     kept = tuple(entry for entry in held.entries if entry.index != index)
     revision = versioned(writer.ids(), version_in(held.revision))
-    noted = places.noted(id, held, revision, kept, writer.now())
-    return CheckAndMutateRow(table, places.row(id), places.unchanged(id, held), matched=noted)
+    now = writer.now()
+    renewed = places.updated(id, (), held, held.item, now) if writer.form.renewed(held.item) else ()
+    noted = places.noted(id, held, revision, kept, now)
+    return CheckAndMutateRow(table, places.row(id), places.unchanged(id, held), matched=(*renewed, *noted))

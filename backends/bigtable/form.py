@@ -1,6 +1,6 @@
 """How the attributes of a table are stored, according to the declarations of its entities."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Literal, TypeAlias
 
 from attrs import Factory, field, frozen
@@ -8,8 +8,9 @@ from attrs import Factory, field, frozen
 from odm.backends.bigtable.cells import qualifier, read, read_text, write, write_text
 from odm.backends.bigtable.ownership import Owned, owned_by
 from odm.backends.bigtable.placement import USUAL, Placement, placement_of
+from odm.codec import TAG
 from odm.codec.stored import NULL, TEXT
-from odm.expressions.nodes import Value
+from odm.expressions.nodes import Item, Value
 from odm.schema.model import Schema
 
 Kind: TypeAlias = Literal["counter", "columns"]
@@ -27,6 +28,8 @@ class Form:
         tags: the tags of the entities; an item with another tag belongs to another program. None: every tag is odm's.
         owned: distinguishes odm's rows from those of other programs.
         placements: where the cells of entities stand, by tag; an entity that is not named here has the usual form.
+        aging: by tag, the entities whose items Bigtable deletes by their age, with the attributes that have a family of
+            their own.
         readers: how to read the cells of ``texts``.
     """
 
@@ -36,6 +39,7 @@ class Form:
     tags: frozenset[str] | None = None
     owned: Owned = field(factory=Owned)
     placements: Mapping[str, Placement] = Factory(dict)
+    aging: Mapping[str, frozenset[str]] = Factory(dict)
     readers: Mapping[str, Callable[[bytes], Value]] = field(
         init=False,
         repr=False,
@@ -67,7 +71,7 @@ class Form:
         found = {tag: placement_of(entity, texts) for tag, entity in schema.entities.items()}
         placements = {tag: placement for tag, placement in found.items() if not placement.usual}
         tags = frozenset(schema.entities) or None  # without entities, any tag may be odm's
-        return cls(agreed, disputed, texts, tags, owned_by(frozenset(counters), placements), placements)
+        return cls(agreed, disputed, texts, tags, owned_by(frozenset(counters), placements), placements, _aging(schema))
 
     def placement(self, tag: Value) -> Placement:
         """Where the cells of an item with this tag stand."""
@@ -76,6 +80,16 @@ class Form:
     def is_strange(self, tag: Value) -> bool:
         """Whether an item with this tag belongs to another program."""
         return not isinstance(tag, str) or (self.tags is not None and tag not in self.tags)
+
+    def renewed(self, item: Item) -> Collection[str]:
+        """The attributes that every write of an item writes again, also unchanged ones.
+
+        Bigtable deletes cells by their age, each by itself. So in an item that is deleted by its age, all cells are as
+        old as the last write: otherwise the tag would be deleted before the attributes that were written later.
+        """
+        tag = item.get(TAG)
+        apart = self.aging.get(tag) if isinstance(tag, str) else None
+        return () if apart is None else [name for name in item if name not in apart]
 
     def kind(self, name: str) -> Kind | None:
         """How an attribute is stored; None: in one plain cell."""
@@ -92,3 +106,9 @@ class Form:
             BadValue: the value cannot be stored, or is not text although the attribute is declared as text.
         """
         return write_text(value) if name in self.texts else write(value)
+
+
+def _aging(schema: Schema) -> dict[str, frozenset[str]]:
+    rules = {tag: schema.families.get(entity.family or "") for tag, entity in schema.entities.items()}
+    aged = {tag for tag, rule in rules.items() if rule is not None and rule.by_age}
+    return {tag: frozenset(schema.entities[tag].families) for tag in aged}

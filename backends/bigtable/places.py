@@ -180,7 +180,7 @@ class Places:
         return replacement(item, self.form, id, revision, listed, now)
 
     def updated(self, id: str, names: Iterable[str], before: Stored, after: Item, now: int) -> tuple[Mutation, ...]:
-        """The mutations that change some attributes of an item.
+        """The mutations that change some attributes of an item, and write those again that must not be older.
 
         Args:
             id: the item's id.
@@ -190,7 +190,7 @@ class Places:
             now: the cells' timestamp, in microseconds.
         """
         made: list[Mutation] = []
-        for name in names:
+        for name in dict.fromkeys((*names, *self.form.renewed(after))):
             made += attribute_gone(name, before.row, self.form)
             if name in after:
                 made += attribute_cells(name, after[name], self.form, id, now)
@@ -198,7 +198,8 @@ class Places:
 
     def noted(self, id: str, before: Stored, revision: str, listed: Sequence[Listed], now: int) -> tuple[Mutation, ...]:
         """The mutations for the revision and the index entries of an item that is updated."""
-        return bookkeeping(revision, None if tuple(listed) == before.entries else listed, now)
+        unchanged = tuple(listed) == before.entries and not self.form.renewed(before.item)
+        return bookkeeping(revision, None if unchanged else listed, now)
 
     def counter(self, id: str, column: str) -> Filter:
         """Returns the newest cell of an item's counter, given by its column in a row of its own."""

@@ -388,7 +388,7 @@ class Wide(Places):
                 made.append(DeleteColumn(f"{self.sort(id)}{SIDE}{qualifier(name)}", COUNTERS))
             if name in after and self._counts(name, after[name]):
                 made.append(self._added(id, name, after[name]))
-        if any(name in plain or name in whole for name in changed):
+        if any(name in plain or name in whole for name in changed) or self.form.renewed(after):
             # a part of a counter in the document, from before the field was a Counter, stays there
             parts = {name: whole[name] for name in after if name in whole and name not in plain and name not in changed}
             written = self._written({**plain, **parts}, id, now)

@@ -165,6 +165,8 @@ def _over_own(writer: Writer, request: Put) -> Predicate | None:
 
 
 def _update_at_once(writer: Writer, request: Update, row_key: str) -> _Shot | None:
+    if _may_age(writer, request):
+        return None  # all of the item is written again, so it has to be read
     actions = settled(request.actions, request.condition)
     if request.entries or request.returning != "none" or not _are_small(actions, request.limits):
         return None
@@ -181,6 +183,14 @@ def _update_at_once(writer: Writer, request: Update, row_key: str) -> _Shot | No
     noted = writer.form.placement(tag).mutations(bookkeeping(id, None, writer.now()))
     mutations = (*made.mutations, *noted)
     return _Shot(_if(writer, row_key, asked, mutations), asked.holds, id, None if made.requires else _absent(request))
+
+
+def _may_age(writer: Writer, request: Update) -> bool:
+    """Whether the item may be one that Bigtable deletes by its age."""
+    aging = writer.form.aging
+    if not aging:
+        return False
+    return not any(requires(request.condition, has_tag(tag)) for tag in writer.schema.entities if tag not in aging)
 
 
 def _delete_at_once(writer: Writer, request: Delete, row_key: str) -> _Shot | None:

@@ -279,4 +279,22 @@ CASES = [
         'n2345678901234567: str; primary = PrimaryKey("{n2345678901234567}")',
         'n234567890123456: str; primary = PrimaryKey("{n234567890123456}")',
     ),
+    Case(
+        "deleted-by-age",
+        "Track",
+        TRACK,
+        'primary = PrimaryKey("{device}"); expires_at: Annotated[datetime, TTL]',
+        'primary = PrimaryKey("{device}")',
+        "Track",
+        ', family="tracks", gc=MaxAge(days=1)',
+    ),
+    Case(
+        "deleted-by-age",
+        "Track",
+        f"{TRACK}; text: str",
+        'primary = PrimaryKey("{device}", "{at}"); x: Annotated[str, Stored(family="tracks", gc=MaxAge(days=1))] = ""',
+        'primary = PrimaryKey("{device}", "{at}"); x: Annotated[str, Stored(family="others", gc=MaxAge(days=1))] = ""',
+        "Track",
+        ', family="tracks", keep=3',
+    ),
 ]

@@ -24,7 +24,7 @@ from uuid import UUID, uuid4
 
 from pydantic import UUID4, UUID7, Field
 
-from odm import TTL, AccessPattern, Entity, PrimaryKey, Shards, Stored, Table, field
+from odm import TTL, AccessPattern, Entity, MaxAge, PrimaryKey, Shards, Stored, Table, field
 
 shop = Table("shop")
 
@@ -91,7 +91,14 @@ def test_the_line_to_change_is_right(case: Case, load: LoadTable) -> None:
         new = {rule for rule, _ in rules(fixed)} - {rule for rule, _ in rules(load(case.source(case.has)))}
         assert new <= {"missing-ttl"}  # of what is a plain time series only now
     else:
-        assert case.rule in ("hot-partition", "monotonic-key", "equal-indexes", "long-names", "missing-ttl")
+        assert case.rule in (
+            "hot-partition",
+            "monotonic-key",
+            "equal-indexes",
+            "long-names",
+            "missing-ttl",
+            "deleted-by-age",
+        )
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,7 @@ EQUAL_INDEXES: Final = Rule("equal-indexes", "advice", f"{_AWS}/bp-indexes-gener
 TEXT_ORDER: Final = Rule("text-order", "advice", f"{_AWS}/bp-sort-keys.html")
 LONG_NAMES: Final = Rule("long-names", "advice", f"{_AWS}/CapacityUnitCalculations.html")
 MISSING_TTL: Final = Rule("missing-ttl", "advice", f"{_AWS}/TTL.html")
+DELETED_BY_AGE: Final = Rule("deleted-by-age", "advice", f"{_GOOGLE}/garbage-collection")
 UNUSED_IGNORE: Final = Rule("unused-ignore", "advice", "")
 
 RULES: Final[Mapping[str, Rule]] = {
@@ -98,6 +99,7 @@ RULES: Final[Mapping[str, Rule]] = {
         TEXT_ORDER,
         LONG_NAMES,
         MISSING_TTL,
+        DELETED_BY_AGE,
         UNUSED_IGNORE,
     )
 }

@@ -5,10 +5,13 @@ from datetime import timedelta
 from math import prod
 from typing import Final
 
+from odm.expressions.collection import GCRule
 from odm.keys import Literal, Template
 from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.lint.declared import declared, sort_of, written
 from odm.schema.lint.finding import (
+    BOTH,
+    DELETED_BY_AGE,
     FILTERED_READS,
     LONG_NAMES,
     MISSING_TTL,
@@ -174,4 +177,27 @@ def missing_ttl(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
         what=f"a time series by {first.name} whose items are never deleted",
         why="it is stored, and paid for, forever",
         fix="expires_at: Annotated[datetime, TTL]" + keep * (entity.primary.shards is None),
+        backends=BOTH if _age_rule(schema, entity) is None else ("dynamodb",),
     )
+
+
+def deleted_by_age(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
+    """Items that should stay until others replace them or they expire, and that Bigtable deletes by their age."""
+    rule = _age_rule(schema, entity)
+    if rule is None or (entity.keep is None and entity.ttl is None):
+        return
+    stays = f"keep={entity.keep} keeps the newest items" if entity.ttl is None else f"items stay until {entity.ttl}"
+    yield found(
+        DELETED_BY_AGE,
+        entity.name,
+        what=f"{stays}, but Bigtable also deletes them by their age, gc={rule!r}",
+        why="an item may be gone earlier, and only on Bigtable: the age is that of its last write",
+        fix="remove gc=MaxAge(...)" + ", and let odm scrub --expired delete expired items" * (entity.ttl is not None),
+        backends=("bigtable",),
+    )
+
+
+def _age_rule(schema: Schema, entity: EntitySchema) -> GCRule | None:
+    """The rule by which Bigtable deletes the entity's items by their age."""
+    rule = schema.families.get(entity.family or "")
+    return rule if rule is not None and rule.by_age else None

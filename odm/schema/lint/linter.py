@@ -13,7 +13,14 @@ from attrs import evolve
 from odm.errors import BadValue
 from odm.schema.entity import EntitySchema
 from odm.schema.lint.finding import BOTH, RULES, SEVERITIES, UNUSED_IGNORE, Cloud, LintFinding, found
-from odm.schema.lint.growth import filtered_reads, long_names, missing_ttl, unbounded_collection, unbounded_row
+from odm.schema.lint.growth import (
+    deleted_by_age,
+    filtered_reads,
+    long_names,
+    missing_ttl,
+    unbounded_collection,
+    unbounded_row,
+)
 from odm.schema.lint.keys import ambiguous_row_keys, equal_indexes, lossy_key, non_unique_key, text_order
 from odm.schema.lint.load import hot_partition, monotonic_key
 from odm.schema.lint.places import Comment, Places, find_places
@@ -32,6 +39,7 @@ _CHECKS: Final = (
     text_order,
     long_names,
     missing_ttl,
+    deleted_by_age,
 )
 
 

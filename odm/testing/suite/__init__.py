@@ -29,6 +29,7 @@ from odm.testing.suite.deletes import TestConditionalDelete, TestDelete, TestDel
 from odm.testing.suite.described import TestDescribed
 from odm.testing.suite.errors import TestErrors, TestStores, TestTables
 from odm.testing.suite.expression_limits import TestExpressionLimits
+from odm.testing.suite.families import TestFamilies, posts
 from odm.testing.suite.gets import TestGet, TestGetMany
 from odm.testing.suite.growing_shards import TestGrowingShards
 from odm.testing.suite.indexes import TestIndexedTable, TestIndexPuts, TestIndexReads, TestIndexUpdates
@@ -115,6 +116,7 @@ __all__ = [
     "TestExpiredReads",
     "TestExpiredWrites",
     "TestExpressionLimits",
+    "TestFamilies",
     "TestFilters",
     "TestGet",
     "TestGetMany",
@@ -219,6 +221,7 @@ __all__ = [
     "mode",
     "offline",
     "pointed",
+    "posts",
     "sharded",
     "stores",
     "table",
