@@ -1,5 +1,6 @@
 """Items that Bigtable deletes by their age: a write writes every cell of the item again, so that none is older."""
 
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.driver import BigtableConnection
 from odm.backends.bigtable.drop_index import drop_index
 from odm.backends.bigtable.filters import Newest
-from odm.backends.bigtable.native import CheckAndMutateRow, ReadRows
+from odm.backends.bigtable.native import CheckAndMutateRow, ColumnFamily, ModifyFamilies, ReadRows
 from odm.backends.bigtable.retry import Retry
 from odm.protocol.connection import Connection, run
 from odm.schema.model import Schema
@@ -36,6 +37,20 @@ class Author(Entity, table=talk):
     text: str = ""
 
     primary = PrimaryKey("AUTHOR#{id}")
+
+
+RULE = MaxAge(days=1)
+wide = Table(f"w{uuid.uuid4().hex[:16]}", layout="row_per_partition")
+
+
+class Line(Entity, table=wide, family="lines", gc=RULE):
+    song: str
+    number: int
+    text: str = "la"
+    mood: str = ""
+
+    primary = PrimaryKey("SONG#{song}", "LINE#{number}")
+    by_text = AccessPattern("TEXT#{text}", "{song}#{number}")
 
 
 KEY = Comment.primary(id="c")
@@ -110,3 +125,25 @@ def test_dropping_an_index_writes_every_cell_again(
 def test_an_update_of_other_entities_needs_no_read(written: Store) -> None:
     assert isinstance(written.explain(Author.primary(id="a"), set_(Author.text, "x")).native, CheckAndMutateRow)
     assert isinstance(written.explain(KEY, set_(Comment.text, "x")).native, ReadRows)
+
+
+def test_an_item_is_deleted_as_a_whole_some_time_after_its_last_write(
+    backend: Bigtable, send: Callable[[Any], Any]
+) -> None:
+    first, second = (Line.primary(song="s", number=number) for number in (1, 2))
+    with Store(wide, LongAgo("project", "instance", endpoint=backend.endpoint)) as past:
+        past.create()
+        past.put(Line(song="s", number=1))
+        past.put(Line(song="s", number=2))
+    with Store(wide, backend) as store:
+        store.update(second, set_(Line.mood, "calm"))
+        # The emulator applies rules only after a change of the families, and then about every second.
+        send(ModifyFamilies(wide.name, update={"lines": ColumnFamily(RULE)}))
+        until = time.monotonic() + 10
+        while store.exists(first) and time.monotonic() < until:
+            time.sleep(0.1)
+        assert not store.exists(first)
+        assert store.one(second) == Line(song="s", number=2, mood="calm")
+        assert [line.number for line in store.query(Line.by_text(text="la"))] == [2]
+        store.insert(Line(song="s", number=1))
+        store.drop()
