@@ -10,6 +10,9 @@ from datetime import timedelta
 from typing import Final
 
 from odm.backends.bigtable.native import (
+    COUNTERS,
+    ENTRIES,
+    FAMILY,
     NEWEST_ONLY,
     ColumnFamily,
     CreateTable,
@@ -120,6 +123,8 @@ def _of_families(schema: Schema, call: CreateTable, families: Families) -> Itera
             yield TableChange("add", what, str(family), ModifyFamilies(call.table, create={name: family}))
         elif found.aggregate != family.aggregate:
             yield TableChange("refused", what, _other_type(found, family))
+        elif name not in (FAMILY, COUNTERS, ENTRIES, *schema.families):
+            continue  # a family of other programs, in which odm has single cells
         elif found.gc != family.gc:
             by_model = stated.get(name) is not None
             yield (_stated_rule if by_model else _other_rule)(what, found, family, change)

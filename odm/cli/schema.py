@@ -43,6 +43,7 @@ def show_schema(target: str, *, as_json: bool) -> None:
         console, "Patterns", ("pattern", "index", "partition", "sort", "shards", "only when", "example key"), patterns
     )
     show_table(console, "Indexes", ("index", "kind", "patterns", "holds"), _indexes(schema))
+    show_table(console, "Column families on Bigtable", ("family", "deletes", "holds"), _families(schema))
     for note in _notes(schema):
         console.print(note, soft_wrap=True)
 
@@ -100,6 +101,19 @@ def _shards(pattern: PatternSchema) -> str:
         return ""
     by = "" if pattern.shards.by is None else f" by {pattern.shards.by}"
     return f"{pattern.shards.count}{by}" + ("" if pattern.shards.was is None else f", {pattern.shards.was} before")
+
+
+def _families(schema: Schema) -> list[tuple[str, ...]]:
+    holds: dict[str, list[str]] = {name: [] for name in schema.families}
+    for entity in schema.entities.values():
+        names = {stored: f"{entity.name}.{name}" for name, stored in entity.codec.stored.items()}
+        for where, family in (
+            (entity.name, entity.family),
+            *((names[stored], f) for stored, f in entity.families.items()),
+        ):
+            if family is not None:
+                holds[family].append(where)
+    return [(name, str(rule or ""), ", ".join(holds[name])) for name, rule in schema.families.items()]
 
 
 def _indexes(schema: Schema) -> list[tuple[str, ...]]:

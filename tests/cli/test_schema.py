@@ -97,6 +97,23 @@ def test_versions_and_kept_items_are_shown(run: Run, application: Application) -
     assert "entity    tag       version  keep\nCustomer  Customer\nOrder     Order     2        9\n" in out
 
 
+def test_column_families_are_shown_with_their_rules(run: Run, application: Application) -> None:
+    stats = 'family="stats", gc=MaxVersions(5)'
+    application.change(
+        ("class Customer(Entity, table=shop)", 'class Customer(Entity, table=shop, family="people")'),
+        ("    total: Decimal", f"    total: Annotated[Decimal, Stored({stats})]"),
+        ("import AccessPattern", "import MaxVersions, Stored, AccessPattern"),
+        ("import Literal", "import Annotated, Literal"),
+    )
+    shown = run("schema", "shop:shop").out.splitlines()
+    at = shown.index("Column families on Bigtable")
+    assert shown[at + 1 : at + 4] == [
+        "family  deletes        holds",
+        "people                 Customer",
+        "stats   maxversions=5  Order.total",
+    ]
+
+
 def test_json_is_what_the_lock_file_holds(run: Run, application: Application) -> None:
     run("lock", "shop")
     locked = json.loads((application.folder / "odm.lock").read_text())
