@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attrs import evolve
+from google.api_core.exceptions import DeadlineExceeded
 
 from odm.backends.bigtable import admin_wire
 from odm.backends.bigtable.clients import Clients
@@ -198,7 +199,12 @@ class BigtableConnection(Connection[Native]):
 def _send(client: Any, native: Call, message: Message) -> Any:
     if isinstance(native, AdminCall):
         answer = getattr(client.vendor, message.method)(**_arguments(message))
-        return admin_wire.read(native, answer.result(message.timeout) if isinstance(native, UpdateTable) else answer)
+        if isinstance(native, UpdateTable):  # an operation
+            try:
+                answer.result(message.timeout)
+            except TimeoutError as late:
+                raise _unfinished(message) from late
+        return admin_wire.read(native, answer)
     collects = collector(native)
     return collects.finish(client.call(message, collects.feed))
 
@@ -206,10 +212,19 @@ def _send(client: Any, native: Call, message: Message) -> Any:
 async def _asend(client: Any, native: Call, message: Message) -> Any:
     if isinstance(native, AdminCall):
         answer = await getattr(client.vendor, message.method)(**_arguments(message))
-        wait = isinstance(native, UpdateTable)
-        return admin_wire.read(native, await answer.result(message.timeout) if wait else answer)
+        if isinstance(native, UpdateTable):
+            try:
+                await answer.result(message.timeout)
+            except TimeoutError as late:
+                raise _unfinished(message) from late
+        return admin_wire.read(native, answer)
     collects = collector(native)
     return collects.finish(await client.call(message, collects.feed))
+
+
+def _unfinished(message: Message) -> DeadlineExceeded:
+    said = f"the change was not complete after {message.timeout:g} seconds"
+    return DeadlineExceeded(said)  # type: ignore[no-untyped-call]
 
 
 def _arguments(message: Message) -> dict[str, Any]:

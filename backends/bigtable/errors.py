@@ -83,8 +83,8 @@ _SINGLE_CLUSTER = (
 )
 
 _PROTECTED = (
-    "the table has deletion protection: to delete it, first run `gcloud bigtable instances tables update` with "
-    "--no-deletion-protection"
+    "the table has deletion protection: to delete it, first run odm apply, or `gcloud bigtable instances tables "
+    "update`, with --no-deletion-protection"
 )
 
 _FAMILY_LACKS = ("unknown family", "column family not found")

@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Annotated, Any, ClassVar
 
 import grpc
@@ -28,7 +29,7 @@ from odm import (
     increment,
     set_,
 )
-from odm.backends.bigtable import Bigtable, admin_wire
+from odm.backends.bigtable import Bigtable, admin_wire, driver
 from odm.backends.bigtable.admin import Admin
 from odm.backends.bigtable.changes import deletes_more, differences
 from odm.backends.bigtable.errors import explain
@@ -51,6 +52,7 @@ from odm.backends.bigtable.options import Options, Settings
 from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.schema import tables
 from odm.backends.bigtable.tables import plan
+from odm.backends.bigtable.wire import Wire
 from odm.errors import BackendError, BadValue
 from odm.protocol.admin import silent
 from odm.protocol.connection import run
@@ -519,6 +521,21 @@ def test_a_new_table_has_the_options(name: str, backend: Bigtable, send: Send) -
     assert not send(GetTable(name)).settings.deletion_protection
     with Store(users(name, "by_name"), backend) as db:
         db.drop()
+
+
+def test_an_update_that_takes_too_long_is_reported() -> None:
+    class Vendor:
+        """An operation that does not end."""
+
+        def update_table(self, **_: Any) -> "Vendor":
+            return self
+
+        def result(self, _timeout: float) -> None:
+            raise TimeoutError
+
+    native = UpdateTable("shop", deletion_protection=True)
+    with pytest.raises(google.DeadlineExceeded, match="not complete after 300 seconds"):
+        driver._send(SimpleNamespace(vendor=Vendor()), native, Wire(INSTANCE, "").message(native))
 
 
 async def test_protection_is_added_in_an_event_loop(name: str, backend: Bigtable, send: Send) -> None:
