@@ -11,7 +11,7 @@ from inspect import getattr_static
 from types import new_class
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from odm.entities.markers import Marker, Stored
 from odm.entities.metaclass import ReferringModel
@@ -95,14 +95,16 @@ class BaseCompanion:
     def copies(self, entity: "type[Entity]", names: Iterable[str]) -> dict[str, Any]:
         """Fields for `make` with the types and stored names of these entity fields, but never None.
 
-        They have no role markers such as TTL.
+        They have no role markers such as TTL, and no column family: its items are not deleted with those of the entity.
         """
         found: dict[str, Any] = {}
         for name in names:
             info = entity.model_fields[name]
             kind, metadata = stripped(info.annotation, info.metadata)
             for one in metadata:
-                kind = kind if isinstance(one, Marker) and not isinstance(one, Stored) else Annotated[kind, one]
+                kept = evolve(one, family=None, gc=None) if isinstance(one, Stored) else one
+                is_role = isinstance(kept, Marker) and not isinstance(kept, Stored)
+                kind = kind if is_role or kept == Stored() else Annotated[kind, kept]
             found[name] = kind
         return found
 

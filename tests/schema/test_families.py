@@ -4,6 +4,7 @@ from typing import Annotated
 
 from odm import Entity, MaxAge, MaxVersions, PrimaryKey, Stored, Table
 from odm.backends.bigtable.native import COUNTERS, ENTRIES, FAMILY
+from odm.patterns.pointer import Pointer
 from odm.schema.families import OWN_FAMILIES
 from odm.schema.lockfile import compare, describe
 
@@ -46,6 +47,22 @@ def test_a_subclass_states_its_own_family() -> None:
         primary = PrimaryKey("DRAFT#{id}")
 
     assert shop.compile().entity(Draft).family is None
+
+
+def test_items_of_companions_are_in_no_family_of_the_entity() -> None:
+    shop = Table("shop")
+
+    class Note(Entity, table=shop, family="notes"):
+        id: str
+        stars: Annotated[int, Stored("s", family="stats", gc=MaxAge(days=1))] = 0
+        name: Annotated[str, Stored(family="stats")] = ""
+
+        primary = PrimaryKey("NOTE#{id}")
+        best = Pointer("BEST#{name}", tracks="stars")
+
+    best = shop.compile().entities["Note.best"]
+    assert (best.family, best.families) == (None, {})
+    assert best.codec.stored["stars"] == "s"
 
 
 def test_odms_own_families_are_those_of_the_backend() -> None:
