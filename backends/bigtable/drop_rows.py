@@ -8,9 +8,9 @@ from attrs import frozen
 
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.filters import Newest
-from odm.backends.bigtable.native import DropRows, ReadRows, Row, RowRange, Steps
+from odm.backends.bigtable.native import COUNTERS, FAMILY, DropRows, ReadRows, Row, RowRange, Steps
 from odm.backends.bigtable.retry import Retry, read_all, until_answered
-from odm.backends.bigtable.schema import families, tables
+from odm.backends.bigtable.schema import tables
 from odm.backends.bigtable.verbatim import with_row_keys
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
@@ -84,8 +84,10 @@ def _look(writer: Writer, prefix: str | None) -> Steps[Look]:
 
 def _has_others(writer: Writer, row: Row) -> bool:
     """Whether a row has cells of other programs."""
-    if not {column.family for column in row.columns} <= families(writer.schema).keys():
-        return True
+    families, cells = {FAMILY, COUNTERS, *writer.schema.families}, writer.form.owned.cells
+    for family, name in row.columns:
+        if family not in families and (family, name.decode(errors="replace")) not in cells:
+            return True
     try:
         found = [writer.places.stored(item) for item in writer.places.items([row])]
     except BackendError:

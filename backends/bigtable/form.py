@@ -28,8 +28,8 @@ class Form:
         tags: the tags of the entities; an item with another tag belongs to another program. None: every tag is odm's.
         owned: distinguishes odm's rows from those of other programs.
         placements: where the cells of entities stand, by tag; an entity that is not named here has the usual form.
-        aging: by tag, the entities whose items Bigtable deletes by their age, with the attributes that have a family of
-            their own.
+        aging: by tag, the entities whose items Bigtable deletes by their age, with the attributes that have a family or
+            a cell of their own.
         readers: how to read the cells of ``texts``.
     """
 
@@ -111,4 +111,5 @@ class Form:
 def _aging(schema: Schema) -> dict[str, frozenset[str]]:
     rules = {tag: schema.families.get(entity.family or "") for tag, entity in schema.entities.items()}
     aged = {tag for tag, rule in rules.items() if rule is not None and rule.by_age}
-    return {tag: frozenset(schema.entities[tag].families) for tag in aged}
+    apart = {tag: (*schema.entities[tag].families, *schema.entities[tag].cells) for tag in aged}
+    return {tag: frozenset(names) for tag, names in apart.items()}

@@ -96,6 +96,19 @@ def test_rows_of_other_programs_are_left_alone(
     assert left("shop") == 3
 
 
+def test_a_family_of_other_programs_may_have_a_cell_of_the_models(
+    drop: Run, application: Application, send: Callable[[Any], Any], left: Left, prefix: str
+) -> None:
+    send(ModifyFamilies(f"{prefix}shop", create=kept({"MD": 1})))
+    application.change(("    email: str", '    email: Annotated[str, Cell("MD:MAIL")]'), ("import Literal", "import *"))
+    application.change(("import AccessPattern", "import Cell, AccessPattern"))
+    send(MutateRow(f"{prefix}shop", Entry("CUSTOMER#c10#PROFILE", (SetCell("MAIL", b"a", 1000, "MD"),))))
+    send(MutateRow(f"{prefix}shop", Entry("CUSTOMER#c1#PROFILE", (SetCell("ASK", b"9", 1000, "MD"),))))
+    assert "row 'CUSTOMER#c1#PROFILE' has cells of another program" in drop("--rows", "CUSTOMER#c1#", "--yes").line
+    assert drop("--rows", "CUSTOMER#c10#", "--yes").code == 0
+    assert left("shop") == 1
+
+
 @pytest.mark.parametrize("options", [(), ("--rows", ""), ("--rows", "A#", "--all")])
 def test_a_beginning_is_needed(options: tuple[str, ...], drop: Run, application: Application) -> None:
     done = drop(*options)

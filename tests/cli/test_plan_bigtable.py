@@ -281,6 +281,17 @@ def test_rules_that_models_state_are_applied_and_compared_by_what_they_say(
     assert found() == MaxAge(days=1) & MaxVersions(5)
 
 
+def test_a_family_of_other_programs_with_a_cell_of_the_models_is_left_alone(
+    cloud: Run, application: Application, prefix: str, send: Callable[[Any], Any]
+) -> None:
+    cell = ("    email: str", '    email: Annotated[str, Cell("MD:MAIL")]')
+    application.change(cell, ("import AccessPattern", "import Cell, AccessPattern"), ("import Literal", "import *"))
+    send(CreateTable(f"{prefix}shop", {**kept({"d": 1, "c": 1}), "MD": ColumnFamily(MaxAge(days=1))}))
+    cloud("apply", "--yes", "--drop")
+    assert cloud("plan", "--drop") == (0, f"table {prefix}shop matches the models\n", "")
+    assert send(GetTable(f"{prefix}shop")).families["MD"].gc == MaxAge(days=1)
+
+
 def test_entries_whose_rows_are_missing_are_a_problem(
     cloud: Run, prefix: str, send: Callable[[Any], Any], fill: Callable[[], None]
 ) -> None:

@@ -3,7 +3,7 @@
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pytest
 from attrs import frozen
@@ -40,17 +40,22 @@ class Author(Entity, table=talk):
 
 
 RULE = MaxAge(days=1)
-wide = Table(f"w{uuid.uuid4().hex[:16]}", layout="row_per_partition")
 
 
-class Line(Entity, table=wide, family="lines", gc=RULE):
-    song: str
-    number: int
-    text: str = "la"
-    mood: str = ""
+def songs(layout: Literal["row_per_item", "row_per_partition"]) -> tuple[Table, Any]:
+    """A table of the lines of songs, and the class of the lines."""
+    table = Table(f"w{uuid.uuid4().hex[:16]}", layout=layout)
 
-    primary = PrimaryKey("SONG#{song}", "LINE#{number}")
-    by_text = AccessPattern("TEXT#{text}", "{song}#{number}")
+    class Line(Entity, table=table, family="lines", gc=RULE):
+        song: str
+        number: int
+        text: str = "la"
+        mood: str = ""
+
+        primary = PrimaryKey("SONG#{song}", "LINE#{number}")
+        by_text = AccessPattern("TEXT#{text}", "{song}#{number}")
+
+    return table, Line
 
 
 KEY = Comment.primary(id="c")
@@ -127,23 +132,25 @@ def test_an_update_of_other_entities_needs_no_read(written: Store) -> None:
     assert isinstance(written.explain(KEY, set_(Comment.text, "x")).native, ReadRows)
 
 
+@pytest.mark.parametrize("layout", ["row_per_item", "row_per_partition"])
 def test_an_item_is_deleted_as_a_whole_some_time_after_its_last_write(
-    backend: Bigtable, send: Callable[[Any], Any]
+    layout: Any, backend: Bigtable, send: Callable[[Any], Any]
 ) -> None:
-    first, second = (Line.primary(song="s", number=number) for number in (1, 2))
-    with Store(wide, LongAgo("project", "instance", endpoint=backend.endpoint)) as past:
+    table, line = songs(layout)
+    first, second = (line.primary(song="s", number=number) for number in (1, 2))
+    with Store(table, LongAgo("project", "instance", endpoint=backend.endpoint)) as past:
         past.create()
-        past.put(Line(song="s", number=1))
-        past.put(Line(song="s", number=2))
-    with Store(wide, backend) as store:
-        store.update(second, set_(Line.mood, "calm"))
+        past.put(line(song="s", number=1))
+        past.put(line(song="s", number=2))
+    with Store(table, backend) as store:
+        store.update(second, set_(line.mood, "calm"))
         # The emulator applies rules only after a change of the families, and then about every second.
-        send(ModifyFamilies(wide.name, update={"lines": ColumnFamily(RULE)}))
+        send(ModifyFamilies(table.name, update={"lines": ColumnFamily(RULE)}))
         until = time.monotonic() + 10
         while store.exists(first) and time.monotonic() < until:
             time.sleep(0.1)
         assert not store.exists(first)
-        assert store.one(second) == Line(song="s", number=2, mood="calm")
-        assert [line.number for line in store.query(Line.by_text(text="la"))] == [2]
-        store.insert(Line(song="s", number=1))
+        assert store.one(second) == line(song="s", number=2, mood="calm")
+        assert [line.number for line in store.query(line.by_text(text="la"))] == [2]
+        store.insert(line(song="s", number=1))
         store.drop()
