@@ -30,7 +30,15 @@ import odm._installation  # noqa: F401  # checks the installation first: every m
 
 
 class OdmError(Exception):
-    """The base of every error that odm raises."""
+    """The base of every error that odm raises.
+
+    Attributes:
+        left: on an error of a batch, the entries that are not known to be applied, to pass to the next batch: entities
+            that were not put, keys such as ``Order.primary(...)`` of items that were not deleted, and for each merge
+            the tuple of its arguments, as in ``batch.merge(*entry)``.
+    """
+
+    left: tuple[Any, ...] = ()
 
 
 class SchemaError(OdmError):
@@ -126,8 +134,7 @@ class Throttled(OdmError):
     """The store still throttled the requests after all retries.
 
     Attributes:
-        left: the unprocessed entries of a batch, to pass to the next call: entities that were not put, keys such as
-            ``Order.primary(...)`` of items that were not deleted, keys that `get_many` did not read.
+        left: the unprocessed entries of a batch, as for `OdmError`; or the keys that `get_many` did not read.
     """
 
     def __init__(self, message: str, left: Sequence[Any] = ()) -> None:

@@ -39,7 +39,7 @@ load of an item with a unique value takes 2 read and 2 write units, its insert 4
 | backend | requests |
 |---|---|
 | DynamoDB | 100 tags a request (BatchGetItem), then 25 items a request (BatchWriteItem) |
-| Bigtable | all tags in one request, then up to 4 MB a request (MutateRows); more for index entries, as for a put |
+| Bigtable | all tags in one request, then up to 4 MB a request (MutateRows) in key order; more for index entries |
 | Memory, LocalFile | 1,000 items a request; LocalFile makes 500 of them durable in one step |
 | with ``new=True`` | up to two such reads, then up to three such batches: companions' items, items, pointers |
 
@@ -66,7 +66,9 @@ BATCH: Final = 1000
 
 
 @procedure
-def bulk_load(do: Calls, items: Iterable[Entity], *, new: bool = False, window: int = WINDOW) -> Gen[int]:
+def bulk_load(
+    do: Calls, items: Iterable[Entity], *, new: bool = False, window: int = WINDOW, parallel: int = 1
+) -> Gen[int]:
     """Put entities, one of each partition in turn; replaces stored items: ``db.run(bulk_load(items))``.
 
     Args:
@@ -74,24 +76,27 @@ def bulk_load(do: Calls, items: Iterable[Entity], *, new: bool = False, window: 
         items: the entities, in any order; a generator is read lazily.
         new: every item is new, and nobody else writes it or its unique values meanwhile; see the module.
         window: how many items to read ahead; they are held in memory.
+        parallel: how many requests of up to a thousand items are sent at the same time, 1 to 16; not with ``new``.
 
     Returns:
         The number of entities.
 
     Raises:
         BadValue: an entity cannot be stored, or has a Revision or companions and ``new`` is False; earlier items are
-            written.
+            written. Or ``parallel`` is out of range, or more than 1 with ``new``.
         ItemExists: with ``new=True``, an item is not new; earlier items are written.
         Unsupported: with ``new=True``, an entity has a companion of your own that cannot load; see `odm.Companion`.
         Throttled: ``left`` has the unprocessed items of the last request; load everything again, more slowly.
     """
+    if new and parallel != 1:
+        raise BadValue("parallel= is not possible with new=True, whose requests depend on one another: leave it out")
     waiting = spread(items, lambda entity: do.key_of(entity)[0], window=window)
     total = 0
-    while some := list(islice(waiting, BATCH)):
+    while some := list(islice(waiting, BATCH * parallel)):
         if new:
             yield from do.load_new(some)
         else:
-            batch = do.batch()
+            batch = do.batch(parallel=parallel)
             for entity in some:
                 batch.put(entity)
             yield from batch.send()

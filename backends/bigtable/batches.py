@@ -1,4 +1,4 @@
-"""Batches: puts and deletes without conditions, each applied independently.
+"""Batches: puts, deletes and merges without conditions, each applied independently.
 
 Operations that affect no index entries are written in bulk, without a read. The others go through `commit` in groups:
 one read, one claim for each index table, concurrent commits, one cleaning for each index table.
@@ -9,13 +9,15 @@ from itertools import chain
 
 from odm.backends.bigtable.bulk import WRITE_BYTES, leading, weight, write_many
 from odm.backends.bigtable.commit import Work, settle
-from odm.backends.bigtable.native import Entry, Mutation, Steps
+from odm.backends.bigtable.errors import NATIVE_FAILURES
+from odm.backends.bigtable.native import Entry, MutateRow, Mutation, Steps
+from odm.backends.bigtable.retry import pause
 from odm.backends.bigtable.wide import Wide
 from odm.backends.bigtable.writer import Writer
 from odm.codec import VERSION
 from odm.errors import Throttled
 from odm.protocol.limits import size_at_most
-from odm.protocol.requests import Delete, Put
+from odm.protocol.requests import Delete, Merge, Put, Sleep, Written
 
 GROUP = 256
 """The maximum number of writes that go through `commit` together."""
@@ -52,6 +54,55 @@ def batch_write(writer: Writer, operations: Sequence[Put | Delete]) -> Steps[Non
             f"not known to be applied ({reason}): send the operations in the error's `left` again",
             left,
         )
+
+
+def merge(writer: Writer, request: Merge) -> Steps[Written]:
+    """Write parts of an item in one request.
+
+    Raises:
+        OdmError: it was not answered, or refused.
+    """
+    row_key = writer.row_key(request.key)
+    pauses: Iterator[Sleep] | None = None
+    while True:
+        call = MutateRow(writer.table, _merging(writer, row_key, request))
+        try:
+            yield call
+        except NATIVE_FAILURES as failure:
+            pauses = pauses or writer.retry.pauses()
+            yield from pause(pauses, failure, call)
+        else:
+            return Written()
+
+
+def batch_merge(writer: Writer, merges: Sequence[Merge]) -> Steps[tuple[Written, ...]]:
+    """Write parts of items, thousands in one request.
+
+    Raises:
+        Throttled: ``left`` has the merges that are not known to be applied.
+        OdmError: the server refused a row with an error that is not retried.
+    """
+    by_row = {writer.row_key(one.key): one for one in merges}
+    entries = [_merging(writer, row_key, one) for row_key, one in by_row.items()]
+
+    def renewed(entry: Entry) -> Entry:
+        return _merging(writer, entry.key, by_row[entry.key])
+
+    stuck = yield from write_many({writer.table: entries}, writer.retry, renewed)
+    if stuck is None:
+        return (Written(),) * len(merges)
+    left = [by_row[entry.key] for entry in stuck.left[writer.table]]
+    raise Throttled(
+        f"table {writer.table!r}: after all retries, {len(left)} of {len(merges)} merges of the batch are not known to "
+        f"be applied ({stuck.reason}): send those in the error's `left` again",
+        left,
+    )
+
+
+def _merging(writer: Writer, row_key: str, request: Merge) -> Entry:
+    """The entry of a merge, with a new revision; only items of the first version are merged."""
+    places = writer.places
+    return Entry(places.row(row_key), places.merged(request, row_key, writer.id_of(None), writer.now()))
 
 
 def _sizes(writer: Writer, operations: Sequence[Put | Delete]) -> dict[str, int]:

@@ -90,6 +90,11 @@ class BigtableConnection(Connection[Native]):
         """False if a partition is one row."""
         return self._procedures.reader is None
 
+    @property
+    def merges_together(self) -> bool:
+        """True: thousands of rows are one request."""
+        return True
+
     def with_retry_policy(self, policy: RetryPolicy) -> "BigtableConnection":
         """A connection with another policy that shares the clients; closing one closes both.
 

@@ -29,12 +29,14 @@ from odm.backends.bigtable.expressions import revision_is
 from odm.backends.bigtable.filters import Filter, newest
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.layout import Layout
+from odm.backends.bigtable.merges import merging
 from odm.backends.bigtable.native import COUNTERS, FAMILY, ITEM, Mutation, Row, SetCell, Steps
 from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.retry import Retry
 from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.errors import BackendError
 from odm.expressions.nodes import Item, Value
+from odm.protocol.requests import Merge
 from odm.schema.entity import Key
 
 _MARKS: Final = frozenset({TAG.encode(), TTL_ATTRIBUTE.encode()})
@@ -200,6 +202,17 @@ class Places:
         """The mutations for the revision and the index entries of an item that is updated."""
         unchanged = tuple(listed) == before.entries and not self.form.renewed(before.item)
         return bookkeeping(revision, None if unchanged else listed, now)
+
+    def merged(self, request: Merge, id: str, revision: str, now: int) -> tuple[Mutation, ...]:
+        """The mutations of a merge, which does not know the stored item.
+
+        Args:
+            request: the merge.
+            id: the item's id.
+            revision: the id of the attempt.
+            now: the cells' timestamp, in microseconds.
+        """
+        return merging(request, self.form, id, revision, now)
 
     def counter(self, id: str, column: str) -> Filter:
         """Returns the newest cell of an item's counter, given by its column in a row of its own."""

@@ -12,7 +12,7 @@ from typing import Any, assert_never
 
 from attrs import Factory, evolve, field, frozen
 
-from odm.backends.bigtable.batches import batch_write
+from odm.backends.bigtable.batches import batch_merge, batch_write, merge
 from odm.backends.bigtable.bulk import read_many
 from odm.backends.bigtable.entries import entry_range, entry_row
 from odm.backends.bigtable.filters import Filter
@@ -92,6 +92,10 @@ class Procedures:
                 return write(self.writer, request)
             case req.BatchWrite():
                 return batch_write(self.writer, request.operations)
+            case req.Merge():
+                return merge(self.writer, request)
+            case req.BatchMerge():
+                return batch_merge(self.writer, request.operations)
             case req.Query():
                 return self.query(request)
             case req.Split():

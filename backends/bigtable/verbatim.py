@@ -64,7 +64,7 @@ def _entries(entries: Any, change: Callable[[str], str]) -> dict[str, Any]:
 
 
 @escaped.register
-def _(request: req.Get | req.Delete | req.Check) -> Any:
+def _(request: req.Get | req.Merge | req.Delete | req.Check) -> Any:
     return evolve(request, key=_key(request.key, escape))
 
 
@@ -82,6 +82,11 @@ def _(request: req.BatchGet) -> Any:
 def _(request: req.Transact | req.BatchWrite) -> Any:
     operations: Iterable[Any] = request.operations
     return evolve(request, operations=tuple(map(escaped, operations)))
+
+
+@escaped.register
+def _(request: req.BatchMerge) -> Any:
+    return evolve(request, operations=tuple(map(escaped, request.operations)))
 
 
 @escaped.register

@@ -18,9 +18,9 @@ from odm.backends.dynamodb.units import MeteredConnection
 from odm.codec import EntityCodec
 from odm.errors import BadValue
 from odm.expressions.nodes import Item
-from odm.protocol.connection import DEFAULT_POLICY, Backend, Connection, RetryPolicy
+from odm.protocol.connection import DEFAULT_POLICY, Backend, Connection, Rehearsal, RetryPolicy
 from odm.protocol.limits import Limits
-from odm.protocol.requests import Request, Sleep
+from odm.protocol.requests import Merge, Request, Sleep
 from odm.schema.model import Schema
 
 if TYPE_CHECKING:
@@ -139,6 +139,11 @@ class DynamoDBConnection(Connection[Native]):
     def steps(self, request: Request) -> Steps[Any]:
         """The native requests (`Call`, `Sleep`) that perform a request."""
         return steps_of(self.layout, request, self.attempts)
+
+    def rehearse(self, request: Request) -> Rehearsal:
+        """What a write would send; a merge of a member of a dict takes two requests more if the dict does not exist."""
+        members = isinstance(request, Merge) and any(len(one.path.segments) > 1 for one in request.actions)
+        return Rehearsal((self.preview(request),), 3 if members else 1)
 
     def preview(self, request: Request) -> Native | None:
         """The first native request, without the one that describes an index before its first query."""

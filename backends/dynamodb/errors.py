@@ -87,6 +87,7 @@ _OTHER_KEY = (
     "the key attributes of table {table!r} or of an index differ from those of the models (run odm plan): name them in "
     "Table(..., keys=..., index_keys=...), or use another table"
 )
+_NO_PARENT, _NO_ATTRIBUTE = "document path", "does not exist in the item"
 _NO_INDEX = "index {index!r} of table {table!r} does not exist: call store.create()"
 
 _TABLE = (
@@ -111,8 +112,8 @@ _TABLE = (
     _row(_INVALID, BackendError, _OTHER_KEY, "does not match schema type"),
     _row(_INVALID, BackendError, _OTHER_KEY, "mismatch for key"),
     _row(_INVALID, BackendError, _OTHER_KEY, "mismatch for Index Key"),
-    _row(_INVALID, BadValue, "set the parent of the path first: it is missing, or not a map or list", "document path"),
-    _row(_INVALID, BadValue, "set the attribute first: the path does not exist", "does not exist in the item"),
+    _row(_INVALID, BadValue, "set the parent of the path first: it is missing, or not a map or list", _NO_PARENT),
+    _row(_INVALID, BadValue, "set the attribute first: the path does not exist", _NO_ATTRIBUTE),
     _row(_INVALID, BadValue, "use an action that fits the type of the stored attribute", "incorrect data type"),
     _row(_INVALID, BadValue, "use an action that fits the type of the stored attribute", "Type mismatch"),
     _row(_INVALID, BadValue, "use an action that fits the type of the stored attribute", "Incorrect operand type"),
@@ -160,6 +161,11 @@ def code_of(error: BaseException) -> str:
 def is_throttled(error: BaseException) -> bool:
     """Whether the service throttled the request."""
     return code_of(error) in _THROTTLED.split()
+
+
+def is_without_parent(error: Exception) -> bool:
+    """Whether an update was rejected because the parent of a path does not exist, or is not a map or list."""
+    return _row_of(error).said in (_NO_PARENT, _NO_ATTRIBUTE)
 
 
 def is_conflict(error: BaseException) -> bool:

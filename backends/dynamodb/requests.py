@@ -19,7 +19,7 @@ from odm.backends.dynamodb.schema import Layout
 from odm.backends.dynamodb.several import several_range
 from odm.backends.dynamodb.tables import check_index, create, drop
 from odm.backends.dynamodb.transactions import transact, transact_get
-from odm.backends.dynamodb.writes import delete, put, update
+from odm.backends.dynamodb.writes import delete, merge, put, update
 from odm.codec import Lazy
 from odm.errors import OdmError
 from odm.expressions.evaluate import holds
@@ -99,6 +99,10 @@ def _steps(layout: Layout, request: req.Request, attempts: Attempts) -> Steps[An
             return transact(layout, request)
         case req.BatchWrite():
             return batch_write(layout, request, attempts)
+        case req.Merge():
+            return merge(layout, request)
+        case req.BatchMerge():
+            raise NotImplementedError(f"table {layout.table!r}: merges are sent one by one")  # see `merges_together`
         case req.Query():
             return _query(layout, request, attempts)
         case req.Split():

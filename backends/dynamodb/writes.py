@@ -1,4 +1,4 @@
-"""Put, Update and Delete of one item, and their arguments, which transactions use too."""
+"""Put, Update, Merge and Delete of one item, and their arguments, which transactions use too."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -7,13 +7,14 @@ from typing import Any, Final, TypeAlias
 from odm.backends.dynamodb.attributes import Attribute
 from odm.backends.dynamodb.codec import put_values, read_item, write_key, write_put
 from odm.backends.dynamodb.described_conditions import WriteConditions
-from odm.backends.dynamodb.errors import CONDITION_FAILED, code_of
+from odm.backends.dynamodb.errors import CONDITION_FAILED, code_of, is_without_parent
 from odm.backends.dynamodb.expressions import Expressions
 from odm.backends.dynamodb.native import Call, Steps
 from odm.backends.dynamodb.schema import Layout
-from odm.expressions.nodes import Action, And, Condition, Missing, Not, Or, Path, Remove, Set
+from odm.errors import BadValue
+from odm.expressions.nodes import Action, And, Condition, Missing, Not, Or, Path, Remove, Set, SetIfMissing, Value
 from odm.protocol.predicates import ABSENT, EXISTS, guarded, over_own
-from odm.protocol.requests import Check, Delete, Put, Refused, Update, Written, repeatable
+from odm.protocol.requests import Check, Delete, Merge, Put, Refused, Update, Written, repeatable
 from odm.schema.entity import Key
 
 Arguments: TypeAlias = dict[str, Any]
@@ -50,6 +51,67 @@ def delete(layout: Layout, request: Delete) -> Steps[Written | Refused]:
     arguments["ReturnValues"] = "ALL_OLD"  # shows whether the item existed
     response = yield from _write(layout, Call("delete_item", arguments, once=True))
     return response if isinstance(response, Refused) else Written(existed="Attributes" in response)
+
+
+def merge(layout: Layout, request: Merge) -> Steps[Written | Refused]:
+    """Write parts of an item in one request, which is retried, because it is idempotent.
+
+    If a dict of which it writes a member does not exist, DynamoDB refuses the path. Then the dict is created first,
+    with all whole attributes that the merge writes, so that no reader sees a new item without its required fields.
+    Several merges of a batch that exceed the limits of an expression together are divided.
+    """
+    left: list[Sequence[Action]] = [_whole_first(actions) for actions in request.rounds]
+    while left:
+        actions = left.pop(0)
+        try:
+            call = _merge_call(layout, request, actions)
+        except BadValue:
+            if (half := len(actions) // 2) == 0:
+                raise
+            left[:0] = [actions[:half], actions[half:]]
+            continue
+        answer = yield from _merged(layout, request, call, actions)
+        if isinstance(answer, Refused):
+            return answer
+    return Written()
+
+
+def _whole_first(actions: Sequence[Action]) -> list[Action]:
+    return sorted(actions, key=lambda action: len(action.path.segments) > 1)
+
+
+def _merged(layout: Layout, request: Merge, call: Call, actions: Sequence[Action]) -> Steps[Any]:
+    """The response to a part of a merge, or Refused."""
+    try:
+        return (yield from _write(layout, call))
+    except Exception as error:
+        if not is_without_parent(error):
+            raise
+    answer = yield from _write(layout, _merge_call(layout, request, _parents(actions)))
+    return answer if isinstance(answer, Refused) else (yield from _write(layout, call))
+
+
+def _merge_call(layout: Layout, request: Merge, actions: Sequence[Action]) -> Call:
+    """The request for some actions of a merge, with the marks of a new item."""
+    marks: Mapping[str, Value] = request.marks
+    if layout.described is not None:
+        marks = layout.described.values(Put(request.key, marks))
+        actions = layout.described.actions(Update(request.key, tuple(actions)))
+    new = [SetIfMissing(Path((name,)), value) for name, value in marks.items() if name not in layout.keys]
+    expressions = Expressions()
+    arguments: Arguments = {"TableName": layout.table, "Key": write_key(layout, layout.keys, request.key)}
+    if text := expressions.update([*new, *actions]):
+        arguments["UpdateExpression"] = text
+    condition = guarded(request.tag, None)
+    arguments |= _conditioned(layout, expressions, condition, request.key) | expressions.arguments()
+    return Call("update_item", arguments)
+
+
+def _parents(actions: Sequence[Action]) -> list[Action]:
+    """The actions on whole attributes, and those that create the dicts of which others write members."""
+    whole = [action for action in actions if len(action.path.segments) == 1]
+    roots = dict.fromkeys(action.path.root for action in actions if len(action.path.segments) > 1)
+    return [*whole, *(SetIfMissing(Path((root,)), {}) for root in roots)]
 
 
 def put_arguments(layout: Layout, request: Put) -> Arguments:

@@ -9,7 +9,19 @@ from odm.protocol.predicates import ABSENT
 from odm.schema.entity import Key
 
 CallName: TypeAlias = Literal[
-    "get", "get_many", "query", "scan", "put", "insert", "update", "delete", "batch", "transaction", "create", "drop"
+    "get",
+    "get_many",
+    "query",
+    "scan",
+    "put",
+    "insert",
+    "update",
+    "merge",
+    "delete",
+    "batch",
+    "transaction",
+    "create",
+    "drop",
 ]
 """The most specific name of a request."""
 
@@ -21,13 +33,14 @@ Operation: TypeAlias = CallName | Literal["read", "write", "any"]
 * ``query``: also sent by `Store.page`, `Store.first`, `Store.count` and `Store.delete_all`, whose deletes are a
   ``batch``.
 * ``put``: includes inserts; ``insert`` is only a put that fails if the item exists.
+* ``merge``: a merge outside of a batch; those of a batch are a ``batch``.
 * ``read`` and ``write``: all requests for items, except the read of the tags before a batch: no fault applies to it.
 """
 
 GROUPS: Final[Mapping[str, frozenset[str]]] = {
     "put": frozenset({"put", "insert"}),
     "read": frozenset({"get", "get_many", "query", "scan"}),
-    "write": frozenset({"put", "insert", "update", "delete", "batch", "transaction"}),
+    "write": frozenset({"put", "insert", "update", "merge", "delete", "batch", "transaction"}),
     "any": frozenset(get_args(CallName)),
 }
 """The names that include other names."""
@@ -56,7 +69,9 @@ def call_name_of(request: req.Request) -> CallName:
             return "update"
         case req.Delete():
             return "delete"
-        case req.BatchWrite():
+        case req.Merge():
+            return "merge"
+        case req.BatchWrite() | req.BatchMerge():
             return "batch"
         case req.Transact():
             return "transaction"
@@ -77,11 +92,11 @@ def _forbids_an_item(condition: Condition | None) -> bool:
 def keys_of(request: req.Request) -> tuple[Key, ...]:
     """The keys of the items in a request; for a query its partition and the start of its range."""
     match request:
-        case req.Get(key=key) | req.Put(key=key) | req.Update(key=key) | req.Delete(key=key):
+        case req.Get(key=key) | req.Put(key=key) | req.Update(key=key) | req.Delete(key=key) | req.Merge(key=key):
             return (key,)
         case req.BatchGet(keys=keys):
             return keys
-        case req.BatchWrite(operations=operations) | req.Transact(operations=operations):
+        case req.BatchWrite(operations) | req.BatchMerge(operations) | req.Transact(operations):
             return tuple(operation.key for operation in operations)
         case req.Query(partition=partition, lo=lo):
             return (Key(partition, lo),)

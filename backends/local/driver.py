@@ -67,6 +67,11 @@ class LocalConnection(Connection[Request]):
         """True: the engine performs a request in one step."""
         return True
 
+    @property
+    def merges_together(self) -> bool:
+        """True: the engine makes them in one step."""
+        return True
+
     def metered(self) -> "MeteredConnection":
         """A connection that also measures the consumed capacity of requests."""
         return MeteredConnection(self)

@@ -9,13 +9,13 @@ from functools import partial
 from inspect import isawaitable, iscoroutine
 from typing import Any, Final, TypeAlias, assert_never
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from odm.backends.local.call_names import call_name_of
 from odm.backends.local.faults import Before, Delay, Fail, Faults, Lose, Throttle
 from odm.errors import BackendError, BadValue, OdmError, OutcomeUnknown, Throttled
 from odm.protocol.connection import ForwardingConnection, NativeGen, arun, run
-from odm.protocol.requests import BatchGet, BatchWrite, Request, repeatable
+from odm.protocol.requests import BatchGet, BatchMerge, BatchWrite, Request, repeatable
 from odm.schema.model import Schema
 
 _Step: TypeAlias = Request | Delay | Before
@@ -66,10 +66,11 @@ class FaultConnection(ForwardingConnection[Request]):
         return (yield request)
 
     def _throttled(self, request: Request, done: int | None) -> NativeGen[_Step, None]:
-        work = request.operations if isinstance(request, BatchWrite) else ()
+        batch = request if isinstance(request, BatchWrite | BatchMerge) else None
+        work: Any = () if batch is None else batch.operations
         count = len(work) // 2 if done is None else done
-        if work[:count]:
-            yield BatchWrite(work[:count])
+        if batch is not None and count:
+            yield evolve(batch, operations=work[:count])
         left = request.keys if isinstance(request, BatchGet) else work[count:]
         rest = f"; the {len(left)} operations left are in .left of this error" if left else ""
         raise Throttled(self._said(request, f"too many requests: try again later{rest}"), left)

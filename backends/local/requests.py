@@ -21,7 +21,7 @@ from odm.errors import BadValue
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item
 from odm.protocol import requests as req
-from odm.protocol.apply_update import new_entries, new_item
+from odm.protocol.apply_update import merged_item, new_entries, new_item
 from odm.protocol.limits import Limits, Local, check_item, check_transaction, item_size, size_at_most, stored_size
 from odm.schema.entity import Key
 
@@ -81,7 +81,7 @@ class Engine:
                 view = self.storage.reading()
                 with view.block:
                     return tuple(map(self._item, view.get_many(keys)))
-            case req.Put() | req.Update() | req.Delete():
+            case req.Put() | req.Update() | req.Delete() | req.Merge():
                 view = self.storage.writing()
                 with view.block:
                     return self._write(view, request)
@@ -91,6 +91,8 @@ class Engine:
                     return self._transact(view, request)
             case req.BatchWrite(operations):
                 return self._write_all(operations)
+            case req.BatchMerge(operations):
+                return self._merge_all(operations)
             case req.Query(index=index):
                 view = self.storage.reading()
                 with view.block:
@@ -128,6 +130,18 @@ class Engine:
                         changes.append(change)
                 view.apply(changes)
 
+    def _merge_all(self, merges: tuple[req.Merge, ...]) -> tuple[req.Written | req.Refused | req.Failed, ...]:
+        answers: list[req.Written | req.Refused | req.Failed] = []
+        for start in range(0, len(merges), CHUNK):
+            view = self.storage.writing()
+            with view.block:
+                judged = [self._verdict(view, merge) for merge in merges[start : start + CHUNK]]
+                view.apply([one for one in judged if isinstance(one, Change)])
+            for one in judged:
+                failed = req.Failed(one) if isinstance(one, BadValue) else one
+                answers.append(failed.answer if isinstance(failed, Change) else failed)
+        return tuple(answers)
+
     def _transact(self, view: View, request: req.Transact) -> req.Written | req.Refusals:
         judged = [self._verdict(view, operation) for operation in request.operations]
         changes = [one for one in judged if isinstance(one, Change)]
@@ -149,29 +163,30 @@ class Engine:
             size = sum(item_size(item) + keys for item, keys in items)  # decodes every draft, so only near the limit
         check_transaction(len(changes), size, limits)
 
-    def _verdict(self, view: View, operation: req.Operation) -> Change | req.Refused | BadValue:
+    def _verdict(self, view: View, operation: req.Operation | req.Merge) -> Change | req.Refused | BadValue:
         try:
             return self._judge(operation, view, view.record(operation.key))
         except BadValue as error:
             return error
 
-    def _write(self, view: View, request: req.Put | req.Update | req.Delete) -> req.Written | req.Refused:
+    def _write(self, view: View, request: req.Put | req.Update | req.Delete | req.Merge) -> req.Written | req.Refused:
         change = self._judge(request, view, view.record(request.key))
         if isinstance(change, req.Refused):
             return change
         view.apply((change,))
         return change.answer
 
-    def _judge(self, request: req.Operation, view: View, old: Record | None) -> Change | req.Refused:
+    def _judge(self, request: req.Operation | req.Merge, view: View, old: Record | None) -> Change | req.Refused:
         """The change that a write makes, or its refusal. Changes nothing; to apply the change later cannot fail."""
         key = request.key
         guard = None if isinstance(request, req.Update) else request.tag
         if guard is not None and old is not None and not _has_tag(old.data, guard):
             return req.Refused(decode(old.data))
         keeps = isinstance(request, req.Put) and request.known is not None
-        looks = request.condition is not None or isinstance(request, req.Update) or keeps
+        condition = None if isinstance(request, req.Merge) else request.condition
+        looks = condition is not None or isinstance(request, req.Update | req.Merge) or keeps
         before = decode(old.data) if looks and old is not None else None
-        if request.condition is not None and not holds(request.condition, before):
+        if condition is not None and not holds(condition, before):
             return req.Refused(before)
         match request:
             case req.Put():
@@ -179,6 +194,8 @@ class Engine:
                 change = Change(key, old, Record(encode(item), request.entries), item)
             case req.Update():
                 change = _updated(request, old, before, self.local)
+            case req.Merge():
+                change = _merged(request, old, before, self.local)
             case req.Delete():
                 change = Change(key, old, None, answer=req.Written(existed=old is not None))
             case req.Check():
@@ -202,6 +219,13 @@ def _updated(request: req.Update, old: Record | None, before: Item | None, local
     check_item(draft, request.key, kept, limits=request.limits, local=local)
     returned = {"none": None, "old": before, "new": after}[request.returning]
     return Change(request.key, old, Record(draft.form, kept), draft, req.Written(returned))
+
+
+def _merged(request: req.Merge, old: Record | None, before: Item | None, local: Local) -> Change:
+    entries: Mapping[str, Key] = {} if old is None else old.entries
+    draft = drafted(merged_item(request, before))
+    check_item(draft, request.key, entries, limits=request.limits, local=local)
+    return Change(request.key, old, Record(draft.form, entries), draft)
 
 
 @lru_cache(maxsize=1024)

@@ -1,27 +1,41 @@
-"""Batches of unconditional puts and deletes, sent in few requests. The last operation on a key wins.
+"""Batches of unconditional puts, deletes and merges, sent in few requests. The last operation on a key wins.
 
 DynamoDB's batches have no conditions. To protect items of other programs, odm first reads the tags of the items under
-the keys, unless the table is ``exclusive``. It does not detect an item that another program writes between this read
-and the batch.
+the keys of puts and deletes, unless the table is ``exclusive``. It does not detect an item that another program writes
+between this read and the batch. Merges are sent without a read: see `odm.procedures.merge`.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, Throttled
+from odm.expressions.nodes import Action
+from odm.procedures.batch_requests import send_all
+from odm.procedures.concurrent import concurrent
 from odm.procedures.context import Context
+from odm.procedures.merge import Given, Merging, merge_write, merged_put
 from odm.procedures.retention import trim_after
-from odm.procedures.unprocessed import send_batch
 from odm.procedures.write import delete_request, put_request
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.schema.entity import EntitySchema, Key
 from odm.schema.target import Target
 
-FLUSH_AT = 1000
-"""The number of collected operations at which a batch is sent before its block ends."""
+T = TypeVar("T")
+
+FLUSH_AT: Final = 1000
+"""The number of collected puts and deletes at which a batch is sent before its block ends, for each request."""
+
+MERGE_AT: Final = 10_000
+"""The same for the actions of merges."""
+
+MOST_PARALLEL: Final = 16
+"""The most requests that are sent at the same time: as many as `odm.concurrency.in_threads` has threads."""
+
+LEAST: Final = 25
+"""Fewer operations than this are not divided into several requests; DynamoDB takes so many at once."""
 
 
 class Pending:
@@ -29,14 +43,32 @@ class Pending:
 
     Attributes:
         open: the batch is inside its ``with`` block; it is sent when the block ends.
+
+    Args:
+        current: returns the current context of the store.
+        parallel: how many requests are sent at the same time.
+
+    Raises:
+        BadValue: ``parallel`` is not an int from 1 to 16.
     """
 
-    def __init__(self, current: Callable[[], Context]) -> None:
+    def __init__(self, current: Callable[[], Context], parallel: int = 1) -> None:
+        if type(parallel) is not int or not 1 <= parallel <= MOST_PARALLEL:
+            raise BadValue(
+                f"parallel={parallel!r}: give the number of requests to send at the same time, 1 to {MOST_PARALLEL}"
+            )
         self._current = current
-        self._operations: dict[Key, req.Put | req.Delete] = {}
-        self._given: dict[Key, Entity | Query[Any]] = {}
-        self._targets: dict[Key, Target] = {}
+        self._parallel = parallel
         self.open = False
+        self._start()
+
+    def _start(self) -> None:
+        """Begin without operations."""
+        self._operations: dict[Key, req.Put | req.Delete] = {}
+        self._merges: dict[Key, Merging] = {}
+        self._given: dict[Key, list[Entity | Query[Any] | Given]] = {}
+        self._targets: dict[Key, Target] = {}
+        self._actions = 0
 
     @property
     def _context(self) -> Context:
@@ -91,6 +123,26 @@ class Pending:
             )
         self._add(delete_request(target), target, target.query)
 
+    def merge(self, which: Entity | Query[Any], actions: Sequence[Action]) -> None:
+        """Add a merge. With an earlier merge of the same item it becomes one; with an earlier put, a put.
+
+        Raises:
+            BadValue: the batch is not open, or the entity or an action cannot be merged.
+        """
+        self._check_open()
+        write = merge_write(self._context, which, actions)
+        key, request, given = write.target.key, write.request, (write.target.query, *actions)
+        if (operation := self._operations.get(key)) is not None:
+            before = operation.item if isinstance(operation, req.Put) else None
+            self._operations[key] = merged_put(self._context, write.target, request, before)
+        elif (merging := self._merges.get(key)) is not None:
+            merging.add(request.actions)
+        else:
+            self._merges[key] = Merging(request)
+            self._targets[key] = write.target
+        self._actions += len(actions)
+        self._given.setdefault(key, []).append(given)
+
     def _check_open(self) -> None:
         if not self.open:
             raise BadValue(
@@ -100,35 +152,49 @@ class Pending:
 
     def _add(self, request: req.Put | req.Delete, target: Target, given: Entity | Query[Any]) -> None:
         self._operations.pop(request.key, None)
+        self._merges.pop(request.key, None)
         self._operations[request.key] = request
         self._targets[request.key] = target
-        self._given[request.key] = given
+        self._given[request.key] = [given]
 
     @property
     def full(self) -> bool:
         """Whether enough operations were collected to send them."""
-        return len(self._operations) >= FLUSH_AT
+        return len(self._operations) >= FLUSH_AT * self._parallel or self._actions >= MERGE_AT * self._parallel
 
     def close(self) -> None:
         """End the block; discards operations that were not sent."""
         self.open = False
-        self._operations.clear()
-        self._targets.clear()
-        self._given.clear()
+        self._start()
 
     def flush(self) -> CoreGen[None]:
         """Send the collected operations.
 
         Raises:
-            Throttled: ``left`` has the entities that were not put, and the keys that were not deleted.
-            ItemInvalid: a key holds an item of another program; none of the collected operations was sent.
+            Throttled: ``left`` has the entities that were not put, the keys that were not deleted, and the arguments of
+                the merges that were not made.
+            ItemInvalid: a key holds an item of another program; no put or delete of it was sent, and if a put or delete
+                found it, none of the collected operations was.
+            OdmError: a request failed; ``left`` has its entries too.
         """
-        operations, targets, given = self._operations, self._targets, self._given
-        self._operations, self._targets, self._given = {}, {}, {}
-        kept = yield from check_strangers(self._context, operations, targets, given)
-        if kept:
-            yield from send_batch(req.BatchWrite(kept), given)
-            yield from trim_after(self._context, kept)
+        operations, merges, targets, given = self._operations, self._merges, self._targets, self._given
+        self._start()
+        context, parts = self._context, self._divided([*operations.items()])
+        checks = [check_strangers(context, dict(part), targets, {}) for part in parts]
+        try:
+            checked = [(yield from checks[0])] if len(checks) == 1 else (yield from concurrent(checks))
+        except Throttled as error:
+            error.left = tuple(one for some in given.values() for one in some)
+            raise
+        writes = [req.BatchWrite(kept) for kept in checked if kept]
+        merging = self._divided([one.request for one in merges.values()])
+        yield from send_all(context, writes, merging, targets, given)
+        yield from trim_after(context, [one for kept in checked for one in kept])
+
+    def _divided(self, whole: Sequence[T]) -> list[Sequence[T]]:
+        """As many parts as requests are sent at the same time, unless there are few operations."""
+        size = max(LEAST, -(-len(whole) // self._parallel))
+        return [whole[start : start + size] for start in range(0, len(whole), size)]
 
 
 def check_strangers(
@@ -172,8 +238,8 @@ def _names(entity: EntitySchema) -> str:
 class BatchSteps:
     """The batch of a procedure: `send` sends all operations once, at the end. The last operation on a key wins."""
 
-    def __init__(self, current: Callable[[], Context]) -> None:
-        self._pending = Pending(current)
+    def __init__(self, current: Callable[[], Context], parallel: int = 1) -> None:
+        self._pending = Pending(current, parallel)
         self._pending.open = True
 
     def put(self, entity: Entity) -> None:
@@ -184,11 +250,16 @@ class BatchSteps:
         """Remove an item; no error if it does not exist."""
         self._pending.delete(which, **key)
 
+    def merge(self, which: Entity | Query[Any], /, *actions: Action) -> None:
+        """Write parts of an item without reading it; see `odm.Store.merge`."""
+        self._pending.merge(which, actions)
+
     def send(self) -> CoreGen[None]:
         """Send all operations.
 
         Raises:
-            Throttled: ``left`` has the entities that were not put, and the keys that were not deleted.
+            Throttled: ``left`` has the entities that were not put, the keys that were not deleted, and the arguments of
+                the merges that were not made.
         """
         try:
             yield from self._pending.flush()

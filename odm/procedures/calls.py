@@ -121,6 +121,10 @@ class Calls(Protocol):
         """Change attributes of an existing item."""
         ...
 
+    def merge(self, which: Entity | Query[Any], /, *actions: Action) -> CoreGen[None]:
+        """Write parts of an item without reading it; creates the item if it does not exist."""
+        ...
+
     def delete(
         self, which: type[Entity] | Entity | Query[Any], /, when: Condition | bool | None = None, **key: Any
     ) -> CoreGen[bool]:
@@ -189,8 +193,12 @@ class Calls(Protocol):
         """The key of an entity: partition key and sort key, as text; "" if it has no sort key."""
         ...
 
-    def batch(self) -> BatchSteps:
-        """A batch: ``batch = do.batch()``, then ``batch.put(...)``, and at the end ``yield from batch.send()``."""
+    def batch(self, *, parallel: int = 1) -> BatchSteps:
+        """A batch: ``batch = do.batch()``, then ``batch.put(...)``, and at the end ``yield from batch.send()``.
+
+        Args:
+            parallel: how many requests are sent at the same time, 1 to 16.
+        """
         ...
 
     def transaction(self) -> TransactionSteps:

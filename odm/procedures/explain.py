@@ -12,6 +12,7 @@ from odm.planner.plan import Plan, make_plan
 from odm.procedures import read
 from odm.procedures.companion_intent import concerned
 from odm.procedures.context import Context
+from odm.procedures.merge import MergeWrite, merge_write
 from odm.procedures.session import Session
 from odm.procedures.update import ItemUpdate, item_update
 from odm.procedures.write import delete_write, insert_write, put_write
@@ -133,6 +134,8 @@ def explain(
         explanation = explain_plan(plan, native, connection)
         filtered = reading is not None and not plan.single and context.filter(plan.entity, plan.filter) is not None
         return evolve(explanation, best=_best_case(plan), worst=_worst_case(plan)) if filtered else explanation
+    if write_ == "merge":
+        return _explain_merge(session, merge_write(context, what, actions), when)
     return _explain_write(session, _intent(context, what, actions, write_, when))
 
 
@@ -148,7 +151,26 @@ def _intent(
         return insert_write(context, what)
     if write_ in (None, "put"):
         return put_write(context, what, when)
-    raise BadValue(f"write={write_!r}: say 'put', 'insert' or 'delete'")
+    raise BadValue(f"write={write_!r}: say 'put', 'insert', 'merge' or 'delete'")
+
+
+def _explain_merge(session: Session, merge: MergeWrite, when: object) -> Explanation:
+    """What a merge would do, with its first request, without sending it."""
+    if when is not None:
+        raise BadValue(f"a merge of {merge.target} has no condition: leave when= out, or update() the item")
+    key, primary = merge.target.key, merge.target.entity.primary
+    rehearsal = session.connection.rehearse(merge.request)
+    return Explanation(
+        f"{merge.name} {merge.target}",
+        primary.text,
+        partitions=(key.partition,),
+        range=(key.sort, key.sort + "\0"),
+        requests=rehearsal.most,
+        writes=True,
+        native=rehearsal.sent[0],
+        then=rehearsal.sent[1:],
+        stored=rehearsal.stored,
+    )
 
 
 def explain_plan(plan: Plan, native: Any, connection: Connection[Any]) -> Explanation:

@@ -130,7 +130,7 @@ def item_update(  # the arguments of an update
     target = context.schema.target(which)
     context.check_key(target)
     entity = target.entity
-    _check_call(entity, actions)
+    check_actions(entity, actions)
     codec = entity.codec
     lowered = codec.lower_actions(actions)
     check_steps(entity, lowered)
@@ -154,10 +154,11 @@ def item_update(  # the arguments of an update
     return change if base is not None or target.instance is None else _from_instance(context, change, target.instance)
 
 
-def _check_call(entity: EntitySchema, actions: Sequence[Action]) -> None:
+def check_actions(entity: EntitySchema, actions: Sequence[Action], call: str = "update") -> None:
+    """Raise BadValue for no actions, something else than an action, or one on a key field or the Revision."""
     if not actions:
         raise BadValue(
-            f"update of {entity.name} without an action: say what to change, as in set_({entity.name}.field, value)"
+            f"{call} of {entity.name} without an action: say what to change, as in set_({entity.name}.field, value)"
         )
     for action in actions:
         if not isinstance(action, Action):

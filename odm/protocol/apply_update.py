@@ -1,4 +1,4 @@
-"""Applies an update to an item, for the backends that compute the new item themselves."""
+"""Applies an update or a merge to an item, for the backends that compute the new item themselves."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from odm.errors import BadValue
 from odm.expressions.evaluate import apply
 from odm.expressions.nodes import Item, Value
 from odm.protocol.limits import Local, check_item
-from odm.protocol.requests import Update
+from odm.protocol.requests import Merge, Update
 from odm.schema.entity import Key
 
 
@@ -48,3 +48,25 @@ def new_entries(request: Update, entries: Mapping[str, Key]) -> dict[str, Key]:
     """The index keys of `apply_update`."""
     keys = {**entries, **request.entries}
     return {index: index_key for index, index_key in keys.items() if index_key is not None}
+
+
+def merged_item(request: Merge, before: Item | None) -> dict[str, Value]:
+    """The item after a merge, of any size.
+
+    Args:
+        request: the merge.
+        before: the stored item; None if it is absent.
+
+    Raises:
+        BadValue: an action does not fit the stored item.
+    """
+    item: dict[str, Value] = {**request.marks, **(before or {})}
+    for action in request.actions:
+        if len(action.path.segments) > 1:
+            item.setdefault(action.path.root, {})
+    try:
+        for actions in request.rounds:
+            item = apply(actions, item)
+    except BadValue as error:
+        raise BadValue(f"the {item.get(TAG, 'item')} under {request.key}: {error}") from error
+    return item

@@ -76,7 +76,9 @@ def computed(request: req.Request, answer: req.Response) -> Units | None:
             return None
         case req.Put() | req.Update() | req.Delete():
             return Units(write=_writes(request))
-        case req.BatchWrite(operations):
+        case req.Merge():
+            return Units(write=_writes(request))
+        case req.BatchWrite(operations) | req.BatchMerge(operations):
             return Units(write=_all_writes(operations))
         case req.Transact(operations):
             return Units(write=_all_writes(operations, TRANSACTION))
@@ -98,7 +100,7 @@ def weights(request: req.Request, answer: req.Response, by_key: Mapping[Key, flo
     match request:
         case req.BatchGet(keys, patterns=patterns):
             named = list(zip(patterns or ("",) * len(keys), keys, _item_reads(request, answer), strict=True))
-        case req.BatchWrite(operations) | req.Transact(operations):
+        case req.BatchWrite(operations) | req.BatchMerge(operations) | req.Transact(operations):
             named = [(one.pattern, one.key, sum(_writes(one).values())) for one in operations]
         case req.CreateTables() | req.DropTables():
             return {}
@@ -124,11 +126,11 @@ def _page_read(request: req.Query | req.Scan, page: req.Page) -> float:
     return read_units(size, consistent=request.consistent)
 
 
-def _all_writes(operations: Iterable[req.Operation], times: int = 1) -> dict[str | None, float]:
+def _all_writes(operations: Iterable[req.Operation | req.Merge], times: int = 1) -> dict[str | None, float]:
     return summed((part for operation in operations for part in _writes(operation).items()), times)
 
 
-def _writes(operation: req.Operation) -> dict[str | None, float]:
+def _writes(operation: req.Operation | req.Merge) -> dict[str | None, float]:
     """The units of a write, from its request: those of the new item, or one unit if its size is not known."""
     match operation:
         case req.Put(key, item, entries):
@@ -136,5 +138,5 @@ def _writes(operation: req.Operation) -> dict[str | None, float]:
             return {None: units, **dict.fromkeys(entries, units)}
         case req.Update(entries=entries):
             return {None: 1.0, **dict.fromkeys(entries, 1.0)}
-        case req.Delete() | req.Check():
+        case req.Delete() | req.Check() | req.Merge():
             return {None: 1.0}

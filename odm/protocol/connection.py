@@ -136,6 +136,11 @@ class Connection(ABC, Generic[N]):
         return False
 
     @property
+    def merges_together(self) -> bool:
+        """Whether it answers a `BatchMerge`; if not, the merges of a batch are sent one by one, concurrently."""
+        return False
+
+    @property
     def turns(self) -> Turns | None:
         """The turns of writers that change the same items; None: its service needs none."""
         return None
@@ -257,6 +262,10 @@ class ForwardingConnection(Connection[N]):
     @property
     def in_process(self) -> bool:
         return self.inner.in_process
+
+    @property
+    def merges_together(self) -> bool:
+        return self.inner.merges_together
 
     @property
     def turns(self) -> Turns | None:

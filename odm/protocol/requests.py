@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, assert_never, cast
 from attrs import AttrsInstance, Factory, field, fields, frozen
 
 from odm.errors import BadValue
-from odm.expressions.nodes import Action, Condition, Item
+from odm.expressions.nodes import Action, AddTo, Condition, DiscardFrom, Item
 from odm.protocol.limits import PORTABLE, Limits
 from odm.schema.entity import Key
 
@@ -177,6 +177,44 @@ class BatchWrite(_Printed):
 
 
 @frozen
+class Merge(_Patterned):
+    """Write parts of one item without reading it; creates the item if it does not exist. Response: `Written | Refused`.
+
+    It is idempotent, and its item has no index entries.
+
+    ``actions`` are a `Set` or `Remove` of a whole attribute that is not in Columns, or of one member of a dict in
+    Columns, and an `AddTo` or `DiscardFrom` of a set in Columns. A dict of which a member is written or removed is
+    created if it does not exist.
+    ``marks`` are the tag and the key fields: a new item gets them, a stored item keeps its own. ``tag`` is as for a
+    `Put`, except that a backend that cannot check it without a read writes nevertheless. ``limits`` are those of the
+    new item, for a backend that knows it and does not enforce its own.
+    """
+
+    key: Key
+    actions: tuple[Action, ...]
+    marks: Item
+    tag: str | None = field(default=None, kw_only=True, repr=False)
+    limits: Limits = field(default=PORTABLE, kw_only=True, eq=False, repr=False)
+
+    @property
+    def rounds(self) -> tuple[tuple[Action, ...], ...]:
+        """The actions in steps of which none has two on one place: a merge may add to a set and discard from it."""
+        added = {action.path for action in self.actions if isinstance(action, AddTo)}
+        last = tuple(one for one in self.actions if isinstance(one, DiscardFrom) and one.path in added)
+        return (tuple(one for one in self.actions if one not in last), last) if last else (self.actions,)
+
+
+@frozen
+class BatchMerge(_Printed):
+    """Any number of merges, no key twice; not atomic. Response: ``tuple[Written | Refused | Failed, ...]``, in order.
+
+    Only for a backend that makes several at once, see `odm.protocol.connection.Connection.merges_together`.
+    """
+
+    operations: tuple[Merge, ...]
+
+
+@frozen
 class Query(_Patterned):
     """One page of the items of a partition, by key range. Response: `Page`.
 
@@ -248,7 +286,20 @@ class DropTables(_Printed):
 
 
 Request: TypeAlias = (
-    Get | BatchGet | Put | Update | Delete | Transact | BatchWrite | Query | Split | Scan | CreateTables | DropTables
+    Get
+    | BatchGet
+    | Put
+    | Update
+    | Delete
+    | Transact
+    | BatchWrite
+    | Merge
+    | BatchMerge
+    | Query
+    | Split
+    | Scan
+    | CreateTables
+    | DropTables
 )
 
 Response: TypeAlias = Any
@@ -262,7 +313,9 @@ def repeatable(request: Request) -> bool:
             return False
         case Put(condition=condition):
             return condition is None
-        case Get() | BatchGet() | BatchWrite() | Query() | Split() | Scan() | CreateTables() | DropTables():
+        case Get() | BatchGet() | Query() | Split() | Scan():
+            return True
+        case BatchWrite() | Merge() | BatchMerge() | CreateTables() | DropTables():
             return True
         case _:
             assert_never(request)
@@ -270,7 +323,7 @@ def repeatable(request: Request) -> bool:
 
 def writes(request: Request) -> bool:
     """Whether the request changes items."""
-    return isinstance(request, Put | Update | Delete | Transact | BatchWrite)
+    return isinstance(request, Put | Update | Delete | Transact | BatchWrite | Merge | BatchMerge)
 
 
 @frozen
@@ -371,6 +424,7 @@ class Page:
 
 __all__ = [
     "BatchGet",
+    "BatchMerge",
     "BatchWrite",
     "Check",
     "CreateTables",
@@ -380,6 +434,7 @@ __all__ = [
     "Gather",
     "Get",
     "Key",
+    "Merge",
     "Operation",
     "Page",
     "Part",

@@ -180,6 +180,7 @@ class BaseStore:
                     encode=connection.encode,
                     transaction_unsupported_reason=connection.transaction_unsupported_reason,
                     turns=connection.turns,
+                    merges_together=connection.merges_together,
                 )
                 if not context.transactions:
                     check_companions(named, transactions=False)
@@ -232,17 +233,17 @@ class BaseStore:
         self,
         what: Query[Any] | Entity,
         *actions: Action,
-        write: "Literal['put', 'insert', 'delete'] | None" = None,
+        write: "Literal['put', 'insert', 'merge', 'delete'] | None" = None,
         when: Condition | bool | None = None,
     ) -> Explanation:
         """What a call would do, without sending it: pattern, index, key range, filter with its cost, requests.
 
         ``explain(query)`` explains a read, ``explain(entity)`` its put, ``explain(entity_or_key, set_(...))`` an
-        update, ``explain(entity_or_key, write="delete")`` a delete.
+        update, with ``write="merge"`` a merge, ``explain(entity_or_key, write="delete")`` a delete.
 
         Args:
             what: a query, an entity, or a key.
-            actions: the actions of the update to explain.
+            actions: the actions of the update or merge to explain.
             write: which write to explain.
             when: the condition of that write.
 

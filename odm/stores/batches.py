@@ -1,24 +1,28 @@
-"""`Batch` and `AsyncBatch`: blocks that collect unconditional puts and deletes and send them in few requests."""
+"""`Batch` and `AsyncBatch`: blocks that collect unconditional puts, deletes and merges, sent in few requests."""
 
 from types import TracebackType
-from typing import Any, Self, overload
+from typing import Any, Self, TypeVar, overload
 
 from odm.entities.entity import Entity
 from odm.entities.query import Query
+from odm.expressions.nodes import Action
 from odm.procedures.batch import Pending
 from odm.protocol.connection import arun, run
 from odm.stores.base import BaseStore
 
+E = TypeVar("E", bound=Entity)
+
 
 class Batch:
-    """Collects puts and deletes and sends them when the ``with`` block ends, or sooner when there are many.
+    """Collects puts, deletes and merges; sends them when the ``with`` block ends, or sooner when there are many.
 
-    Not atomic. The last operation on a key wins. If the block raises, operations that were not sent are discarded.
+    Not atomic. The last operation on a key wins. If the block raises, operations that were not sent are discarded. The
+    ``left`` of an error has the entries that are not known to be applied, for the next batch.
     """
 
-    def __init__(self, store: BaseStore) -> None:
+    def __init__(self, store: BaseStore, parallel: int = 1) -> None:
         self._store = store
-        self._pending = Pending(lambda: store._session.context)
+        self._pending = Pending(lambda: store._session.context, parallel)
 
     def __enter__(self) -> Self:
         self._pending.open = True
@@ -59,6 +63,21 @@ class Batch:
         self._pending.delete(which, **key)
         self._flush_if_full()
 
+    def merge(self, which: E | Query[E], /, *actions: Action) -> None:
+        """Write parts of an item without reading it; see `odm.Store.merge`.
+
+        Several merges of one item are one write. A merge after a put or delete of the same item is a part of it.
+
+        Args:
+            which: the entity or its key.
+            actions: as for `odm.Store.merge`.
+
+        Raises:
+            BadValue: the entity or an action cannot be merged, or the call is outside of the block.
+        """
+        self._pending.merge(which, actions)
+        self._flush_if_full()
+
     def _flush_if_full(self) -> None:
         if self._pending.full:
             self._flush()
@@ -68,14 +87,15 @@ class Batch:
 
 
 class AsyncBatch:
-    """Collects puts and deletes and sends them when the ``async with`` block ends, or sooner when there are many.
+    """Collects puts, deletes and merges; sends them when the ``async with`` block ends, or sooner when there are many.
 
-    Not atomic. The last operation on a key wins. If the block raises, operations that were not sent are discarded.
+    Not atomic. The last operation on a key wins. If the block raises, operations that were not sent are discarded. The
+    ``left`` of an error has the entries that are not known to be applied, for the next batch.
     """
 
-    def __init__(self, store: BaseStore) -> None:
+    def __init__(self, store: BaseStore, parallel: int = 1) -> None:
         self._store = store
-        self._pending = Pending(lambda: store._session.context)
+        self._pending = Pending(lambda: store._session.context, parallel)
 
     async def __aenter__(self) -> Self:
         self._pending.open = True
@@ -114,6 +134,21 @@ class AsyncBatch:
             BadValue: the entity has a Revision, or the call is outside of the block.
         """
         self._pending.delete(which, **key)
+        await self._flush_if_full()
+
+    async def merge(self, which: E | Query[E], /, *actions: Action) -> None:
+        """Write parts of an item without reading it; see `odm.Store.merge`.
+
+        Several merges of one item are one write. A merge after a put or delete of the same item is a part of it.
+
+        Args:
+            which: the entity or its key.
+            actions: as for `odm.Store.merge`.
+
+        Raises:
+            BadValue: the entity or an action cannot be merged, or the call is outside of the block.
+        """
+        self._pending.merge(which, actions)
         await self._flush_if_full()
 
     async def _flush_if_full(self) -> None:

@@ -21,6 +21,7 @@ from odm.procedures.concurrent import concurrent, counted
 from odm.procedures.context import Context
 from odm.procedures.get_many import get_many
 from odm.procedures.load_new import load_new
+from odm.procedures.merge import merge
 from odm.procedures.raw import PAGE, RawItem
 from odm.procedures.reshard import reshard
 from odm.procedures.session import Page, Session
@@ -102,6 +103,9 @@ class StoreCalls(Calls):
             self._context, self, which, actions, when, returning, upsert=upsert, retry_safe=self._session.retry_safe
         )
 
+    def merge(self, which: Entity | Query[Any], /, *actions: Action) -> CoreGen[None]:
+        return merge(self._context, which, actions)
+
     def delete(self, which: Any, /, when: Condition | bool | None = None, **key: Any) -> CoreGen[bool]:
         return store_writes.delete(self._context, self, self._context.schema.named(which, key), when)
 
@@ -164,8 +168,8 @@ class StoreCalls(Calls):
     def key_of(self, entity: Entity) -> tuple[str, str]:
         return self._context.schema.target(entity).key
 
-    def batch(self) -> BatchSteps:
-        return BatchSteps(lambda: self._context)
+    def batch(self, *, parallel: int = 1) -> BatchSteps:
+        return BatchSteps(lambda: self._context, parallel)
 
     def transaction(self) -> TransactionSteps:
         return TransactionSteps(lambda: self._context, self.commit)

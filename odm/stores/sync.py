@@ -222,6 +222,24 @@ class Store(Maintenance):
         calls, send = self._call()
         return run(calls.update(which, *actions, when=when, returning=returning, upsert=upsert), send)
 
+    def merge(self, which: E | Query[E], /, *actions: Action) -> None:
+        """Write parts of an item without reading it; creates the item if it does not exist.
+
+        It can be repeated, so it is retried until it is answered. It is for entities without access patterns,
+        ``Revision``, ``TTL``, ``Counter``, ``keep=``, ``version=`` and companions: for these, use `update`.
+
+        Args:
+            which: the entity or its key.
+            actions: ``set_`` and ``remove`` of whole fields; of a field in ``Columns``, those of a member of a dict,
+                and ``add_to`` and ``discard_from`` of a set. They must set every required field.
+
+        Raises:
+            BadValue: the entity or an action cannot be merged; nothing was sent.
+            ItemInvalid: the key holds an item of another program. Bigtable cannot see that: there, the merge is made.
+        """
+        calls, send = self._call()
+        run(calls.merge(which, *actions), send)
+
     @overload
     def delete(self, which: type[Entity], /, **key: Any) -> bool: ...
     @overload
@@ -346,12 +364,19 @@ class Store(Maintenance):
         chunks = self._session.begin_scan(entity, conditions, consistent=consistent, segments=segments, segment=segment)
         return self._results(scan.chunk, chunks)
 
-    def batch(self) -> Batch:
-        """Many unconditional puts and deletes in few requests: ``with db.batch() as batch: batch.put(...)``.
+    def batch(self, *, parallel: int = 1) -> Batch:
+        """Many unconditional writes in few requests: ``with db.batch() as batch: batch.put(...)``.
 
         It is sent when the block ends, or sooner when it is full. An exception in the block discards what is not sent.
+
+        Args:
+            parallel: how many requests are sent at the same time, 1 to 16; the batch then collects as many times more
+                operations before it sends them. An error does not keep the other requests from being sent.
+
+        Raises:
+            BadValue: ``parallel`` is not an int from 1 to 16.
         """
-        return Batch(self)
+        return Batch(self, parallel)
 
     def transaction(self) -> Transaction:
         """Writes and checks of several items, all applied or none: ``with db.transaction() as tx: tx.put(...)``.

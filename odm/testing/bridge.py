@@ -70,8 +70,8 @@ class _BlockingStore(_Blocking):
     def with_options(self, **options: Any) -> "_BlockingStore":
         return _BlockingStore(self._inner.with_options(**options), self._runner)
 
-    def batch(self) -> _BlockingBatch:
-        return _BlockingBatch(self._inner.batch(), self._runner)
+    def batch(self, *, parallel: int = 1) -> _BlockingBatch:
+        return _BlockingBatch(self._inner.batch(parallel=parallel), self._runner)
 
     def transaction(self) -> _BlockingTransaction:
         return _BlockingTransaction(self._inner.transaction(), self._runner)

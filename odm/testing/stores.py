@@ -10,8 +10,11 @@ from uuid import uuid4
 from attrs import define, evolve, field, frozen
 
 from odm.entities.entity import Entity
+from odm.entities.query import Query
 from odm.errors import Unsupported
+from odm.expressions.nodes import Action
 from odm.procedures.context import Context
+from odm.procedures.merge import merge_write
 from odm.procedures.write import delete_request, put_request
 from odm.protocol import requests as req
 from odm.protocol.connection import Backend, ForwardingConnection, NativeGen
@@ -23,7 +26,7 @@ from odm.testing.bridge import blocking
 
 Mode: TypeAlias = Literal["sync", "async"]
 
-WRITES = (req.Put, req.Update, req.Delete, req.Transact, req.BatchWrite)
+WRITES = (req.Put, req.Update, req.Delete, req.Transact, req.BatchWrite, req.Merge, req.BatchMerge)
 
 
 class Stopped(Exception):
@@ -162,6 +165,11 @@ class Stores:
         """Another writer puts these entities, one just before each of the next writes."""
         self._watched.rivals += [put_request(_context(entity), entity)[2] for entity in entities]
 
+    def rival_merges(self, key: Query[Any], *actions: Action) -> None:
+        """Another writer merges these actions into an item just before the next write."""
+        assert key.entity is not None
+        self._watched.rivals.append(merge_write(_context_of(key.entity), key, actions).request)
+
     def rival_deletes(self, entity: Entity) -> None:
         """Another writer deletes this entity just before the next write."""
         target = _context(entity).schema.target(entity)
@@ -169,6 +177,10 @@ class Stores:
 
 
 def _context(entity: Entity) -> Context:
+    return _context_of(type(entity))
+
+
+def _context_of(entity: type[Entity]) -> Context:
     table = entity.__odm_table__
     assert isinstance(table, Table)
     return Context(table.compile())

@@ -38,6 +38,7 @@ from odm.testing.suite.keep import TestKeep
 from odm.testing.suite.lean_indexes import TestLeanIndexes
 from odm.testing.suite.loads import TestBulkLoad, TestBulkLoadOfOwnCompanions
 from odm.testing.suite.local_indexes import TestLocalIndexes, TestLocalIndexWrites
+from odm.testing.suite.merges import TestMerge, TestMergeBatches, TestMergedOnce, TestRefusedMerges, metered
 from odm.testing.suite.meters import TestMeter, TestMeterIndexes, TestMeterTransactions, TestMeterUpdates
 from odm.testing.suite.options import TestClock, TestLimits, TestOnRequest, TestPrefix, TestUnknown
 from odm.testing.suite.pages import TestCursors, TestPages
@@ -137,6 +138,9 @@ __all__ = [
     "TestLocalIndexWrites",
     "TestLocalIndexes",
     "TestLossy",
+    "TestMerge",
+    "TestMergeBatches",
+    "TestMergedOnce",
     "TestMeter",
     "TestMeterIndexes",
     "TestMeterTransactions",
@@ -156,6 +160,7 @@ __all__ = [
     "TestRefused",
     "TestRefusedActions",
     "TestRefusedCompanions",
+    "TestRefusedMerges",
     "TestRefusedSegments",
     "TestRemove",
     "TestRemoveNode",
@@ -218,6 +223,7 @@ __all__ = [
     "known_faults",
     "lean",
     "local",
+    "metered",
     "mode",
     "offline",
     "pointed",
