@@ -13,6 +13,7 @@ from odm.backends.dynamodb.native import Call, Steps
 from odm.backends.dynamodb.schema import Layout
 from odm.errors import BadValue
 from odm.expressions.nodes import Action, And, Condition, Missing, Not, Or, Path, Remove, Set, SetIfMissing, Value
+from odm.protocol.apply_update import rounds
 from odm.protocol.predicates import ABSENT, EXISTS, guarded, over_own
 from odm.protocol.requests import Check, Delete, Merge, Put, Refused, Update, Written, repeatable
 from odm.schema.entity import Key
@@ -60,7 +61,7 @@ def merge(layout: Layout, request: Merge) -> Steps[Written | Refused]:
     with all whole attributes that the merge writes, so that no reader sees a new item without its required fields.
     Several merges of a batch that exceed the limits of an expression together are divided.
     """
-    left: list[Sequence[Action]] = [_whole_first(actions) for actions in request.rounds]
+    left: list[Sequence[Action]] = [_whole_first(actions) for actions in rounds(request)]
     while left:
         actions = left.pop(0)
         try:

@@ -78,9 +78,7 @@ class Engine:
                 with view.block:
                     return self._item(view.get(key))
             case req.BatchGet(keys):
-                view = self.storage.reading()
-                with view.block:
-                    return tuple(map(self._item, view.get_many(keys)))
+                return self._get_many(keys)
             case req.Put() | req.Update() | req.Delete() | req.Merge():
                 view = self.storage.writing()
                 with view.block:
@@ -115,6 +113,11 @@ class Engine:
 
     def _item(self, data: bytes | None) -> ItemText | None:
         return None if data is None else ItemText(data, decode, self.loader)
+
+    def _get_many(self, keys: tuple[Key, ...]) -> tuple[ItemText | None, ...]:
+        view = self.storage.reading()
+        with view.block:
+            return tuple(map(self._item, view.get_many(keys)))
 
     def _write_all(self, operations: tuple[req.Put | req.Delete, ...]) -> None:
         for start in range(0, len(operations), CHUNK):

@@ -127,8 +127,8 @@ def _reason(entity: EntitySchema) -> str | None:
         return f"the TTL {entity.ttl!r}, and a merge cannot see whether the stored item has expired"
     if entity.counters:
         return (
-            f"the Counter {min(entity.counters)!r}, and a merge cannot see whether an increment that found no item is "
-            "still to be undone"
+            f"the Counter {min(entity.counters)!r}, and a merge cannot see whether an increment that found no item "
+            "still has to be reverted"
         )
     if entity.version > 1:
         return f"version={entity.version}, and a merge cannot see whether the stored item must be upgraded first"

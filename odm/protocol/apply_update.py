@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from odm.codec import TAG
 from odm.errors import BadValue
 from odm.expressions.evaluate import apply
-from odm.expressions.nodes import Item, Value
+from odm.expressions.nodes import Action, AddTo, DiscardFrom, Item, Value
 from odm.protocol.limits import Local, check_item
 from odm.protocol.requests import Merge, Update
 from odm.schema.entity import Key
@@ -65,8 +65,21 @@ def merged_item(request: Merge, before: Item | None) -> dict[str, Value]:
         if len(action.path.segments) > 1:
             item.setdefault(action.path.root, {})
     try:
-        for actions in request.rounds:
+        for actions in rounds(request):
             item = apply(actions, item)
     except BadValue as error:
         raise BadValue(f"the {item.get(TAG, 'item')} under {request.key}: {error}") from error
     return item
+
+
+def rounds(request: Merge) -> tuple[tuple[Action, ...], ...]:
+    """The actions of a merge in steps, none of which adds to and discards from the same set."""
+    added = {action.path for action in request.actions if isinstance(action, AddTo)}
+    last = [isinstance(one, DiscardFrom) and one.path in added for one in request.actions]
+    if not any(last):
+        return (request.actions,)
+    steps = (
+        [one for one, is_last in zip(request.actions, last, strict=True) if is_last is wanted]
+        for wanted in (False, True)
+    )
+    return tuple(map(tuple, steps))

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, assert_never, cast
 from attrs import AttrsInstance, Factory, field, fields, frozen
 
 from odm.errors import BadValue
-from odm.expressions.nodes import Action, AddTo, Condition, DiscardFrom, Item
+from odm.expressions.nodes import Action, Condition, Item
 from odm.protocol.limits import PORTABLE, Limits
 from odm.schema.entity import Key
 
@@ -196,13 +196,6 @@ class Merge(_Patterned):
     tag: str | None = field(default=None, kw_only=True, repr=False)
     limits: Limits = field(default=PORTABLE, kw_only=True, eq=False, repr=False)
 
-    @property
-    def rounds(self) -> tuple[tuple[Action, ...], ...]:
-        """The actions in steps of which none has two on one place: a merge may add to a set and discard from it."""
-        added = {action.path for action in self.actions if isinstance(action, AddTo)}
-        last = tuple(one for one in self.actions if isinstance(one, DiscardFrom) and one.path in added)
-        return (tuple(one for one in self.actions if one not in last), last) if last else (self.actions,)
-
 
 @frozen
 class BatchMerge(_Printed):
@@ -285,22 +278,8 @@ class DropTables(_Printed):
     """Delete the table with all its items; no error if it does not exist. Response: None."""
 
 
-Request: TypeAlias = (
-    Get
-    | BatchGet
-    | Put
-    | Update
-    | Delete
-    | Transact
-    | BatchWrite
-    | Merge
-    | BatchMerge
-    | Query
-    | Split
-    | Scan
-    | CreateTables
-    | DropTables
-)
+_Writes: TypeAlias = Put | Update | Delete | Transact | BatchWrite | Merge | BatchMerge
+Request: TypeAlias = Get | BatchGet | _Writes | Query | Split | Scan | CreateTables | DropTables
 
 Response: TypeAlias = Any
 """The response to a request; its docstring states the type, which Python's types cannot express."""
@@ -323,7 +302,7 @@ def repeatable(request: Request) -> bool:
 
 def writes(request: Request) -> bool:
     """Whether the request changes items."""
-    return isinstance(request, Put | Update | Delete | Transact | BatchWrite | Merge | BatchMerge)
+    return isinstance(request, _Writes)
 
 
 @frozen

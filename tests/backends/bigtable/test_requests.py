@@ -165,9 +165,9 @@ class TestBatches:
         assert [one.keys for one in sent] == [("a#1", "b#1"), ("c#1",)]
         assert answer == ({"_t": "Hat", "x": ""}, None, {"_t": "Hat", "x": ""})
 
-    def test_batch_write(self) -> None:
+    def test_batch_write_in_the_order_of_the_rows(self) -> None:
         sent, answer = play(BatchWrite((Put(HAT, ITEM), Delete(Key("a", "1")))), done(0, 1))
-        assert sent == [MutateRows("shop", (Entry(HAT_ROW, HAT_CELLS), Entry("a#1", REMOVED)))]
+        assert sent == [MutateRows("shop", (Entry("a#1", REMOVED), Entry(HAT_ROW, HAT_CELLS)))]
         assert answer is None
 
     def test_a_batch_too_large_for_one_request(self, monkeypatch: pytest.MonkeyPatch) -> None:

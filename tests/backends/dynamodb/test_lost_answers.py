@@ -9,7 +9,7 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from odm import AsyncStore, OutcomeUnknown, Store, increment
+from odm import AsyncStore, OutcomeUnknown, Store, increment, set_
 from odm.backends.dynamodb import DynamoDB
 from odm.testing.bridge import blocking
 from odm.testing.entities import Account, Tally, plain
@@ -74,6 +74,17 @@ def test_a_write_that_must_not_happen_twice_is_sent_once(db: Store, line: Line, 
     assert db.exists(BOB) is done
     assert db.one(HITS).hits == done
     assert db.exists(ANN) is not done
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_merge_is_sent_again(db: Store, line: Line, cut: Cut) -> None:
+    line.cuts["UpdateItem"] = [cut]
+    db.merge(ANN, set_(Account.balance, 5))
+    line.cuts["UpdateItem"] = [cut, cut]
+    with db.batch() as batch:
+        batch.merge(ANN, set_(Account.balance, 6))
+        batch.merge(BOB, set_(Account.balance, 7))
+    assert [account.balance for account in db.get_many([ANN, BOB]) if account] == [6, 7]
 
 
 @pytest.mark.parametrize("cut", CUTS)
