@@ -330,7 +330,8 @@ def attribute_cells(name: str, value: Value, form: Form, row_key: str, now: int)
     if not made:
         return (_plain_cell(name, value, form, row_key, now),)
     for cell in made:
-        _check(cell.qualifier, cell.value, name, row_key)
+        if len(cell.qualifier) > SURELY_FITS or len(cell.value) > MAX_CELL or name in SIDE_COLUMNS:
+            _check(cell.qualifier, cell.value, name, row_key)
     return made
 
 

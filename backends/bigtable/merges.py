@@ -13,14 +13,14 @@ The revision is new in each attempt, also in a retry of the same merge: otherwis
 would set it back after another write, and a third writer that had read it before could overwrite that write.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from odm.backends.bigtable.cells import member_qualifier, set_member
 from odm.backends.bigtable.codec import attribute_cells, attribute_gone, bookkeeping
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.native import DeleteColumn, Mutation
 from odm.errors import BadValue
-from odm.expressions.nodes import Action, AddTo, DiscardFrom, Path, Remove, Set, Value
+from odm.expressions.nodes import Action, AddTo, DiscardFrom, Remove, Set, Value
 from odm.protocol.requests import Merge
 
 OLDEST = 0
@@ -44,41 +44,45 @@ def merging(request: Merge, form: Form, row_key: str, revision: str, now: int) -
     made: list[Mutation] = []
     for name, value in request.marks.items():
         made += attribute_cells(name, value, form, row_key, OLDEST)
-    started: set[str] = set()
+    parts: dict[str, dict[str, Value] | frozenset[Value]] = {}
     for action in request.actions:
-        start = _start(action)
-        if start is not None and action.path.root not in started:
-            started.add(action.path.root)
-            made += attribute_cells(action.path.root, start, form, row_key, OLDEST)
-        made += _changed(action, form, row_key, now)
+        made += _changed(action, form, row_key, now, parts)
+    for name, members in parts.items():
+        start, *cells = attribute_cells(name, members, form, row_key, now)
+        made.append(start._replace(timestamp=OLDEST))
+        for cell in cells:
+            made += (DeleteColumn(cell.qualifier, cell.family), cell)
     return (*made, *bookkeeping(revision, None, now))
 
 
-def _start(action: Action) -> Value:
-    """The value without members of the field in Columns that the action changes; None: it needs none."""
-    if len(action.path.segments) > 1:
-        return {}
-    return frozenset[Value]() if isinstance(action, AddTo) else None
-
-
-def _changed(action: Action, form: Form, row_key: str, now: int) -> Iterator[Mutation]:
-    """The mutations of an action, without the start of its field."""
-    name = action.path.root
+def _changed(
+    action: Action, form: Form, row_key: str, now: int, parts: dict[str, dict[str, Value] | frozenset[Value]]
+) -> Iterable[Mutation]:
+    """The mutations of an action; members to write are added to ``parts``, by field in Columns."""
+    name, *inner = action.path.segments
+    assert isinstance(name, str)
     match action:
-        case Set(Path((_,)), value):
-            yield from attribute_gone(name, None, form)
-            yield from attribute_cells(name, value, form, row_key, now)
-        case Remove(Path((_,))):
-            yield from attribute_gone(name, None, form)
-        case Set(Path((_, str(key))), value):
-            (_, cell) = attribute_cells(name, {key: value}, form, row_key, now)
-            yield DeleteColumn(cell.qualifier)
-            yield cell
-        case Remove(Path((_, str(key)))):
-            yield DeleteColumn(member_qualifier(name, key))
+        case Set(_, value) if inner:
+            _members(parts, name)[str(inner[0])] = value
+            return ()
+        case Remove() if inner:
+            _members(parts, name)
+            return (DeleteColumn(member_qualifier(name, str(inner[0]))),)
         case AddTo(_, members):
-            yield from attribute_cells(name, members, form, row_key, now)[1:]
+            parts[name] = members
+            return ()
         case DiscardFrom(_, members):
-            yield from (DeleteColumn(member_qualifier(name, set_member(member))) for member in sorted(members))
+            return [DeleteColumn(member_qualifier(name, set_member(member))) for member in sorted(members)]
+        case Set(_, value):
+            return (*attribute_gone(name, None, form), *attribute_cells(name, value, form, row_key, now))
+        case Remove():
+            return attribute_gone(name, None, form)
         case _:
             raise BadValue(f"{action!r} needs the stored item")
+
+
+def _members(parts: dict[str, dict[str, Value] | frozenset[Value]], name: str) -> dict[str, Value]:
+    """The members of a dict that are written so far."""
+    members = parts.setdefault(name, {})
+    assert isinstance(members, dict)
+    return members

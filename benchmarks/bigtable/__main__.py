@@ -14,7 +14,7 @@ from typing import Final
 
 from attrs import evolve, frozen
 
-from benchmarks.bigtable import packing
+from benchmarks.bigtable import merging, packing
 from benchmarks.command import Benchmark, Run, always
 from benchmarks.contender import Call, Entry
 from benchmarks.pages import Page, readings
@@ -87,6 +87,30 @@ def _raced(call: Call, name: str, run: Run) -> Iterator[Row]:
         yield Row("Microseconds on the clock", what, times, what, clock="wall")
 
 
+def _merged(cells: int, rows: Callable[[int], int], run: Run) -> Iterator[Row]:
+    """Merges of so many cells in each row, by both clocks.
+
+    Raises:
+        EmulatorMissing: there is no emulator.
+    """
+    logging.getLogger("google.cloud.bigtable").setLevel(logging.CRITICAL)
+    for size in run.sizes:
+        number = rows(size)
+        with ExitStack() as stack:
+            address = stack.enter_context(emulator.running(emulator.find(os.environ)))
+            found = dict(merging.racers(stack, address, number, cells))
+            what = f"merge of {cells} cell{'s' * (cells > 1)} in each of {number:,} rows, a cell"
+            times = run.race(what, found)
+        yield Row("Merges: microseconds of CPU", what, times, what)
+        yield Row("Merges: microseconds on the clock", what, times, what, clock="wall")
+
+
+MERGES: Final[Mapping[str, Callable[[Run], Iterator[Row]]]] = {
+    "merge": partial(_merged, 96, lambda size: max(1, size // 10)),
+    "merge one": partial(_merged, 1, lambda size: size),
+}
+"""Whole days of a tenth of the meters, and one reading of each."""
+
 ROWS: Final = {"point read": (1, 4), "single write": (2, 3), "bulk write": (3, 4), "scan": (4, 2)}
 """The number of a target, and how many times faster than the data client, which gives and takes its own rows."""
 
@@ -103,12 +127,13 @@ BENCHMARK: Final = Benchmark(
     title="The Bigtable backend next to Google's data client",
     text=__doc__,
     entries=ENTRIES,
-    sections={name: partial(_raced, *call) for name, call in CALLS.items()},
+    sections={**{name: partial(_raced, *call) for name, call in CALLS.items()}, **MERGES},
     targets=[
         Target(number, what, ours, peer, bound, faster=True)
         for what, (number, bound) in ROWS.items()
         for ours, peer in PAIRS
-    ],
+    ]
+    + [Target(5, "merge", "odm", merging.BATCHER, 2)],
     columns=[entry.name for entry in ENTRIES],
     packages=("pydantic", "pydantic-core", "google-cloud-bigtable", "grpcio", "protobuf", "pyqwest"),
     turn=60,

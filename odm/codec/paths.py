@@ -78,11 +78,10 @@ class Resolver:
                 f"{path.owner.__name__}.{path} is a field of {path.owner.__name__}, not of {self.entity}: "
                 f"use a field of {self.entity}"
             )
-        if len(path.segments) > 1:
-            return self._resolve(path)
-        if (known := self._fields.get(path.root)) is None:
-            known = self._fields[path.root] = self._resolve(path)
-        return known
+        root = path.root
+        if (known := self._fields.get(root)) is None:
+            known = self._fields[root] = self._resolve(Path((root,)))
+        return known if len(path.segments) == 1 else self._resolve(path)
 
     def absences(self, path: Path) -> list[Absence]:
         """The ways in which the value at a path can be absent while the entity shows one."""
@@ -105,7 +104,9 @@ class Resolver:
         required = False
         factory: Callable[[], Any] | None = None
         segments: list[str | int] = []
-        for position, segment in enumerate(path.segments):
+        if (known := self._fields.get(path.root)) is not None:
+            type_, segments = known.type, [known.path.root]
+        for position, segment in enumerate(path.segments[len(segments) :], len(segments)):
             if not _leads_somewhere(segment):
                 why = (
                     f"[{show(segment)}] leads nowhere: a key has 1 to {KEY_BYTES} bytes, and a position is at most "

@@ -19,7 +19,7 @@ from odm.procedures.update import check_actions
 from odm.protocol import requests as req
 from odm.protocol.apply_update import merged_item
 from odm.protocol.connection import CoreGen
-from odm.protocol.expressions import are_few, check_update
+from odm.protocol.expressions import check_update, merge_fits
 from odm.protocol.limits import check_item, check_written
 from odm.protocol.predicates import guarded
 from odm.schema.entity import EntitySchema
@@ -74,11 +74,11 @@ class MergeRules:
             BadValue: an action needs the stored item, or a required field is not set.
         """
         for action in actions:
-            path = action.path
-            member = len(path.segments) > 1
-            if path.root in self.barred:
+            path, (root, *inner) = action.path, action.path.segments
+            member = bool(inner)
+            if root in self.barred:
                 raise self._fault(path, self.barred[path.root])
-            if path.root not in self.columns:
+            if root not in self.columns:
                 if member or not isinstance(action, Set | Remove):
                     raise self._fault(path, "a merge can only set it or remove it as a whole")
             elif isinstance(action, AddTo | DiscardFrom):
@@ -90,7 +90,7 @@ class MergeRules:
                     "a merge does not know the stored members of a field in Columns: merge members, as in "
                     f"set_({text}[key], value) or add_to({text}, member)",
                 )
-            elif len(path.segments) > len(("field", "member")) or not isinstance(action, Set | Remove):
+            elif len(inner) > 1 or not isinstance(action, Set | Remove):
                 raise self._fault(path, "a merge can only set a member or remove it as a whole")
         if self.required:
             self._check_required({action.path.root for action in actions})
@@ -199,7 +199,7 @@ def merge_write(context: Context, which: object, actions: Sequence[Action]) -> M
     marks |= codec.marks
     check_written(lowered, {}, target, context.limits)
     tag = context.guard(entity)
-    if context.limits.expressions and not are_few(lowered):
+    if context.limits.expressions and not merge_fits(len(lowered), len(marks)):
         starts = [SetIfMissing(Path((name,)), value) for name, value in marks.items()]
         check_update((*starts, *lowered), guarded(tag, None))
     name = entity.primary.full_name

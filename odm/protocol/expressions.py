@@ -75,6 +75,10 @@ FEW: Final = 8
 """Each of so many terms or actions may have long paths and more operators than one, and still no limit is reached."""
 
 MANY: Final = FEW + 1
+_SHORT_ACTION: Final = len("#999.#999 = :999, ")
+_SHORT_MARK: Final = len("#999 = if_not_exists(#999, :999), ")
+_KEYWORDS: Final = len("SET REMOVE ADD DELETE ")
+
 SMALL: Final = 10_000
 """The characters of a small text."""
 
@@ -244,6 +248,16 @@ def check_update(actions: Sequence[Action], condition: Condition | None) -> None
     text.update(actions)
     if condition is not None:
         text.condition(condition)
+
+
+def merge_fits(actions: int, marks: int) -> bool:
+    """Whether the actions of a merge certainly exceed no limit of an expression but that of values.
+
+    Args:
+        actions: how many, each with a path of at most two segments.
+        marks: how many attributes are set if they are missing, in the same expression.
+    """
+    return _SHORT_ACTION * actions + _SHORT_MARK * marks <= TEXT_BYTES - _KEYWORDS
 
 
 def are_few(actions: Sequence[Action]) -> bool:

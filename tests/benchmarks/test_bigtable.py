@@ -3,6 +3,7 @@
 import pytest
 
 from benchmarks.bigtable.__main__ import BENCHMARK, ENTRIES, Answering
+from benchmarks.bigtable.merging import BATCHER
 from benchmarks.libraries.data_client import Rows
 from benchmarks.libraries.ours import Odm
 from benchmarks.pages import readings
@@ -21,7 +22,8 @@ def test_a_run_prints_times_and_verdicts(bigtable_emulator: str, capsys: pytest.
     assert sum(line.startswith("| 4 | scan of 6 rows, a row: odm / data client") for line in printed) == 2
     assert not [line for line in printed if line.startswith("## Not available")]
     heads = [name for line in printed if line.startswith("|  |") for name in line.strip("| ").split(" | ")]
-    assert set(heads) == {entry.name for entry in ENTRIES}
+    assert set(heads) == {entry.name for entry in ENTRIES} | {BATCHER}
+    assert sum(line.startswith("| 5 | merge of ") for line in printed) == 2
 
 
 def test_the_documentation_shows_all_contenders(bigtable_emulator: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -92,13 +92,14 @@ class TestMutations:
         ((call,), _) = play(request, None, on=procedures())
         assert call.entry.mutations == (
             *NEW,
+            DeleteColumn("readings#b"),
+            DeleteColumn("flags#y"),
             SetCell("readings", b"{}", OLDEST),
             DeleteColumn("readings#a#"),
             SetCell("readings#a#", b"1", 5000),
-            DeleteColumn("readings#b"),
             SetCell("flags", b'{"$set": []}', OLDEST),
+            DeleteColumn("flags#x"),
             SetCell("flags#x", b"", 5000),
-            DeleteColumn("flags#y"),
             *revised(1),
         )
 
@@ -158,6 +159,21 @@ def db(backend: Bigtable) -> Iterator[Store]:
         yield store
 
 
+def appended(db: Store, step: int) -> None:
+    """Update the day: reads the row, and checks that its revision is unchanged.
+
+    Reads of the emulator are not atomic: one in some thousands finds a row between the deletion of a cell and its new
+    version. Then the update is refused, because the row has no revision.
+    """
+    while True:
+        try:
+            db.update(KEY, append(Day.steps, step))
+        except BackendError as error:
+            assert "has no cell d:~r" in str(error)
+        else:
+            return
+
+
 class TestRows:
     def test_members_from_before_the_declaration_stay(self, db: Store, backend: Bigtable) -> None:
         with Store(meters_before, backend) as before:
@@ -186,7 +202,7 @@ class TestRows:
             for step in range(5):
                 name = f"{number}-{step}"
                 if number % 2:
-                    db.update(KEY, append(Day.steps, number * 10 + step))  # reads, and checks the revision
+                    appended(db, number * 10 + step)
                     continue
                 with db.batch() as batch:
                     batch.merge(KEY, set_(Day.readings[name], step), add_to(Day.flags, name))
