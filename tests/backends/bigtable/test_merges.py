@@ -169,7 +169,8 @@ def appended(db: Store, step: int) -> None:
         try:
             db.update(KEY, append(Day.steps, step))
         except BackendError as error:
-            assert "has no cell d:~r" in str(error)
+            if "has no cell d:~r" not in str(error):
+                raise
         else:
             return
 
