@@ -91,6 +91,11 @@ class BigtableConnection(Connection[Native]):
         return self._procedures.reader is None
 
     @property
+    def merge_unsupported_reason(self) -> str | None:
+        """A reason if each item is one cell."""
+        return self._procedures.merge_unsupported_reason
+
+    @property
     def merges_together(self) -> bool:
         """True: thousands of rows are one request."""
         return True

@@ -30,6 +30,7 @@ class Form:
         placements: where the cells of entities stand, by tag; an entity that is not named here has the usual form.
         aging: by tag, the entities whose items Bigtable deletes by their age, with the attributes that have a family or
             a cell of their own.
+        aged_families: the families whose garbage collection may delete also the newest cell of a column, by its age.
         readers: how to read the cells of ``texts``.
     """
 
@@ -40,6 +41,7 @@ class Form:
     owned: Owned = field(factory=Owned)
     placements: Mapping[str, Placement] = Factory(dict)
     aging: Mapping[str, frozenset[str]] = Factory(dict)
+    aged_families: frozenset[str] = frozenset()
     readers: Mapping[str, Callable[[bytes], Value]] = field(
         init=False,
         repr=False,
@@ -71,7 +73,9 @@ class Form:
         found = {tag: placement_of(entity, texts) for tag, entity in schema.entities.items()}
         placements = {tag: placement for tag, placement in found.items() if not placement.usual}
         tags = frozenset(schema.entities) or None  # without entities, any tag may be odm's
-        return cls(agreed, disputed, texts, tags, owned_by(frozenset(counters), placements), placements, _aging(schema))
+        aged = frozenset(name for name, rule in schema.families.items() if rule is not None and rule.by_age)
+        owned = owned_by(frozenset(counters), placements)
+        return cls(agreed, disputed, texts, tags, owned, placements, _aging(schema), aged)
 
     def placement(self, tag: Value) -> Placement:
         """Where the cells of an item with this tag stand."""

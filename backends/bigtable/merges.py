@@ -7,7 +7,7 @@ new value older than the stored one.
 What only a new item needs is written with the timestamp 0: its tag, its key fields, and the plain cells that show that
 a field in Columns is a dict or a set. Reads take the newest cell, so what is stored already stays. A deleted cell does
 not hide a later write with an older timestamp (https://cloud.google.com/bigtable/docs/hbase-differences, "Deletes mask
-puts").
+puts"). In a family that deletes cells by their age, such a cell would be deleted: there it has the time of the merge.
 
 The revision is new in each attempt, also in a retry of the same merge: otherwise an attempt whose response was lost
 would set it back after another write, and a third writer that had read it before could overwrite that write.
@@ -18,7 +18,8 @@ from collections.abc import Iterable
 from odm.backends.bigtable.cells import member_qualifier, set_member
 from odm.backends.bigtable.codec import attribute_cells, attribute_gone, bookkeeping
 from odm.backends.bigtable.form import Form
-from odm.backends.bigtable.native import DeleteColumn, Mutation
+from odm.backends.bigtable.native import DeleteColumn, Mutation, SetCell
+from odm.codec import TAG
 from odm.errors import BadValue
 from odm.expressions.nodes import Action, AddTo, DiscardFrom, Remove, Set, Value
 from odm.protocol.requests import Merge
@@ -52,7 +53,17 @@ def merging(request: Merge, form: Form, row_key: str, revision: str, now: int) -
         made.append(start._replace(timestamp=OLDEST))
         for cell in cells:
             made += (DeleteColumn(cell.qualifier, cell.family), cell)
-    return (*made, *bookkeeping(revision, None, now))
+    made += bookkeeping(revision, None, now)
+    placement = form.placement(request.marks.get(TAG))
+    placed = made if placement.usual else placement.mutations(made)
+    return tuple([_lasting(one, form, now) for one in placed] if form.aged_families else placed)
+
+
+def _lasting(one: Mutation, form: Form, now: int) -> Mutation:
+    """The mutation, if need be with a timestamp that its family keeps."""
+    if isinstance(one, SetCell) and one.timestamp == OLDEST and one.family in form.aged_families:
+        return one._replace(timestamp=now)
+    return one
 
 
 def _changed(

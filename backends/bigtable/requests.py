@@ -129,6 +129,16 @@ class Procedures:
         """How the table's row keys are built."""
         return self.writer.layout
 
+    @property
+    def merge_unsupported_reason(self) -> str | None:
+        """Why nothing can be merged; None if each attribute has a cell of its own."""
+        if not isinstance(self.writer.places, Wide):
+            return None
+        return (
+            'no merge: with layout="row_per_partition" an item is one cell, and a part of a cell cannot be written '
+            "without a read: update() it, with upsert=True if it may not exist"
+        )
+
     def transaction_unsupported_reason(self, keys: Sequence[Key]) -> str | None:
         """Why the items with these keys cannot be written in one transaction; None: they are one row."""
         return unsupported_reason([self.writer.places.row(self.layout.row_key(key)) for key in keys])

@@ -37,6 +37,7 @@ class Context:
         encode: makes the item of an entity, see `Connection.encode`.
         transaction_unsupported_reason: why items cannot be written in one transaction; see `Connection`.
         turns: the turns of writers that change the same items, see `Connection.turns`.
+        merge_unsupported_reason: why nothing can be merged, see `Connection.merge_unsupported_reason`.
         merges_together: the merges of a batch are one request, see `Connection.merges_together`.
         merge_rules: the rules of merges that were needed so far, see `odm.procedures.merge`.
     """
@@ -49,6 +50,7 @@ class Context:
     encode: Callable[[EntityCodec, Any], Item] = EntityCodec.encode
     transaction_unsupported_reason: Callable[[Sequence[Key]], str | None] = _always_supported
     turns: Turns | None = field(default=None, repr=False)
+    merge_unsupported_reason: str | None = None
     merges_together: bool = False
     # By tag; Any, because `odm.procedures.merge`, which fills it, imports this module.
     merge_rules: dict[str, Any] = field(init=False, factory=dict, repr=False, eq=False)

@@ -12,7 +12,7 @@ from attrs import Factory, define, evolve, frozen
 
 from odm.entities.entity import Entity
 from odm.entities.query import Query
-from odm.errors import BadValue
+from odm.errors import BadValue, Unsupported
 from odm.expressions.nodes import Action, AddTo, DiscardFrom, Item, Path, Remove, Set, SetIfMissing
 from odm.procedures.context import Context
 from odm.procedures.update import check_actions
@@ -186,7 +186,10 @@ def merge_write(context: Context, which: object, actions: Sequence[Action]) -> M
     Raises:
         BadValue: the entity or an action cannot be merged, or a required field is not set.
         ItemTooLarge: the key is too long, or the merge writes more than an item can hold.
+        Unsupported: the backend cannot write parts of the table's items without a read.
     """
+    if context.merge_unsupported_reason is not None:
+        raise Unsupported(f"table {context.schema.name!r}: {context.merge_unsupported_reason}")
     target = context.schema.target(which)
     context.check_key(target)
     entity = target.entity

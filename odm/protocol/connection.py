@@ -141,6 +141,11 @@ class Connection(ABC, Generic[N]):
         return False
 
     @property
+    def merge_unsupported_reason(self) -> str | None:
+        """Why parts of items cannot be written without a read, and what to do; None: they can."""
+        return None
+
+    @property
     def turns(self) -> Turns | None:
         """The turns of writers that change the same items; None: its service needs none."""
         return None
@@ -266,6 +271,10 @@ class ForwardingConnection(Connection[N]):
     @property
     def merges_together(self) -> bool:
         return self.inner.merges_together
+
+    @property
+    def merge_unsupported_reason(self) -> str | None:
+        return self.inner.merge_unsupported_reason
 
     @property
     def turns(self) -> Turns | None:

@@ -180,6 +180,7 @@ class BaseStore:
                     encode=connection.encode,
                     transaction_unsupported_reason=connection.transaction_unsupported_reason,
                     turns=connection.turns,
+                    merge_unsupported_reason=connection.merge_unsupported_reason,
                     merges_together=connection.merges_together,
                 )
                 if not context.transactions:

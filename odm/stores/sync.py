@@ -236,6 +236,7 @@ class Store(Maintenance):
         Raises:
             BadValue: the entity or an action cannot be merged; nothing was sent.
             ItemInvalid: the key holds an item of another program. Bigtable cannot see that: there, the merge is made.
+            Unsupported: on Bigtable, in a table with ``layout="row_per_partition"``, whose items are single cells.
         """
         calls, send = self._call()
         run(calls.merge(which, *actions), send)

@@ -6,14 +6,30 @@ from itertools import count
 from typing import Annotated, Any
 
 import pytest
+from attrs import evolve
 
-from odm import Columns, Entity, ItemInvalid, PrimaryKey, Store, Table, add_to, append, discard_from, remove, set_
+from odm import (
+    Columns,
+    Entity,
+    ItemInvalid,
+    MaxAge,
+    MaxVersions,
+    PrimaryKey,
+    Store,
+    Table,
+    add_to,
+    append,
+    discard_from,
+    remove,
+    set_,
+)
 from odm.backends.bigtable import Bigtable, bulk
-from odm.backends.bigtable.merges import OLDEST
+from odm.backends.bigtable.form import Form
+from odm.backends.bigtable.merges import OLDEST, merging
 from odm.backends.bigtable.native import DeleteColumn, Entry, Mutated, MutateRow, MutateRows, SetCell, Status
 from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.retry import Retry
-from odm.errors import BackendError, Throttled
+from odm.errors import BackendError, Throttled, Unsupported
 from odm.expressions.nodes import AddTo, DiscardFrom, Path, Remove, Set
 from odm.protocol.connection import perform
 from odm.protocol.requests import BatchMerge, Merge, Written
@@ -50,6 +66,17 @@ class Theirs(Entity, table=theirs):
     text: str = ""
 
     primary = PrimaryKey("METER#{meter}", "Day")
+
+
+wide = Table("merge-wide", layout="row_per_partition")
+
+
+class Note(Entity, table=wide):
+    pad: str
+    name: str
+    text: str = ""
+
+    primary = PrimaryKey("PAD#{pad}", "{name}")
 
 
 KEY = Day.primary(meter="1")
@@ -102,6 +129,13 @@ class TestMutations:
             SetCell("flags#x", b"", 5000),
             *revised(1),
         )
+
+    def test_in_a_family_that_deletes_cells_by_age_all_cells_are_new(self) -> None:
+        form = Form({"readings": "columns"}, aging=frozenset({"d"}))
+        made = merging(merge(Set(Path(("readings", "a")), 1)), form, ROW, "r", 5000)
+        assert {cell.timestamp for cell in made if isinstance(cell, SetCell)} == {5000}
+        rules = {"old": MaxAge(days=1), "few": MaxVersions(2), "both": MaxAge(days=1) & MaxVersions(2), "none": None}
+        assert Form.of(evolve(meters.compile(), families=rules)).aging == {"old"}
 
 
 class TestRetries:
@@ -173,6 +207,14 @@ def appended(db: Store, step: int) -> None:
                 raise
         else:
             return
+
+
+def test_items_of_one_cell_cannot_be_merged(backend: Bigtable) -> None:
+    with Store(wide, backend) as db:
+        with pytest.raises(Unsupported, match=r"update\(\) it"):
+            db.merge(Note.primary(pad="p", name="n"), set_(Note.text, "t"))
+        with pytest.raises(Unsupported, match=r"update\(\) it"), db.batch() as batch:
+            batch.merge(Note.primary(pad="p", name="n"), set_(Note.text, "t"))
 
 
 class TestRows:
