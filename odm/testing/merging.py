@@ -10,6 +10,7 @@ from odm import Columns, Entity, PrimaryKey, Stored, Table, upgrade
 days = Table("merge-days")
 their_days = Table("merge-days")
 clashing = Table("merge-clashes")
+existing = Table("merge-existing", keys=("PK", "SK"), key_style="verbatim", tag=None)
 
 
 class Day(Entity, table=days):
@@ -84,3 +85,14 @@ class Newer(Entity, table=clashing, version=2):
     def same(item: dict[str, Any]) -> dict[str, Any]:
         """Version 1 had the same fields."""
         return item
+
+
+class Post(Entity, table=existing):
+    """Its key fields are not attributes, and it has no tag."""
+
+    user: str
+    number: int
+    text: str
+    likes: Annotated[dict[str, int], Columns] = Field(default_factory=dict)
+
+    primary = PrimaryKey("User:{user}", "Post:{number}")
