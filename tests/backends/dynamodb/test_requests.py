@@ -9,15 +9,17 @@ from botocore.exceptions import ClientError
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.native import Call
 from odm.backends.dynamodb.schema import create_table, layout_of
-from odm.errors import BackendError, SchemaError, Throttled
-from odm.expressions.nodes import Compare, Const, IsIn, Missing, Path, Remove, Set
+from odm.errors import BackendError, BadValue, SchemaError, Throttled
+from odm.expressions.nodes import AddTo, Compare, Const, DiscardFrom, IsIn, Missing, Path, Remove, Set
 from odm.protocol.connection import RetryPolicy, run
+from odm.protocol.expressions import TEXT_BYTES
 from odm.protocol.requests import (
     BatchGet,
     BatchWrite,
     CreateTables,
     Delete,
     Get,
+    Merge,
     Page,
     Position,
     Put,
@@ -363,3 +365,48 @@ def test_a_local_index_cannot_be_added_to_a_table() -> None:
     with pytest.raises(BackendError, match=r"'local' exists without the local index 'by_total'.*remove local=True"):
         run(DynamoDB().connect(LOCAL).steps(CreateTables()), service)
     assert "update_table" not in [call.operation for call in service.calls]
+
+
+def merged(*actions: Any, fail: Callable[[Call], bool] = lambda call: False) -> tuple[list[Call], Any]:
+    """The native requests of a merge, and its answer; those that ``fail`` have a path without a parent."""
+    sent: list[Call] = []
+
+    def send(call: Any) -> Any:
+        sent.append(call)
+        if fail(call):
+            message = "The document path provided in the update expression is invalid for update"
+            raise ClientError({"Error": {"Code": "ValidationException", "Message": message}}, "UpdateItem")
+        return {}
+
+    request = Merge(KEY, actions, {"_t": "Day", "meter": "1"}, tag="Day")
+    return sent, run(DynamoDB().connect(SHOP).steps(request), send)
+
+
+def test_a_merge_creates_its_dict_with_whole_attributes_only_if_there_is_none() -> None:
+    member, whole = Set(Path(("readings", "a")), 1), Set(Path(("note",)), "n")
+    sent, answer = merged(member, whole)
+    assert (len(sent), answer) == (1, Written())
+    assert not sent[0].once
+    failures = iter((True, False, False))
+    sent, answer = merged(member, whole, fail=lambda _: next(failures))
+    assert (sent[0], answer) == (sent[2], Written())
+    assert sent[1].kwargs["UpdateExpression"] == (
+        "SET #0 = if_not_exists(#0, :0), #1 = if_not_exists(#1, :1), #2 = :2, #3 = if_not_exists(#3, :3)"
+    )
+    assert sent[1].kwargs["ExpressionAttributeNames"]["#3"] == "readings"
+    with pytest.raises(BadValue, match="set the parent of the path first"):
+        merged(member, fail=lambda _: True)
+
+
+def test_merges_that_exceed_an_expression_are_divided() -> None:
+    members = [Set(Path(("readings", str(n))), n) for n in range(700)]
+    adds, discards = AddTo(Path(("flags",)), frozenset({"a"})), DiscardFrom(Path(("flags",)), frozenset({"b"}))
+    sent, answer = merged(*members, adds, discards, Set(Path(("note",)), "n"))
+    assert answer == Written()
+    texts = [call.kwargs["UpdateExpression"] for call in sent]
+    assert max(map(len, texts)) <= TEXT_BYTES
+    names = [name for call in sent for name in call.kwargs["ExpressionAttributeNames"].values()]
+    assert [name for name in names if name.isdigit()] == [str(n) for n in range(700)]
+    assert "note" in sent[0].kwargs["ExpressionAttributeNames"].values()
+    assert [text.count("ADD") for text in texts] == [1] + [0] * (len(texts) - 1)
+    assert ["DELETE" in text for text in texts] == [False] * (len(texts) - 1) + [True]
