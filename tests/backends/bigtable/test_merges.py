@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import pytest
 from attrs import evolve
 
+from odm import Cell as InCell
 from odm import (
     Columns,
     Entity,
@@ -16,6 +17,7 @@ from odm import (
     MaxVersions,
     PrimaryKey,
     Store,
+    Stored,
     Table,
     add_to,
     append,
@@ -77,6 +79,19 @@ class Note(Entity, table=wide):
     text: str = ""
 
     primary = PrimaryKey("PAD#{pad}", "{name}")
+
+
+placed = Table("merge-placed")
+
+
+class Sensor(Entity, table=placed, family="sensors", gc=MaxAge(days=3)):
+    name: str
+    place: str
+    readings: Annotated[dict[str, int], Columns] = {}
+    note: Annotated[str | None, Stored(family="notes")] = None
+    level: Annotated[float | None, InCell("raw:LEVEL", "float64be")] = None
+
+    primary = PrimaryKey("SENSOR#{name}", "Sensor")
 
 
 KEY = Day.primary(meter="1")
@@ -207,6 +222,25 @@ def appended(db: Store, step: int) -> None:
                 raise
         else:
             return
+
+
+def test_attributes_are_merged_where_their_cells_stand(backend: Bigtable) -> None:
+    key = Sensor.primary(name="s")
+    with Store(placed, backend) as db:
+        db.drop()
+        db.create()
+        db.merge(key, set_(Sensor.place, "p"), set_(Sensor.readings["a"], 1), set_(Sensor.level, 1.5))
+        db.merge(key, set_(Sensor.place, "q"), set_(Sensor.readings["b"], 2), set_(Sensor.note, "n"))
+        expected = Sensor(name="s", place="q", readings={"a": 1, "b": 2}, note="n", level=1.5)
+        assert db.get(key) == expected
+        db.update(key, set_(Sensor.note, "m"), when=Sensor.level == 1.5)
+        db.put(expected)
+        with db.batch() as batch:
+            batch.merge(key, set_(Sensor.place, "r"), remove(Sensor.level), remove(Sensor.readings["a"]))
+        assert list(db.scan()) == [Sensor(name="s", place="r", readings={"b": 2}, note="n")]
+    made = merging(Merge(Key("SENSOR#s", "Sensor"), (), {"_t": "Sensor"}), Form.of(placed.compile()), "s", "r", 5000)
+    assert [str(one).split(":")[0] for one in made] == ["sensors", "deletecolumn 'sensors", "sensors"]
+    assert {one.timestamp for one in made if isinstance(one, SetCell)} == {5000}
 
 
 def test_items_of_one_cell_cannot_be_merged(backend: Bigtable) -> None:
