@@ -146,11 +146,11 @@ class TestMutations:
         )
 
     def test_in_a_family_that_deletes_cells_by_age_all_cells_are_new(self) -> None:
-        form = Form({"readings": "columns"}, aging=frozenset({"d"}))
+        form = Form({"readings": "columns"}, aged_families=frozenset({"d"}))
         made = merging(merge(Set(Path(("readings", "a")), 1)), form, ROW, "r", 5000)
         assert {cell.timestamp for cell in made if isinstance(cell, SetCell)} == {5000}
         rules = {"old": MaxAge(days=1), "few": MaxVersions(2), "both": MaxAge(days=1) & MaxVersions(2), "none": None}
-        assert Form.of(evolve(meters.compile(), families=rules)).aging == {"old"}
+        assert Form.of(evolve(meters.compile(), families=rules)).aged_families == {"old"}
 
 
 class TestRetries:
