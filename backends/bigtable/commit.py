@@ -117,7 +117,7 @@ class Work:
     @property
     def plain(self) -> bool:
         """Whether the write may be repeated: it has no condition, and its result does not depend on the stored item."""
-        merges = isinstance(self.request, Put) and self.request.known is not None
+        merges = isinstance(self.request, Put) and bool(self.request.known)  # a merge has none, and may be repeated
         return self.request.condition is None and not isinstance(self.request, Update) and not merges
 
     @property

@@ -91,14 +91,9 @@ class BigtableConnection(Connection[Native]):
         return self._procedures.reader is None
 
     @property
-    def merge_unsupported_reason(self) -> str | None:
-        """A reason if each item is one cell."""
-        return self._procedures.merge_unsupported_reason
-
-    @property
     def merges_together(self) -> bool:
-        """True: thousands of rows are one request."""
-        return True
+        """True: thousands of rows are one request; False if an item is one cell, which must be read."""
+        return self._procedures.reader is None
 
     def with_retry_policy(self, policy: RetryPolicy) -> "BigtableConnection":
         """A connection with another policy that shares the clients; closing one closes both.

@@ -28,6 +28,7 @@ from odm.backends.bigtable.tables import create, drop
 from odm.backends.bigtable.transactions import ONCE, unsupported_reason
 from odm.backends.bigtable.wide import Wide
 from odm.backends.bigtable.wide_pages import Documents, Reader
+from odm.backends.bigtable.wide_writes import merged_put
 from odm.backends.bigtable.writer import Writer, new_id, now_micros
 from odm.backends.bigtable.writes import transact, write
 from odm.codec import Lazy
@@ -92,6 +93,8 @@ class Procedures:
                 return write(self.writer, request)
             case req.BatchWrite():
                 return batch_write(self.writer, request.operations)
+            case req.Merge() if isinstance(self.writer.places, Wide):
+                return write(self.writer, merged_put(request))
             case req.Merge():
                 return merge(self.writer, request)
             case req.BatchMerge():
@@ -128,16 +131,6 @@ class Procedures:
     def layout(self) -> Layout:
         """How the table's row keys are built."""
         return self.writer.layout
-
-    @property
-    def merge_unsupported_reason(self) -> str | None:
-        """Why nothing can be merged; None if each attribute has a cell of its own."""
-        if not isinstance(self.writer.places, Wide):
-            return None
-        return (
-            'no merge: with layout="row_per_partition" an item is one cell, and a part of a cell cannot be written '
-            "without a read: update() it, with upsert=True if it may not exist"
-        )
 
     def transaction_unsupported_reason(self, keys: Sequence[Key]) -> str | None:
         """Why the items with these keys cannot be written in one transaction; None: they are one row."""

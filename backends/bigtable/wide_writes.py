@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from attrs import frozen
+from attrs import field, frozen
 
 from odm.backends.bigtable.codec import Stored
 from odm.backends.bigtable.commit import Attempt, Work, perform, sort, tidy
@@ -51,8 +51,11 @@ from odm.backends.bigtable.wide import SENTINEL, SIDE, Wide
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
 from odm.errors import BadValue, OdmError, OutcomeUnknown, Throttled, Unsupported
+from odm.expressions.nodes import Item
+from odm.protocol.apply_update import merged_item
+from odm.protocol.limits import check_item
 from odm.protocol.predicates import EXISTS
-from odm.protocol.requests import Delete, Operation, Put, Refusals, Refused, Transact, Update, Written
+from odm.protocol.requests import Delete, Merge, Operation, Put, Refusals, Refused, Transact, Update, Written
 
 
 def at_once(writer: Writer, places: Wide, request: Operation, id: str) -> CheckAndMutateRow | None:
@@ -72,6 +75,23 @@ def at_once(writer: Writer, places: Wide, request: Operation, id: str) -> CheckA
     asked = places.there(id, tag, version, first=first)
     added = (AddToCell(f"{places.sort(id)}{SIDE}{rule.qualifier}", rule.by, COUNTERS) for rule in rules)
     return CheckAndMutateRow(writer.table, row, asked, matched=tuple(added))
+
+
+@frozen
+class _Merging(Put):
+    """A put of what a merge makes of the stored item, whose document has to be written as a whole."""
+
+    merge: Merge = field(kw_only=True)
+
+    def over(self, item: Item | None) -> Item:
+        after = merged_item(self.merge, item)
+        check_item(after, self.key, {}, limits=self.merge.limits, local={})
+        return after
+
+
+def merged_put(request: Merge) -> Put:
+    """A merge as a put, which reads the item."""
+    return _Merging(request.key, request.marks, tag=request.tag, known=frozenset(), merge=request)
 
 
 def write_together(writer: Writer, places: Wide, request: Transact) -> Steps[Written | Refusals]:

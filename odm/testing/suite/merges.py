@@ -27,7 +27,7 @@ from odm import (
 from odm.expressions.nodes import Action
 from odm.protocol import requests as req
 from odm.stores.sync import Store
-from odm.testing.capabilities import needs
+from odm.testing.capabilities import Capabilities, needs
 from odm.testing.companions import Player, players
 from odm.testing.entities import Document, Member, Session, Tally, indexed, plain
 from odm.testing.evolving import Highscore, kept
@@ -196,19 +196,19 @@ class TestMergedOnce:
         metered.merge(KEY, set_(Day.note, "n"))
         assert [type(request) for request in stores.requests] == [req.Merge]
 
-    def test_is_counted(self, metered: Store) -> None:
+    def test_is_counted(self, metered: Store, capabilities: Capabilities) -> None:
         with metered.meter() as meter:
             metered.merge(KEY, set_(Day.note, "n"))
             with metered.batch() as batch:
                 batch.merge(KEY, set_(Day.note, "m"))
-        assert meter.calls == 2
+        assert meter.calls == 2 * (1 + capabilities.reads_first)
         assert meter.by_pattern.keys() == {"Day.primary"}
 
-    def test_is_explained(self, metered: Store, stores: Stores) -> None:
+    def test_is_explained(self, metered: Store, stores: Stores, capabilities: Capabilities) -> None:
         stores.forget()
         found = metered.explain(KEY, set_(Day.note, "n"), write="merge")
         assert found.call == "merge Day.primary(meter='1', day=2024-01-01)"
-        assert (found.writes, found.requests, found.filter) == (True, 1, None)
+        assert (found.writes, found.requests, found.filter) == (True, None if capabilities.reads_first else 1, None)
         assert found.native is not None
         with pytest.raises(BadValue, match="has no condition"):
             metered.explain(KEY, set_(Day.note, "n"), write="merge", when=Day.note == "m")
