@@ -191,7 +191,7 @@ class Attempt:
             return CheckAndMutateRow(writer.table, row, writer.places.taken(id), unmatched=self.mutations(writer))
         if not self.before.revision:
             raise writer.places.no_revision(id)
-        same = chained(writer.places.unchanged(id, self.before), *self.change.guards.filters)
+        same = chained(writer.places.unchanged_for(id, self.before, self.work.request), *self.change.guards.filters)
         return CheckAndMutateRow(writer.table, row, same, matched=self.mutations(writer))
 
     def mutations(self, writer: Writer) -> tuple[Mutation, ...]:

@@ -74,7 +74,7 @@ class BigtableConnection(Connection[Native]):
         self._retry_policy = DEFAULT_POLICY
         self._retry = retry or usual_retry(settings.emulator)
         self._procedures = Procedures(with_row_keys(schema), self._retry, now, options=settings.options)
-        self._verbatim = schema.has_verbatim_keys
+        self._verbatim = schema.escapes_row_keys
         instance = f"projects/{settings.project}/instances/{settings.instance}"
         self._wire = Wire(instance, settings.app_profile or "")
         self._read_profile = settings.read_app_profile

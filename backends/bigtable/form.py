@@ -70,7 +70,7 @@ class Form:
         }
         disputed = frozenset(name for name, kinds in said.items() if len(kinds) > 1)
         texts = frozenset(said.keys() - others)
-        found = {tag: placement_of(entity, texts) for tag, entity in schema.entities.items()}
+        found = {tag: placement_of(entity, texts, rows=schema.verbatim_rows) for tag, entity in schema.entities.items()}
         placements = {tag: placement for tag, placement in found.items() if not placement.usual}
         tags = frozenset(schema.entities) or None  # without entities, any tag may be odm's
         aged = frozenset(name for name, rule in schema.families.items() if rule is not None and rule.by_age)

@@ -69,7 +69,7 @@ from odm.backends.bigtable.wide import Wide
 from odm.backends.bigtable.wide_pages import items_after
 from odm.backends.bigtable.writer import Writer, new_id
 from odm.codec import TTL_ATTRIBUTE
-from odm.errors import BackendError, BadValue, OutcomeUnknown, Throttled
+from odm.errors import BackendError, BadValue, OutcomeUnknown, Throttled, Unsupported
 from odm.protocol.predicates import Now, every, has_tag
 from odm.protocol.requests import Delete, Position, Sleep, Written
 from odm.schema.model import Schema
@@ -161,6 +161,13 @@ def collect(writer: Writer, rules: Rules, tell: Callable[[Scrubbed], object]) ->
         Throttled: the server did not answer in time; continue after the ``following`` of the last reported progress.
         OdmError: the server refused a call.
     """
+    if not writer.places.tagged:  # neither counters nor indexes, and no cells of odm
+        if rules.expired:
+            raise Unsupported(
+                f"table {writer.table!r} has rows of other programs, and a scrub does not remove their expired items: "
+                "let a garbage collection rule of their column family do it, or delete_all()"
+            )
+        return Scrubbed()
     now = int(rules.clock() * MICROS) if rules.clock is not None else (yield from server_time(writer))
     cutoff = (now - int(rules.lease * MICROS)) // 1000 * 1000  # timestamps must be whole milliseconds
     collector = _Collector(writer, rules, now, cutoff)

@@ -81,8 +81,8 @@ def key_of(schema: Schema, row_key: str, tag: str) -> Key | None:
 
     The model defines how many components the partition has.
     """
-    if schema.hash_only:
-        return Key(row_key)
+    if schema.hash_only or schema.verbatim_rows:
+        return Key(row_key)  # as the positions of a scan
     if schema.row_key_join == UNAMBIGUOUS:
         partition, _, sort = row_key.partition(UNAMBIGUOUS)
         return Key(partition, sort)

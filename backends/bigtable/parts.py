@@ -41,6 +41,9 @@ def _start_of_partition(schema: Schema, row_key: str) -> str:
     """
     if schema.hash_only:
         return row_key
+    if schema.verbatim_rows:
+        read = ((one.primary.partition, one.row.read(row_key)) for one in schema.entities.values() if one.row)
+        return min((partition.written(values) for partition, values in read if values is not None), default=row_key)
     if schema.row_key_join == UNAMBIGUOUS:
         return row_key.split(UNAMBIGUOUS, 1)[0]
     components = row_key.split("#")

@@ -15,7 +15,7 @@ Counters stay in ``c``.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from attrs import Factory, field, frozen
+from attrs import Factory, evolve, field, frozen
 
 from odm.backends.bigtable.cell_forms import CellForm, form_of
 from odm.backends.bigtable.cells import qualifier, read, read_qualifier, read_text, write, write_text
@@ -35,6 +35,7 @@ from odm.codec.stored import StoredType
 from odm.codec.unions import bare
 from odm.errors import BackendError
 from odm.expressions.nodes import Value
+from odm.keys import VerbatimKey
 from odm.schema.entity import EntitySchema
 
 _MARKS: Final = frozenset({TAG, REVISION, LISTED})
@@ -212,15 +213,32 @@ class Placement:
 USUAL: Final = Placement()
 
 
-def placement_of(entity: EntitySchema, texts: frozenset[str]) -> Placement:
-    """Where the cells of an entity stand; ``texts``: the attributes that the models declare as text."""
+def placement_of(entity: EntitySchema, texts: frozenset[str], *, rows: bool = False) -> Placement:
+    """Where the cells of an entity stand.
+
+    Args:
+        entity: the entity.
+        texts: the attributes that the models declare as text.
+        rows: each attribute is a single cell, in a row of other programs; those that the row key holds have none.
+    """
     spots = {stored: Spot(family) for stored, family in entity.families.items()}
     types = {part.stored: part.type for part in entity.codec.record.fields.values()}
     for stored, (family, cell, encoding) in entity.cells.items():
         type_ = types[stored]
         form = None if encoding is None else form_of(encoding, bare(type_))
         spots[stored] = Spot(family, cell, form, stored in texts, type_)
+    if rows:
+        for stored in types.keys() - key_only(entity).keys():
+            spot = spots.get(stored, Spot(entity.family or FAMILY))
+            spots[stored] = spot if spot.cell is not None else evolve(spot, cell=qualifier(stored))
     return Placement(entity.family or FAMILY, spots)
+
+
+def key_only(entity: EntitySchema) -> dict[str, str]:
+    """The fields of an entity that stand in the row key and have no cell: stored name to field."""
+    assert entity.row is not None
+    told = {slot.name for slot in entity.row.slots if isinstance(slot.type, VerbatimKey)}
+    return {entity.codec.stored[name]: name for name in told if entity.codec.stored[name] not in entity.cells}
 
 
 def usual_row(row: Row, plan: Plan) -> Row:

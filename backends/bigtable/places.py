@@ -36,7 +36,7 @@ from odm.backends.bigtable.retry import Retry
 from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.errors import BackendError
 from odm.expressions.nodes import Item, Value
-from odm.protocol.requests import Merge
+from odm.protocol.requests import Merge, Operation
 from odm.schema.entity import Key
 
 _MARKS: Final = frozenset({TAG.encode(), TTL_ATTRIBUTE.encode()})
@@ -55,6 +55,15 @@ class Places:
     table: str
     form: Form
     layout: Layout
+
+    @property
+    def tagged(self) -> bool:
+        """Whether items have tags and revisions in cells of their own."""
+        return True
+
+    def surely_own(self, id: str) -> bool:
+        """Whether an item with this id belongs to its entity, whatever its cells are."""
+        return False
 
     def row(self, id: str) -> str:
         """The row key of the row that holds an item."""
@@ -148,6 +157,14 @@ class Places:
     def unchanged(self, id: str, before: Stored) -> Filter:
         """Returns a cell if no write has changed the item since it was read."""
         return revision_is(before.revision)
+
+    def unchanged_for(self, id: str, before: Stored, request: Operation) -> Filter:
+        """The same, as far as a write depends on the item.
+
+        Raises:
+            Unsupported: no filter can check it.
+        """
+        return self.unchanged(id, before)
 
     def no_revision(self, id: str) -> BackendError:
         """The error for a write of an item that another program wrote without a revision, which a commit checks."""

@@ -154,8 +154,10 @@ class Procedures:
 
         The filter for these rows is not atomic (see `Owned.unexpected`), so they are read again without it.
         """
-        owned = self.writer.form.owned
-        if request.expected is None or self.reader is not None:
+        owned, places = self.writer.form.owned, self.writer.places
+        if request.expected is not None and all(places.surely_own(self.layout.row_key(key)) for key in request.keys):
+            return (None,) * len(request.keys)
+        if request.expected is None or self.reader is not None or not places.tagged:
             return (yield from self.batch_get(request.keys, owned.held))
         row_keys = tuple(map(self.layout.row_key, request.keys))
         others = yield from read_many(self.table, row_keys, self.retry, owned.unexpected(request.expected))

@@ -4,7 +4,9 @@ import re
 from itertools import permutations
 
 from odm.backends.bigtable.columns import SIDE_COLUMNS
+from odm.backends.bigtable.declared import check_rows
 from odm.backends.bigtable.entries import check_entries, index_table
+from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.layout import is_wide
 from odm.backends.bigtable.native import COUNTERS, ENTRIES, FAMILY, NEWEST_ONLY, ColumnFamily, CreateTable, Families
 from odm.backends.bigtable.options import NO_OPTIONS, Options
@@ -37,6 +39,8 @@ def check(schema: Schema) -> None:
     if is_wide(schema):
         _check_order(schema)
         _check_fields(schema)
+    if schema.verbatim_rows:
+        check_rows(schema, Form.of(schema))
     if schema.has_verbatim_keys:
         return  # each part of a key is one component
     for found in find_ambiguities(schema):
@@ -94,6 +98,9 @@ def families(schema: Schema) -> Families:
     declared = {name: ColumnFamily(rule or NEWEST_ONLY) for name, rule in schema.families.items()}
     counters = ColumnFamily(aggregate="sum") if is_wide(schema) else ColumnFamily()
     named = sorted({cell.family for entity in schema.entities.values() for cell in entity.cells.values()})
+    if schema.verbatim_rows:
+        spots = (spot for placement in Form.of(schema).placements.values() for spot in placement.spots.values())
+        return dict.fromkeys(sorted({spot.family for spot in spots}), ColumnFamily()) | declared
     return {FAMILY: ColumnFamily(), COUNTERS: counters, **declared, **dict.fromkeys(named, ColumnFamily())}
 
 

@@ -20,7 +20,7 @@ from odm.schema.row_keys import UNAMBIGUOUS
 
 def with_row_keys(schema: Schema) -> Schema:
     """The schema with the separator that such keys need, and the ids of items in wide rows."""
-    needed = schema.has_verbatim_keys or is_wide(schema)
+    needed = schema.escapes_row_keys or is_wide(schema)
     return evolve(schema, row_key_join=UNAMBIGUOUS) if needed else schema
 
 
@@ -39,7 +39,7 @@ def steps_of(steps: Callable[[req.Request], Steps[Any]], request: req.Request) -
 
 def stored_key(schema: Schema, key: Key) -> Key:
     """The key of a row, as the models make it."""
-    return _key(key, unescape) if schema.has_verbatim_keys else key
+    return _key(key, unescape) if schema.escapes_row_keys else key
 
 
 @singledispatch

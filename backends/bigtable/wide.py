@@ -37,6 +37,7 @@ from odm.backends.bigtable.codec import (
     read_listing,
 )
 from odm.backends.bigtable.columns import REVISION
+from odm.backends.bigtable.declared import Declared, kinds_of
 from odm.backends.bigtable.filters import (
     Column as ColumnFilter,
 )
@@ -465,6 +466,8 @@ def _bytes_of(cell: SetCell) -> int:
 
 def places_of(schema: Schema, form: Form, layout: Layout) -> Places:
     """Where the items of a table stand."""
+    if schema.verbatim_rows:
+        return Declared(schema.name, form, layout, kinds_of(schema, form))
     if not is_wide(schema):
         return (Placed if form.placements else Places)(schema.name, form, layout)
     of_tag = {tag: entity.family for tag, entity in schema.entities.items() if entity.family is not None}

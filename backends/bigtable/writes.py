@@ -99,7 +99,7 @@ def transact(writer: Writer, request: Transact) -> Steps[Written | Refusals]:
 def _put(writer: Writer, request: Put, row_key: str) -> Steps[Written | Refused]:
     """Replace the item of a row, unless the row holds cells of another program."""
     mutations, row = _replaced(writer, request), writer.places.row(row_key)
-    if request.tag is None:
+    if request.tag is None or writer.places.surely_own(row_key):
         yield from until_answered(MutateRow(writer.table, Entry(row, mutations)), writer.retry)
         return Written()
     call = CheckAndMutateRow(writer.table, row, writer.places.strange(row_key, request.tag), unmatched=mutations)
@@ -127,6 +127,8 @@ def _replaced(writer: Writer, request: Put, id: str | None = None) -> tuple[Muta
 
 def _shot(writer: Writer, request: Operation, row_key: str) -> _Shot | None:
     """The write in one call; None if it needs more calls."""
+    if not writer.places.tagged:
+        return None  # the row does not show which write was the last
     if isinstance(writer.places, Wide):
         call = at_once(writer, writer.places, request, row_key)
         refused = _not_there(request) if isinstance(request, Delete) else None

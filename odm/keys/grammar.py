@@ -8,11 +8,11 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 
-from attrs import frozen
+from attrs import evolve, frozen
 from pydantic.fields import FieldInfo
 
 from odm.keys.base import KeyType, Refused
-from odm.keys.shapes import Shape, exactly, join
+from odm.keys.shapes import Shape, exactly, join, size_of
 from odm.keys.types import key_type
 from odm.keys.verbatim import BinaryKey, Form, NumberKey, TextKey, VerbatimKey, padded
 
@@ -58,7 +58,9 @@ def parse(text: str, fields: Mapping[str, FieldInfo]) -> tuple[Part, ...]:
 
 
 def parse_verbatim(text: str, fields: Mapping[str, FieldInfo], forms: Mapping[str, Form]) -> tuple[Part, ...]:
-    """The parts of a template of keys as they are: literals of any text, and placeholders with a literal between them.
+    """The parts of a template of keys as they are: literals of any text, and placeholders.
+
+    Between two placeholders is a literal, unless the first has a fixed width.
 
     Args:
         text: the template.
@@ -77,9 +79,15 @@ def parse_verbatim(text: str, fields: Mapping[str, FieldInfo], forms: Mapping[st
             parts += [Literal(piece)] * bool(piece)
             continue
         follow, last = pieces[at + 1], at + 2 == len(pieces)
+        slot = _verbatim_slot(piece, follow, fields, forms)
         if not follow and not last:
-            raise Refused(f"nothing separates {piece} from {pieces[at + 2]}: put a literal between them")
-        parts.append(_verbatim_slot(piece, follow, fields, forms))
+            if not size_of(slot.type.shapes()):
+                raise Refused(
+                    f"nothing separates {piece} from {pieces[at + 2]}: put a literal between them, or give the first a "
+                    "fixed width, as in {number:08}"
+                )
+            slot = evolve(slot, follow=pieces[at + 2])
+        parts.append(slot)
     if not parts:
         raise Refused("it is empty; write a literal or a placeholder")
     return tuple(parts)

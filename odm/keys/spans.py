@@ -86,7 +86,7 @@ def behind(text: str, follow: str, *, verbatim: bool = False) -> str | None:
     if not follow:
         return text + "\0"
     if verbatim:
-        return next_prefix(text + follow)
+        return next_prefix(text if follow[0] == "{" else text + follow)  # a placeholder follows a text of fixed width
     # Where '#' follows, other values go on with '$' or higher at its place.
     return text + "$" if follow[0] == "#" else next_prefix(text)
 

@@ -70,12 +70,14 @@ def check_cells(schema: Schema) -> None:
     Raises:
         SchemaError: the reason.
     """
+    if schema.verbatim_rows:
+        return  # a family of another program may have any name
     taken = {*schema.families} | OWN_FAMILIES
     for entity in schema.entities.values():
         names = {stored: name for name, stored in entity.codec.stored.items()}
         for stored, cell in entity.cells.items():
             where = f'{entity.name}.{names[stored]}: Cell("{cell.family}:{cell.qualifier}")'
-            if schema.wide:
+            if schema.wide and not schema.hash_only:
                 raise SchemaError(
                     f'{where} has no effect with Table(layout="row_per_partition"), which stores an item as one '
                     "document: remove Cell, or the layout"

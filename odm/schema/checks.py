@@ -195,7 +195,10 @@ def check_index_keys(table: str, indexes: Mapping[str, IndexSchema], keys: Mappi
 def check_keys(schema: Schema) -> None:
     """Raise if the primary keys of two entities can be equal: one would overwrite the other."""
     for a, b in combinations(schema.entities.values(), 2):
-        if not _can_meet(a.primary, b.primary):
+        meet = _can_meet(a.primary, b.primary)
+        if a.row is not None and b.row is not None:
+            meet = can_equal(a.row, b.row)
+        if not meet:
             continue
         if schema.described or (a.match is not None and b.match is not None):
             check_alike(schema.name, a, b, tagged=schema.verbatim and schema.tag is not None)

@@ -32,6 +32,7 @@ from odm.schema.evolution import find_keep, find_upgrades
 from odm.schema.families import check_families, field_families, find_families
 from odm.schema.model import IndexSchema, KeyNames, Schema
 from odm.schema.roles import find_roles
+from odm.schema.row_keys import as_row
 from odm.schema.spread import spread, spread_with
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Style:
     ttl: str = TTL_ATTRIBUTE
     keep_unknown: bool = False
     wide: bool = False
+    verbatim_rows: bool = False
 
     def names(self, index: str | None, *, local: bool) -> KeyNames:
         """The key attributes of the table or of an index."""
@@ -82,7 +84,7 @@ def compile_schema(
             )
         compiled[tag] = _compile_entity(cls, tag, declared[cls], style, hash_only=hash_only)
     check_key_names(name, compiled.values(), style.keys)
-    shared = _mark_shared(compiled)
+    shared = _mark_shared(compiled, rows=style.verbatim_rows)
     indexes = _indexes(shared, style.index_keys)
     check_index_keys(name, indexes, style.index_keys)
     families = find_families(cls for cls, _ in entities)
@@ -105,6 +107,9 @@ def _compile_entity(
     templates = _Templates(cls, tag, codec, style, forms_of(codec))
     compiled = {name: _compile_pattern(templates, name, pattern, hash_only) for name, pattern in patterns.items()}
     primary = next(p for p in compiled.values() if p.kind == "primary")
+    row = None
+    if style.verbatim_rows:
+        primary, row = as_row(primary, patterns[primary.name], style.row_key_join, templates.compile)
     others = {
         name: spread_with(p, primary, patterns[name]) if p.kind == "local" else p
         for name, p in compiled.items()
@@ -130,6 +135,7 @@ def _compile_entity(
         family=cls.__odm_family__,
         families=field_families(cls, codec),
         cells=find_cells(cls, codec),
+        row=row,
         **roles,
     )
     try:
@@ -202,7 +208,9 @@ class _Templates:
         if isinstance(attribute, tuple):
             check_several(template, attribute, self.codec, owner)
             return compile_several(template, self.forms, owner=owner)
-        native = is_native(template, attribute, self.codec, self.forms)
+        native = None
+        if not self.style.verbatim_rows:
+            native = is_native(template, attribute, self.codec, self.forms)
         if native is None and not self.style.verbatim:
             return compile_template(template, fields, owner=owner)
         return compile_verbatim(template, fields, self.forms, owner=owner, native=native)
@@ -247,13 +255,13 @@ def _check_braces(cls: "type[Entity]", name: str, templates: Sequence[Template |
         )
 
 
-def _mark_shared(entities: dict[str, EntitySchema]) -> dict[str, EntitySchema]:
-    """Mark the patterns whose range may contain keys of another entity."""
+def _mark_shared(entities: dict[str, EntitySchema], *, rows: bool) -> dict[str, EntitySchema]:
+    """Mark the patterns whose range may contain keys of another entity; ``rows``: of rows as they are, any may."""
     everything = [(tag, p) for tag, e in entities.items() for p in (e.primary, *e.patterns.values())]
 
     def mark(tag: str, pattern: PatternSchema) -> PatternSchema:
         others = [p for other, p in everything if other != tag and p.index == pattern.index]
-        return evolve(pattern, shared=any(is_shared(pattern, other) for other in others))
+        return evolve(pattern, shared=bool(rows and others) or any(is_shared(pattern, other) for other in others))
 
     return {
         tag: evolve(e, primary=mark(tag, e.primary), patterns={name: mark(tag, p) for name, p in e.patterns.items()})

@@ -187,6 +187,7 @@ class EntitySchema:
         family: the column family of its attributes on Bigtable; None: odm's own.
         families: by stored name, the fields with a column family of their own.
         cells: by stored name, the fields with a cell of their own on Bigtable, with its encoding.
+        row: the template of a whole Bigtable row key, in a table whose rows are as they are.
         key_only: by stored name, the fields that are no attributes on DynamoDB.
         local: the local indexes, with the attributes that each holds on DynamoDB; see `IndexSchema.held`.
     """
@@ -207,6 +208,7 @@ class EntitySchema:
     family: str | None = None
     families: Mapping[str, str] = Factory(dict)
     cells: Mapping[str, CellAt] = Factory(dict)
+    row: Template | None = None
     key_only: Mapping[str, KeyPart] = Factory(dict)
     local: Mapping[str, tuple[str, ...] | None] = field(
         init=False, repr=False, default=Factory(lambda self: _local(self.patterns.values()), takes_self=True)

@@ -73,6 +73,7 @@ class Schema:
         tag: the attribute that names the entity of an item on DynamoDB; None: items have none.
         ttl: the attribute with the expiry of items on DynamoDB.
         keep_unknown: a put keeps the attributes of the stored item that the entity does not have.
+        verbatim_rows: on Bigtable, rows have the form of other programs.
         wide: on Bigtable, a partition is one row, and each item is one cell of it.
         types: the types of the key attributes on DynamoDB.
         families: the column families that the models declare for Bigtable, with the garbage collection rule of each;
@@ -92,6 +93,7 @@ class Schema:
     ttl: str = TTL_ATTRIBUTE
     keep_unknown: bool = False
     wide: bool = False
+    verbatim_rows: bool = False
     types: Mapping[str, Kind] = Factory(dict)
     families: Mapping[str, GCRule | None] = Factory(dict)
     by_class: Mapping[type, EntitySchema] = field(
@@ -117,6 +119,11 @@ class Schema:
     def has_verbatim_keys(self) -> bool:
         """Whether a key of the table is not escaped."""
         return any(template.verbatim for entity in self.entities.values() for template in entity.templates)
+
+    @property
+    def escapes_row_keys(self) -> bool:
+        """Whether Bigtable escapes the parts of keys as they are, so that row keys are unambiguous."""
+        return self.has_verbatim_keys and not self.verbatim_rows
 
     @property
     def has_ttl(self) -> bool:

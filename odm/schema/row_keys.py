@@ -3,18 +3,53 @@
 The Bigtable backend refuses such a table; the linter reports it on every backend.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import combinations
-from typing import Final
+from typing import Final, TypeAlias
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from odm.keys import Slot, heads_can_equal
-from odm.schema.entity import EntitySchema
+from odm.entities.patterns import Pattern
+from odm.errors import SchemaError
+from odm.keys import Slot, Template, heads_can_equal
+from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.model import Schema
 
 UNAMBIGUOUS: Final = "##"
 """The separator that makes row keys unambiguous, because no component of a key is empty."""
+
+
+Compile: TypeAlias = Callable[[str | None, str | tuple[str, ...] | None, str], Template]
+
+
+def as_row(primary: PatternSchema, declared: Pattern, join: str, compile: Compile) -> tuple[PatternSchema, Template]:
+    """The primary key of rows as they are, and the template of a whole row key.
+
+    A partition key ends where the separator begins, so its last value is refused if it contains that text.
+
+    Args:
+        primary: the compiled primary key.
+        declared: the declaration.
+        join: the separator of partition and sort.
+        compile: compiles a template.
+
+    Raises:
+        SchemaError: different values could have the same row key.
+    """
+    owner = primary.full_name
+    if primary.sort is None:
+        return primary, primary.partition
+    if declared.sort is None:
+        raise SchemaError(
+            f"{owner} has no sort template, but other primary keys of the table have one, and a row key has no tag "
+            "that could take its place: give it one, or declare the class in a table of its own"
+        )
+    row = compile(f"{declared.partition}{join}{declared.sort}", None, owner)
+    slots = iter(row.slots)
+    parts = tuple(
+        evolve(part, type=next(slots).type) if isinstance(part, Slot) else part for part in primary.partition.parts
+    )
+    return evolve(primary, partition=evolve(primary.partition, parts=parts)), row
 
 
 @frozen

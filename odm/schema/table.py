@@ -41,10 +41,14 @@ class Table:
             always do; on DynamoDB it is sent as an update. Batches refuse such puts. Default: a put replaces the whole
             item.
         row_key_join: the separator of partition and sort key in a Bigtable row key; ``"##"`` is unambiguous with any
-            templates.
+            templates. With ``row_style="verbatim"``, any text, also none.
         layout: how Bigtable stores the items. "row_per_item": one row for each item, one cell for each attribute.
             "row_per_partition": one row for each partition, one cell for each item. Then writes of several items of a
             partition are atomic, and a partition should not have more than 100 MB. No effect on other backends.
+        row_style: "verbatim": on Bigtable the rows have the form of other programs, which read and write them too. The
+            row key is exactly the text of the templates, and a row has no cells of odm, only those of the fields, which
+            `odm.Cell` names. All other cells of a row stay on every call. It implies ``key_style="verbatim"`` and
+            ``tag=None``. An item exists if the row has one of its cells.
         exclusive: True: no other program writes items under keys that these models make. Then puts, deletes and batches
             do not check the stored item first, and filters and counts do not check tags. This saves the reads of a
             batch, and makes a plain put on Bigtable a single mutation. Default: items of other programs are never
@@ -64,13 +68,22 @@ class Table:
         tag: str | None = TAG,
         ttl: str | None = None,
         keep_unknown: bool = False,
-        row_key_join: Literal["#", "##"] = "#",
+        row_key_join: str = "#",
+        row_style: Literal["own", "verbatim"] = "own",
         layout: Literal["row_per_item", "row_per_partition"] = "row_per_item",
         exclusive: bool = False,
     ) -> None:
         if not isinstance(name, str) or not is_name(name):
             raise SchemaError(f"Table({name!r}): a name has {NAMES}")
-        _check_choice(name, "row_key_join", row_key_join, "#", "##")
+        _check_choice(name, "row_style", row_style, "own", "verbatim")
+        as_they_are = row_style == "verbatim"
+        if not as_they_are:
+            _check_choice(name, "row_key_join", row_key_join, "#", "##")
+        elif tag not in (None, TAG) or layout != "row_per_item" or not isinstance(row_key_join, str):
+            raise SchemaError(
+                f'Table({name!r}): row_style="verbatim" has rows of other programs, without tag= and layout= of odm; a '
+                "class tells its items by the form of the row key, or by match=, and row_key_join is a text"
+            )
         _check_choice(name, "layout", layout, "row_per_item", "row_per_partition")
         _check_choice(name, "exclusive", exclusive, True, False)
         _check_choice(name, "keep_unknown", keep_unknown, True, False)
@@ -85,11 +98,12 @@ class Table:
             },
             row_key_join,
             exclusive,
-            key_style == "verbatim",
-            None if tag is None else _attribute(name, "tag", tag, TAG),
+            key_style == "verbatim" or as_they_are,
+            None if tag is None or as_they_are else _attribute(name, "tag", tag, TAG),
             TTL_ATTRIBUTE if ttl is None else _attribute(name, "ttl", ttl, TTL_ATTRIBUTE),
             keep_unknown,
             layout == "row_per_partition",
+            as_they_are,
         )
         self._entities: list[tuple[type[Entity], str]] = []
         # Read by stores at every call; None until `compile`, and again after an entity joins.

@@ -564,7 +564,7 @@ TABLES: dict[str, Callable[[], object]] = {
     "no index key": lambda: Table("shop", index_keys={"gsi": ()}),
     "same index keys": lambda: Table("shop", index_keys={"gsi": ("GSI1PK", "GSI1PK")}),
     "layout": lambda: Table("shop", layout="wide"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    "join": lambda: Table("shop", row_key_join="/"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    "join": lambda: Table("shop", row_key_join="/"),
 }
 
 

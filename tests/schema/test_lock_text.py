@@ -432,12 +432,12 @@ def test_equal_encodings_write_values_alike(low: int, high: int, other_low: int,
 
 KNOWN = {
     Schema: {"name", "prefix", "entities", "indexes", "keys", "hash_only", "row_key_join", "exclusive"}
-    | {"verbatim", "tag", "ttl", "types", "keep_unknown", "wide", "families"},
+    | {"verbatim", "tag", "ttl", "types", "keep_unknown", "wide", "families", "verbatim_rows"},
     EntitySchema: {
         *("cls", "tag", "primary", "patterns", "codec", "revision", "ttl", "counters", "optional", "version", "keep"),
         "columns",
         "companions",
-        *("match", "key_only", "family", "families", "cells"),
+        *("match", "key_only", "family", "families", "cells", "row"),
     },
     PatternSchema: {
         *("entity", "name", "kind", "index", "partition", "sort", "when", "shared", "shards", "hashed"),

@@ -101,6 +101,10 @@ def _compare_tables(where: str, old: TableLock, new: TableLock) -> Iterator[Find
     if old.row_key_join != new.row_key_join:
         effect = "on Bigtable every stored item has a row key of the old form and is no longer found"
         yield Finding("orphans", where, "row_key_join", old.row_key_join, new.row_key_join, effect, _NEW_TABLE)
+    if old.verbatim_rows != new.verbatim_rows:
+        was, now = ("verbatim" if side.verbatim_rows else "own" for side in (old, new))
+        effect = "on Bigtable stored items are in rows of another form and are no longer found"
+        yield Finding("orphans", where, "row_style", was, now, effect, _NEW_TABLE)
     if old.wide != new.wide:
         was, now = ("row_per_partition" if side.wide else "row_per_item" for side in (old, new))
         effect = "on Bigtable stored items are in rows of the other layout and are no longer found"

@@ -35,6 +35,7 @@ def describe(schema: Schema) -> TableLock:
         hash_only=schema.hash_only,
         row_key_join=schema.row_key_join,
         wide=schema.wide,
+        verbatim_rows=schema.verbatim_rows,
         entities={tag: _entity(entity) for tag, entity in schema.entities.items()},
     )
 

@@ -148,6 +148,7 @@ class TableLock(_Description):
     hash_only: bool = False
     row_key_join: str = "#"
     wide: bool = False
+    verbatim_rows: bool = False
     entities: Mapping[str, EntityLock]
 
 

@@ -1,0 +1,367 @@
+"""Rows that other programs write, too: ``Table(row_style="verbatim")``.
+
+A row has no cells of odm: no tag, no revision, no list of index entries. It has those that the models declare, and any
+others, which stay on every call. The row key and ``match=`` show of which entity it is, and a field that stands in the
+row key, and in no cell, is read from there. An item exists if the row has one of the declared cells.
+
+To the rest of the backend, an item looks like a row of odm's own form (`placement`), without a revision. A write that
+depends on the item reads it first. The commit then checks that the cells on which the write depends are unchanged.
+
+A filter can check that one cell is missing and another exists only if the second sorts after the first in its family.
+If a write depends on a missing cell, and no cell of the item sorts after it, it is refused with `odm.Unsupported`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from hashlib import sha256
+from typing import Final
+
+from attrs import Factory, evolve, field, frozen
+
+from odm.backends.bigtable.cells import qualifier, write
+from odm.backends.bigtable.codec import Listed, Stored, decode
+from odm.backends.bigtable.columns import REVISION
+from odm.backends.bigtable.expressions import predicate
+from odm.backends.bigtable.filters import (
+    Chain,
+    Column,
+    Filter,
+    First,
+    Interleave,
+    Newest,
+    Nothing,
+    Unless,
+    ValueIs,
+    chain,
+    chained,
+    fits,
+    interleave,
+    newest,
+)
+from odm.backends.bigtable.form import Form
+from odm.backends.bigtable.native import FAMILY, DeleteColumn, Mutation, Row, SetCell
+from odm.backends.bigtable.native import Column as Place
+from odm.backends.bigtable.ownership import REMOVED
+from odm.backends.bigtable.placed import Placed
+from odm.backends.bigtable.placement import Placement, key_only, usual_row
+from odm.backends.bigtable.places import Places
+from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
+from odm.codec.attributes import ttl_seconds
+from odm.errors import BadValue, SchemaError, Unsupported
+from odm.expressions.evaluate import holds
+from odm.expressions.nodes import Item, Remove, Set, Value, paths
+from odm.protocol.requests import Operation, Update
+from odm.schema.entity import EntitySchema
+from odm.schema.model import Schema
+
+_ODMS: Final = frozenset({TAG, TTL_ATTRIBUTE, VERSION, REVISION})
+"""The attributes that odm adds to items, which these rows do not have."""
+
+
+class DeclaredRow(Row):
+    """A row of odm's own form, and the row that it stands for."""
+
+    __slots__ = ("raw",)
+
+    raw: Row
+
+
+@frozen
+class Kind:
+    """The rows of one entity.
+
+    Attributes:
+        entity: the entity.
+        placement: the cells of its fields.
+        in_key: the fields that are read from the row key, by stored name.
+    """
+
+    entity: EntitySchema
+    placement: Placement
+    in_key: Mapping[str, str]
+    columns: tuple[Place, ...] = field(
+        init=False,
+        default=Factory(
+            lambda self: tuple(Place(spot.family, str(spot.cell).encode()) for spot in self.placement.spots.values()),
+            takes_self=True,
+        ),
+    )
+
+    @property
+    def ttl(self) -> str | None:
+        """The stored name of the field with the expiry."""
+        return None if self.entity.ttl is None else self.entity.codec.stored[self.entity.ttl]
+
+    def read(self, row_key: str) -> dict[str, Value] | None:
+        """The stored values of the fields in a row key, by stored name; None if it is not one of this entity."""
+        assert self.entity.row is not None
+        found = self.entity.row.read(row_key)
+        return None if found is None else {stored: found[name] for stored, name in self.in_key.items()}
+
+    @property
+    def gone(self) -> tuple[Mutation, ...]:
+        """The mutations that delete the cells of an item."""
+        return tuple(DeleteColumn(column.decode(), family) for family, column in self.columns)
+
+    def column(self, stored: str) -> Place | None:
+        """The cell of an attribute; None: it has none."""
+        spot = self.placement.spots.get(stored)
+        return None if spot is None else Place(spot.family, str(spot.cell).encode())
+
+
+@frozen
+class Declared(Placed):
+    """Rows of other programs, of which odm owns the declared cells."""
+
+    kinds: Mapping[str, Kind] = Factory(dict)
+
+    @property
+    def tagged(self) -> bool:
+        return False
+
+    def cells(self, wanted: Filter) -> Filter:
+        return Chain((self._every, Newest()))
+
+    @property
+    def _every(self) -> Filter:
+        """Every declared cell."""
+        return _columns_of(tuple(sorted({column for kind in self.kinds.values() for column in kind.columns})))
+
+    def usual(self, row: Row) -> Row:
+        """The row in odm's own form; a row of no entity as it is."""
+        found = [
+            made
+            for kind in self.kinds.values()
+            if (values := kind.read(row.text)) is not None and (made := self._made(kind, values, row)) is not None
+        ]
+        return found[0] if len(found) == 1 else row
+
+    def _made(self, kind: Kind, values: Mapping[str, Value], row: Row) -> Row | None:
+        """The row as an item of this entity; None if it is not one."""
+        plan = kind.placement.plan(row.columns)
+        if not plan[0]:
+            return None
+        found = usual_row(row, plan)
+        more = {TAG: write(kind.entity.tag)}
+        more |= {stored: self.form.write(stored, value) for stored, value in values.items()}
+        made = _with(found, more)
+        if kind.entity.match is not None or kind.ttl is not None:
+            item = decode(made, self.form) or {}
+            if kind.entity.match is not None and not holds(kind.entity.match, item):
+                return None
+            if kind.ttl is not None and (expiry := _expiry(kind.entity, item.get(kind.ttl))) is not None:
+                made = _with(found, more | {TTL_ATTRIBUTE: write(expiry)})
+        made.raw = row
+        return made
+
+    def stored(self, row: Row | None) -> Stored | None:
+        found = super().stored(row)
+        if found is None or row is None:
+            return found
+        raw = row.raw if isinstance(row, DeclaredRow) else row
+        # the text of its cells, in place of a revision: it shows whether another writer has changed them
+        return evolve(found, revision=sha256(repr((raw.columns, raw.values)).encode()).hexdigest())
+
+    def listed(self, row: Row) -> tuple[Listed, ...]:
+        return ()
+
+    def surely_own(self, id: str) -> bool:
+        """Whether the row key alone shows that an item belongs to its entity."""
+        kinds = [kind for kind in self.kinds.values() if kind.read(id) is not None]
+        return len(kinds) == 1 and kinds[0].entity.match is None
+
+    def taken(self, id: str) -> Filter:
+        return self._every
+
+    def strange(self, id: str, tag: str) -> Filter:
+        """Returns a cell if the row is not an item of this entity, but has declared cells.
+
+        If ``match=`` decides, it contains a Condition filter; see `Owned.strange`.
+        """
+        match = self.kinds[tag].entity.match
+        return Nothing() if match is None else Unless(self._matching(self.kinds[tag]), self._every)
+
+    def _matching(self, kind: Kind) -> Filter:
+        found = matching(kind, self.form)
+        assert found is not None
+        return found
+
+    def unchanged_for(self, id: str, before: Stored, request: Operation) -> Filter:
+        kind = self.kinds[str(before.item[TAG])]
+        raw = before.row.raw if isinstance(before.row, DeclaredRow) else before.row
+        held = dict(zip(raw.columns, raw.values, strict=True))
+        wanted = [column for stored in _depends(kind, request) if (column := kind.column(stored)) is not None]
+        same = [chain(_newest(column), ValueIs(held[column])) for column in wanted if column in held]
+        absent = [column for column in wanted if column not in held]
+        guards = same or [_columns_of(kind.columns)]
+        for family in sorted({column.family for column in absent}):
+            missing = [column for column in absent if column.family == family]
+            last = max(column.qualifier for column in missing)
+            present = [column for column in held if column.family == family and column in kind.columns]
+            after = [column for column in present if column.qualifier > last]
+            if not after:
+                raise _unguarded(kind, id, missing[0])
+            end = max(after)
+            cells = interleave(*map(_newest, (*missing, end)))
+            guards.append(Chain((cells, First(1), Column(end.family, end.qualifier.decode()))))
+        guard = chained(*guards)
+        if not fits(guard):
+            raise Unsupported(
+                f"{kind.entity.name} {id!r}: the write depends on cells that are too large for a condition of Bigtable "
+                "(20 KB): read the item, and put it as a whole; or depend on smaller fields"
+            )
+        return guard
+
+    def removed(self, id: str) -> tuple[Mutation, ...]:
+        gone = (one for kind in self.kinds.values() if kind.read(id) is not None for one in kind.gone)
+        return tuple(dict.fromkeys(gone))
+
+    def replaced(self, item: Item, id: str, revision: str, listed: Sequence[Listed], now: int) -> tuple[Mutation, ...]:
+        kind = self.kinds[item[TAG]]
+        usual = Places.replaced(self, item, id, revision, listed, now)[len(REMOVED) :]
+        made = tuple(self._placed(kind, usual))
+        if not made:
+            raise _no_cell(kind, id)
+        return (*kind.gone, *made)
+
+    def updated(self, id: str, names: Iterable[str], before: Stored, after: Item, now: int) -> tuple[Mutation, ...]:
+        kind = self.kinds[str(before.item[TAG])]
+        if not any(stored in after for stored in kind.placement.spots):
+            raise _no_cell(kind, id)
+        return tuple(self._placed(kind, Places.updated(self, id, names, before, after, now)))
+
+    def noted(self, id: str, before: Stored, revision: str, listed: Sequence[Listed], now: int) -> tuple[Mutation, ...]:
+        return ()
+
+    def _placed(self, kind: Kind, usual: Iterable[Mutation]) -> Iterator[Mutation]:
+        """The mutations of the cells that exist."""
+        for one in usual:
+            name = one.qualifier if isinstance(one, SetCell | DeleteColumn) and one.family == FAMILY else None
+            if name is not None and kind.placement.place(name)[2] is not None:
+                yield from kind.placement.mutations((one,))
+
+
+def matching(kind: Kind, form: Form) -> Filter | None:
+    """Returns a cell if the row fits ``match=`` of the entity; None if no filter can express it."""
+    found = predicate(kind.entity.match, form, kind.entity.tag)
+    names = {Place(FAMILY, name.encode()) for name in _ODMS}
+    if found is None or not found.holds or names & _columns_in(found.filter):
+        return None
+    return found.filter
+
+
+def kinds_of(schema: Schema, form: Form) -> dict[str, Kind]:
+    """The kinds of rows of a schema, by tag."""
+    return {tag: Kind(entity, form.placement(tag), key_only(entity)) for tag, entity in schema.entities.items()}
+
+
+def check_rows(schema: Schema, form: Form) -> None:
+    """Refuse models for which rows of other programs would need cells of odm.
+
+    Raises:
+        SchemaError: the reason.
+    """
+    for kind in kinds_of(schema, form).values():
+        entity = kind.entity
+        fault: str | None = None
+        if entity.patterns:
+            fault = (
+                "its access patterns need cells of odm in the row, the revision and the list of index entries: remove "
+                "them, and declare the entries as a class in a table of its own"
+            )
+        elif entity.companions:
+            fault = f"{entity.companions[0].name} needs the revision of an item, a cell of odm: remove it"
+        elif entity.counters:
+            fault = (
+                f"the Counter {min(entity.counters)!r} needs cells of odm: declare a plain int with "
+                'Cell(..., "int64be"), which increment() changes atomically'
+            )
+        elif entity.columns:
+            fault = f"{min(entity.columns)!r} in Columns has many cells: give each a field with Cell, or use json"
+        elif entity.version != 1:
+            fault = "a version needs a cell of odm: give new fields a default instead"
+        elif not kind.placement.spots:
+            fault = "all of its fields stand in the row key, and a row without cells does not exist: add one"
+        elif entity.match is not None and matching(kind, form) is None:
+            fault = 'match= must be a filter of Bigtable: compare a field with = or is_in, with Cell(..., "text")'
+        if fault is not None:
+            raise SchemaError(f'{entity.name}: in Table({schema.name!r}, row_style="verbatim") {fault}')
+
+
+def _depends(kind: Kind, request: Operation) -> frozenset[str]:
+    """The attributes on whose values a write depends."""
+    roots = {path.root for condition in (request.condition, kind.entity.match) for path in paths(condition)}
+    if isinstance(request, Update):
+        if request.returning != "none":
+            return frozenset(kind.placement.spots)
+        roots |= {
+            action.path.root
+            for action in request.actions
+            if not isinstance(action, Set | Remove) or len(action.path.segments) > 1
+        }
+    if TTL_ATTRIBUTE in roots and kind.ttl is not None:
+        roots.add(kind.ttl)
+    return frozenset(roots)
+
+
+def _expiry(entity: EntitySchema, value: Value) -> int | None:
+    """The expiry in epoch seconds of a stored value of the TTL field."""
+    if value is None or entity.ttl is None:
+        return None
+    loaded = entity.codec.record.fields[entity.ttl].type.load(value)
+    try:
+        return ttl_seconds(loaded)
+    except (AttributeError, TypeError, BadValue):
+        return None
+
+
+def _with(row: Row, more: Mapping[str, bytes]) -> DeclaredRow:
+    """The row with more cells of ``d``, in place of those with the same names."""
+    columns, kept = _merged(row.columns, tuple(more))
+    values = (*(row.values[at] for at in kept), *more.values())
+    times = (*(row.timestamps[at] for at in kept), *([0] * len(more)))
+    made = DeclaredRow.parted(row.key, columns, values, times)
+    assert isinstance(made, DeclaredRow)
+    return made
+
+
+@lru_cache(maxsize=512)
+def _merged(columns: tuple[Place, ...], more: tuple[str, ...]) -> tuple[tuple[Place, ...], tuple[int, ...]]:
+    added = tuple(Place(FAMILY, qualifier(name).encode()) for name in more)
+    kept = tuple(at for at, column in enumerate(columns) if column not in added)
+    return (*(columns[at] for at in kept), *added), kept
+
+
+@lru_cache(maxsize=256)
+def _columns_of(columns: tuple[Place, ...]) -> Filter:
+    return interleave(*(Column(family, column.decode()) for family, column in columns))
+
+
+def _newest(column: Place) -> Filter:
+    return newest(column.family, column.qualifier.decode())
+
+
+def _columns_in(wanted: Filter) -> frozenset[Place]:
+    match wanted:
+        case Column(family, name):
+            return frozenset({Place(family, name.encode())})
+        case Chain(parts) | Interleave(parts):
+            return frozenset().union(*map(_columns_in, parts))
+        case _:
+            return frozenset()
+
+
+def _unguarded(kind: Kind, id: str, missing: Place) -> Unsupported:
+    name = f"{missing.family}:{missing.qualifier.decode()}"
+    return Unsupported(
+        f"{kind.entity.name} {id!r}: the write depends on the missing cell {name}, and Bigtable can check that only "
+        "together with a cell of the item that sorts after it in its family: give a required field such a cell, leave "
+        "out returning= or the condition, or put the whole item"
+    )
+
+
+def _no_cell(kind: Kind, id: str) -> BadValue:
+    return BadValue(
+        f"{kind.entity.name} {id!r}: the item would have no cell, and Bigtable has no rows without cells: give a field "
+        "a value, or delete the item"
+    )
