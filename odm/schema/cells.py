@@ -151,7 +151,7 @@ def _is_bytes(type_: StoredType) -> str | None:
 def _is_json(type_: StoredType) -> str | None:
     for part in _parts(type_, set()):
         if part.kinds & (BINARY | SET) and not part.kinds & (LIST | MAP):
-            return "JSON has no bytes and no sets: declare text and lists"
+            return "JSON has neither bytes nor sets: declare text and lists"
     return None
 
 

@@ -81,8 +81,8 @@ class Table:
             _check_choice(name, "row_key_join", row_key_join, "#", "##")
         elif tag not in (None, TAG) or layout != "row_per_item" or not isinstance(row_key_join, str):
             raise SchemaError(
-                f'Table({name!r}): row_style="verbatim" has rows of other programs, without tag= and layout= of odm; a '
-                "class tells its items by the form of the row key, or by match=, and row_key_join is a text"
+                f'Table({name!r}): row_style="verbatim" has rows of other programs, without tag= and layout= of odm; '
+                "the form of the row key, or match= of a class, shows the entity of a row, and row_key_join is a text"
             )
         _check_choice(name, "layout", layout, "row_per_item", "row_per_partition")
         _check_choice(name, "exclusive", exclusive, True, False)

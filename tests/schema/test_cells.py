@@ -17,7 +17,7 @@ FAULTS: dict[str, tuple[Any, Any, str]] = {
     "a float as int": (Annotated[float, Cell("MD:x", "int64be")], ..., "declare an int, or a datetime"),
     "a list as text": (Annotated[list[str], Cell("MD:x", "text")], ..., 'for other types use "json"'),
     "a union as text": (Annotated[str | int, Cell("MD:x", "text")], ..., "which text cannot hold"),
-    "bytes in JSON": (Annotated[list[bytes], Cell("MD:x", "json")], ..., "JSON has no bytes and no sets"),
+    "bytes in JSON": (Annotated[list[bytes], Cell("MD:x", "json")], ..., "JSON has neither bytes nor sets"),
     "text as bytes": (Annotated[str, Cell("MD:x", "bytes")], ..., "declare bytes"),
     "a None that is stored": (Annotated[int | None, Cell("MD:x", "int64be")], ..., "give the field the default None"),
     "two cells": (Annotated[str, Cell("MD:x"), Cell("MD:z")], ..., "marked by Cell twice"),

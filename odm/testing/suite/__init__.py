@@ -85,6 +85,7 @@ from odm.testing.suite.upgrades import (
     TestUpgradedUpdates,
     TestUpgradedWrites,
 )
+from odm.testing.suite.verbatim_rows import TestCells, TestVerbatimRows
 from odm.testing.suite.versioned import TestVersioned, TestVersionedCosts, TestVersionedStopped, archive
 
 __all__ = [
@@ -99,6 +100,7 @@ __all__ = [
     "TestBounds",
     "TestBulkLoad",
     "TestBulkLoadOfOwnCompanions",
+    "TestCells",
     "TestClock",
     "TestCollection",
     "TestCompanions",
@@ -209,6 +211,7 @@ __all__ = [
     "TestUpgradedWrites",
     "TestUpsert",
     "TestUpsertOfDefaults",
+    "TestVerbatimRows",
     "TestVersioned",
     "TestVersionedCosts",
     "TestVersionedStopped",

@@ -1,0 +1,198 @@
+"""Models with cells of their own, and of rows that other programs write, give the same results on every backend."""
+# ruff: noqa: D101  # a test's name says what it shows
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import BaseModel
+
+from odm import (
+    AccessPattern,
+    Cell,
+    ConditionFailed,
+    Entity,
+    ItemExists,
+    ItemNotFound,
+    KeyValueError,
+    PrimaryKey,
+    Stored,
+    Table,
+    between,
+    field,
+    increment,
+    missing,
+    not_,
+    remove,
+    set_,
+    some,
+    starts_with,
+)
+from odm.stores.sync import Store
+from odm.testing.capabilities import needs
+from odm.testing.stores import Stores
+
+quotes = Table("quotes", row_style="verbatim")
+meters = Table("meters", row_style="verbatim", row_key_join="")
+files = Table("files", row_style="verbatim", row_key_join="/")
+talks = Table("talks")
+
+
+class Venue(BaseModel):
+    name: str
+    fee: Decimal = Decimal(0)
+
+
+class Quote(Entity, table=quotes):
+    exchange: str
+    symbol: Annotated[str, Cell("MD:SYMBOL", "text")]
+    at: Annotated[datetime, Stored(epoch="ms")]
+    ask: Annotated[float, Cell("MD:ASK", "float64be")]
+    size: Annotated[int, Cell("MD:SIZE", "int64be")] = 0
+    last: Annotated[Decimal | None, Cell("MD:LAST", "text")] = None
+    venue: Annotated[Venue | None, Cell("MD:PLACE", "json")] = None
+    note: Annotated[str | None, Cell("MD:NOTE", "text")] = None
+
+    primary = PrimaryKey("{exchange}#{symbol}", "{at}")
+
+
+class Reading(Entity, table=meters):
+    meter: int
+    day: Annotated[date, Stored(format="%Y%m%d")]
+    value: Annotated[float, Cell("r:value", "float64be")]
+
+    primary = PrimaryKey("{meter:010}", "{day}")
+
+
+class Folder(Entity, table=files, match=field("kind") == "folder"):
+    path: str
+    name: str
+    kind: Annotated[Literal["folder"], Cell("f:kind", "text")] = "folder"
+
+    primary = PrimaryKey("{path}", "{name}")
+
+
+class File(Entity, table=files, match=field("kind") == "file"):
+    path: str
+    name: str
+    kind: Annotated[Literal["file"], Cell("f:kind", "text")] = "file"
+    size: Annotated[int, Cell("f:size", "int64be")] = 0
+
+    primary = PrimaryKey("{path}", "{name}")
+
+
+class Talk(Entity, table=talks, family="talks"):
+    room: str
+    at: int
+    text: str
+    stars: Annotated[int, Cell("rating:stars", "int64be")] = 0
+    length: Annotated[int | None, Stored(family="stats")] = None
+    author: Annotated[str | None, Cell("people:author", "text")] = None
+
+    primary = PrimaryKey("ROOM#{room}", "TALK#{at}")
+    by_author = AccessPattern("AUTHOR#{author}", "{at}")
+
+
+NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
+QUOTES = [
+    Quote(
+        exchange="NASDAQ",
+        symbol="ZXZZT",
+        at=NOON + timedelta(milliseconds=number),
+        ask=600.5 + number,
+        size=5 - number,
+        last=Decimal("600.10") + number,
+        venue=Venue(name="Näsdaq", fee=Decimal("0.25")),
+    )
+    for number in range(3)
+]
+KEY = Quote.primary(exchange="NASDAQ", symbol="ZXZZT", at=NOON)
+
+
+class TestVerbatimRows:
+    @pytest.fixture
+    def market(self, stores: Stores) -> Store:
+        db = stores.open(quotes)
+        for quote in QUOTES:
+            db.put(quote)
+        return db
+
+    def test_items_are_read_as_they_were_written(self, market: Store) -> None:
+        both = Quote.primary(exchange="NASDAQ", symbol="ZXZZT")
+        assert market.get(KEY) == QUOTES[0]
+        assert list(market.query(both)) == QUOTES
+        assert list(market.query(both.where(Quote.at > NOON).reverse())) == QUOTES[:0:-1]
+        assert list(market.query(both.where(Quote.size < 5, some(Quote.last) > 601))) == QUOTES[1:]
+        assert sorted(one.ask for one in market.scan(Quote)) == [600.5, 601.5, 602.5]
+        assert market.count(both) == 3
+        page = market.page(both, size=2)
+        assert market.page(both, size=2, after=page.cursor).items == QUOTES[2:]
+
+    def test_writes(self, market: Store) -> None:
+        with pytest.raises(ItemExists):
+            market.insert(QUOTES[0])
+        market.update(KEY, increment(Quote.size, 2), set_(Quote.note, "12.5"), when=Quote.ask == 600.5)
+        market.update(KEY, set_(Quote.ask, -0.5), when=between(Quote.size, 6, 8) & starts_with(some(Quote.note), "12"))
+        with pytest.raises(ConditionFailed):
+            market.update(KEY, set_(Quote.ask, 1.0), when=not_(Quote.size == 7) | missing(Quote.note))
+        new = market.update(KEY, remove(Quote.note), returning="new", when=Quote.venue == QUOTES[0].venue)
+        assert new == QUOTES[0].model_copy(update={"size": 7, "ask": -0.5}) == market.get(KEY)
+        with pytest.raises(ItemNotFound):
+            market.update(Quote.primary(exchange="X", symbol="Y", at=NOON), set_(Quote.ask, 1.0))
+        with market.batch() as batch:
+            batch.put(QUOTES[0])
+            batch.delete(QUOTES[1])
+        assert list(market.scan()) != []
+        assert market.get_many([KEY, Quote.primary(exchange="NASDAQ", symbol="ZXZZT", at=QUOTES[1].at)]) == [
+            QUOTES[0],
+            None,
+        ]
+        assert market.delete(KEY) is True
+        assert market.delete(KEY) is False
+        assert market.delete_all(Quote.primary(exchange="NASDAQ", symbol="ZXZZT")) == 1
+
+    def test_values_that_their_cells_cannot_hold(self, market: Store) -> None:
+        with pytest.raises(KeyValueError, match="contains '#'"):
+            market.put(QUOTES[0].model_copy(update={"symbol": "A#B"}))
+
+    def test_fixed_widths_without_a_separator(self, stores: Stores) -> None:
+        db = stores.open(meters)
+        days = [Reading(meter=987654, day=date(2017, 7, day), value=day) for day in (1, 2, 30)]
+        for one in (*days, Reading(meter=9876, day=date(2017, 7, 1), value=0.5)):
+            db.put(one)
+        assert list(db.query(Reading.primary(meter=987654))) == days
+        assert list(db.query(Reading.primary(meter=987654).where(Reading.day > date(2017, 7, 1)))) == days[1:]
+        with pytest.raises(KeyValueError, match="at most 10 digits"):
+            db.put(Reading(meter=10**10, day=date(2017, 7, 1), value=1))
+
+    def test_two_entities_under_one_form_of_key(self, stores: Stores) -> None:
+        db = stores.open(files)
+        db.put(Folder(path="a", name="b"))
+        db.put(File(path="a", name="c", size=3))
+        db.update(File.primary(path="a", name="c"), increment(File.size))
+        assert db.get(File.primary(path="a", name="c")) == File(path="a", name="c", size=4)
+        assert list(db.query(Folder.primary(path="a"))) == [Folder(path="a", name="b")]
+        assert db.delete(Folder.primary(path="a", name="b")) is True
+        assert [type(one) for one in db.scan()] == [File]
+
+
+class TestCells:
+    @needs("indexes")
+    def test_families_and_cells(self, stores: Stores) -> None:
+        db = stores.open(talks)
+        talk = db.insert(Talk(room="r", at=1, text="x", author="12.5", length=3))
+        key = Talk.primary(room="r", at=1)
+        db.update(key, increment(Talk.stars, 2), set_(Talk.text, "y"), when=Talk.author == "12.5")
+        db.update(key, set_(Talk.length, 4), when=(Talk.stars >= 2) & not_(Talk.length == 4))
+        with pytest.raises(ConditionFailed):
+            db.put(talk, when=Talk.stars < 2)
+        found = db.get(key)
+        assert found == talk.model_copy(update={"stars": 2, "text": "y", "length": 4})
+        assert list(db.query(Talk.by_author(author="12.5"))) == [found]
+        db.update(key, set_(Talk.author, "bo"), remove(Talk.length))
+        assert db.count(Talk.by_author(author="12.5")) == 0
+        assert db.first(Talk.by_author(author="bo")) == db.get(key)
+        db.put(talk)
+        assert db.delete(talk) is True
+        assert db.count(Talk.by_author(author="12.5")) == 0
