@@ -1,4 +1,4 @@
-"""The pages on existing tables: their examples run against moto, next to boto3 and PynamoDB."""
+"""The pages on existing tables: their examples run against moto and Google's emulator, next to the vendors' clients."""
 
 from typing import Any
 
@@ -9,13 +9,20 @@ from tests.test_readme import ROOT, examples, run
 
 
 @pytest.mark.parametrize("page", ["existing_tables", "coming_from_pynamodb"])
-def test_examples_run_and_print_what_the_page_shows(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_run_and_print_what_the_page_shows(
+    page: str, bigtable_emulator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BIGTABLE_EMULATOR_HOST", bigtable_emulator)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "key")
     names: dict[str, Any] = {"__name__": "__main__"}
     with mock_aws():
         run(examples(ROOT / "docs" / f"{page}.md"), names)
         names["db"].close()
+        if "quotes" in names:
+            names["quotes"].drop()
+            names["quotes"].close()
+            names["client"].close()
 
 
 def test_pynamodb_reads_what_odm_writes_and_the_other_way_round(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,8 @@ from odm.schema.model import Schema
 
 @frozen
 class WideBigtable(Bigtable):
-    """Every table has ``layout="row_per_partition"``."""
+    """Every table has ``layout="row_per_partition"``, except those with fields that have a cell of their own."""
 
     def connect(self, schema: Schema) -> Connection[Any]:
-        return super().connect(evolve(schema, wide=True))
+        apart = any(entity.cells or entity.families for entity in schema.entities.values())
+        return super().connect(evolve(schema, wide=not apart))

@@ -14,20 +14,16 @@ If a write depends on a missing cell, and no cell of the item sorts after it, it
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
-from typing import Final
 
-from attrs import Factory, evolve, field, frozen
+from attrs import Factory, evolve, frozen
 
 from odm.backends.bigtable.cells import qualifier, write
 from odm.backends.bigtable.codec import Listed, Stored, decode
-from odm.backends.bigtable.columns import REVISION
-from odm.backends.bigtable.expressions import predicate
 from odm.backends.bigtable.filters import (
     Chain,
     Column,
     Filter,
     First,
-    Interleave,
     Newest,
     Nothing,
     Unless,
@@ -38,24 +34,20 @@ from odm.backends.bigtable.filters import (
     interleave,
     newest,
 )
-from odm.backends.bigtable.form import Form
+from odm.backends.bigtable.kinds import Kind, matching
 from odm.backends.bigtable.native import FAMILY, DeleteColumn, Mutation, Row, SetCell
 from odm.backends.bigtable.native import Column as Place
 from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.placed import Placed
-from odm.backends.bigtable.placement import Placement, key_only, usual_row
+from odm.backends.bigtable.placement import usual_row
 from odm.backends.bigtable.places import Places
-from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
+from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.codec.attributes import ttl_seconds
-from odm.errors import BadValue, SchemaError, Unsupported
+from odm.errors import BadValue, Unsupported
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item, Remove, Set, Value, paths
 from odm.protocol.requests import Operation, Update
 from odm.schema.entity import EntitySchema
-from odm.schema.model import Schema
-
-_ODMS: Final = frozenset({TAG, TTL_ATTRIBUTE, VERSION, REVISION})
-"""The attributes that odm adds to items, which these rows do not have."""
 
 
 class DeclaredRow(Row):
@@ -64,49 +56,6 @@ class DeclaredRow(Row):
     __slots__ = ("raw",)
 
     raw: Row
-
-
-@frozen
-class Kind:
-    """The rows of one entity.
-
-    Attributes:
-        entity: the entity.
-        placement: the cells of its fields.
-        in_key: the fields that are read from the row key, by stored name.
-    """
-
-    entity: EntitySchema
-    placement: Placement
-    in_key: Mapping[str, str]
-    columns: tuple[Place, ...] = field(
-        init=False,
-        default=Factory(
-            lambda self: tuple(Place(spot.family, str(spot.cell).encode()) for spot in self.placement.spots.values()),
-            takes_self=True,
-        ),
-    )
-
-    @property
-    def ttl(self) -> str | None:
-        """The stored name of the field with the expiry."""
-        return None if self.entity.ttl is None else self.entity.codec.stored[self.entity.ttl]
-
-    def read(self, row_key: str) -> dict[str, Value] | None:
-        """The stored values of the fields in a row key, by stored name; None if it is not one of this entity."""
-        assert self.entity.row is not None
-        found = self.entity.row.read(row_key)
-        return None if found is None else {stored: found[name] for stored, name in self.in_key.items()}
-
-    @property
-    def gone(self) -> tuple[Mutation, ...]:
-        """The mutations that delete the cells of an item."""
-        return tuple(DeleteColumn(column.decode(), family) for family, column in self.columns)
-
-    def column(self, stored: str) -> Place | None:
-        """The cell of an attribute; None: it has none."""
-        spot = self.placement.spots.get(stored)
-        return None if spot is None else Place(spot.family, str(spot.cell).encode())
 
 
 @frozen
@@ -241,53 +190,6 @@ class Declared(Placed):
                 yield from kind.placement.mutations((one,))
 
 
-def matching(kind: Kind, form: Form) -> Filter | None:
-    """Returns a cell if the row fits ``match=`` of the entity; None if no filter can express it."""
-    found = predicate(kind.entity.match, form, kind.entity.tag)
-    names = {Place(FAMILY, name.encode()) for name in _ODMS}
-    if found is None or not found.holds or names & _columns_in(found.filter):
-        return None
-    return found.filter
-
-
-def kinds_of(schema: Schema, form: Form) -> dict[str, Kind]:
-    """The kinds of rows of a schema, by tag."""
-    return {tag: Kind(entity, form.placement(tag), key_only(entity)) for tag, entity in schema.entities.items()}
-
-
-def check_rows(schema: Schema, form: Form) -> None:
-    """Refuse models for which rows of other programs would need cells of odm.
-
-    Raises:
-        SchemaError: the reason.
-    """
-    for kind in kinds_of(schema, form).values():
-        entity = kind.entity
-        fault: str | None = None
-        if entity.patterns:
-            fault = (
-                "its access patterns need cells of odm in the row, the revision and the list of index entries: remove "
-                "them, and declare the entries as a class in a table of its own"
-            )
-        elif entity.companions:
-            fault = f"{entity.companions[0].name} needs the revision of an item, a cell of odm: remove it"
-        elif entity.counters:
-            fault = (
-                f"the Counter {min(entity.counters)!r} needs cells of odm: declare a plain int with "
-                'Cell(..., "int64be"), which increment() changes atomically'
-            )
-        elif entity.columns:
-            fault = f"{min(entity.columns)!r} in Columns has many cells: give each a field with Cell, or use json"
-        elif entity.version != 1:
-            fault = "a version needs a cell of odm: give new fields a default instead"
-        elif not kind.placement.spots:
-            fault = "all of its fields stand in the row key, and a row without cells does not exist: add one"
-        elif entity.match is not None and matching(kind, form) is None:
-            fault = 'match= must be a filter of Bigtable: compare a field with = or is_in, with Cell(..., "text")'
-        if fault is not None:
-            raise SchemaError(f'{entity.name}: in Table({schema.name!r}, row_style="verbatim") {fault}')
-
-
 def _depends(kind: Kind, request: Operation) -> frozenset[str]:
     """The attributes on whose values a write depends."""
     roots = {path.root for condition in (request.condition, kind.entity.match) for path in paths(condition)}
@@ -339,16 +241,6 @@ def _columns_of(columns: tuple[Place, ...]) -> Filter:
 
 def _newest(column: Place) -> Filter:
     return newest(column.family, column.qualifier.decode())
-
-
-def _columns_in(wanted: Filter) -> frozenset[Place]:
-    match wanted:
-        case Column(family, name):
-            return frozenset({Place(family, name.encode())})
-        case Chain(parts) | Interleave(parts):
-            return frozenset().union(*map(_columns_in, parts))
-        case _:
-            return frozenset()
 
 
 def _unguarded(kind: Kind, id: str, missing: Place) -> Unsupported:

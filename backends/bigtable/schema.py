@@ -4,9 +4,9 @@ import re
 from itertools import permutations
 
 from odm.backends.bigtable.columns import SIDE_COLUMNS
-from odm.backends.bigtable.declared import check_rows
 from odm.backends.bigtable.entries import check_entries, index_table
 from odm.backends.bigtable.form import Form
+from odm.backends.bigtable.kinds import check_rows
 from odm.backends.bigtable.layout import is_wide
 from odm.backends.bigtable.native import COUNTERS, ENTRIES, FAMILY, NEWEST_ONLY, ColumnFamily, CreateTable, Families
 from odm.backends.bigtable.options import NO_OPTIONS, Options

@@ -37,7 +37,7 @@ from odm.backends.bigtable.codec import (
     read_listing,
 )
 from odm.backends.bigtable.columns import REVISION
-from odm.backends.bigtable.declared import Declared, kinds_of
+from odm.backends.bigtable.declared import Declared
 from odm.backends.bigtable.filters import (
     Column as ColumnFilter,
 )
@@ -52,6 +52,7 @@ from odm.backends.bigtable.filters import (
     newest,
 )
 from odm.backends.bigtable.form import Form
+from odm.backends.bigtable.kinds import kinds_of
 from odm.backends.bigtable.layout import Layout, is_wide
 from odm.backends.bigtable.native import (
     COUNTERS,

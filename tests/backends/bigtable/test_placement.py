@@ -2,10 +2,12 @@
 
 import struct
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
+from random import Random
 from typing import Annotated, Any
 
 import pytest
@@ -45,8 +47,10 @@ from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.native import (
     SERVER_TIME,
     AppendValue,
+    ColumnFamily,
     Entry,
     Increment,
+    ModifyFamilies,
     MutateRow,
     Read,
     ReadModifyWriteRow,
@@ -58,6 +62,7 @@ from odm.schema.model import Schema
 
 videos = Table("videos")
 quotes = Table("quotes")
+talks = Table("talks")
 
 
 class Video(Entity, table=videos):
@@ -82,6 +87,18 @@ class Comment(Entity, table=videos, family="comments"):
     revision: Annotated[int, Revision] = 0
 
     primary = PrimaryKey("VIDEO#{video}", "COMMENT#{at}")
+    by_author = AccessPattern("AUTHOR#{author}", "{at}")
+
+
+class Talk(Entity, table=talks, family="talks"):
+    at: int
+    text: str = "x"
+    author: str | None = None
+    likes: Annotated[int, Counter] = 0
+    stars: Annotated[int, Cell("rating:stars", "int64be")] = 0
+    length: Annotated[int | None, Stored(family="stats")] = 3
+
+    primary = PrimaryKey("TALK#{at}")
     by_author = AccessPattern("AUTHOR#{author}", "{at}")
 
 
@@ -374,3 +391,48 @@ def test_a_row_with_a_declared_cell_alone_is_a_stranger(quote: Place) -> None:
         with pytest.raises(ItemInvalid):
             call(QUOTE)
     assert quote.cells() == {"QUOTE#Z": {"MD:ASK": b"x"}}
+
+
+FOREIGN = {"other:x": b"1", "other:~r": b"", "rating:y": b"\xff", "rating:_t": b"Talk"}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_cells_of_other_programs_survive_every_call(bigtable_emulator: str, seed: int) -> None:
+    place, random = Place(bigtable_emulator, talks), Random(seed)
+    place.send(ModifyFamilies(place.name, create={"other": ColumnFamily()}))
+    talks_ = [Talk(at=number, author=f"a{number % 2}") for number in range(3)]
+    calls: dict[str, Callable[[Talk], object]] = {
+        "insert": place.db.insert,
+        "put": place.db.put,
+        "set": lambda talk: place.db.update(Talk.primary(at=talk.at), set_(Talk.author, "b"), set_(Talk.text, "y")),
+        "stars": lambda talk: place.db.update(Talk.primary(at=talk.at), increment(Talk.stars), returning="new"),
+        "likes": lambda talk: place.db.update(Talk.primary(at=talk.at), increment(Talk.likes)),
+        "remove": lambda talk: place.db.update(Talk.primary(at=talk.at), remove(Talk.length), when=Talk.stars < 9),
+        "delete": lambda talk: place.db.delete(Talk.primary(at=talk.at)),
+        "batch": lambda talk: _batch(place.db, talk),
+        "delete_all": lambda _: place.db.delete_all(Talk.by_author(author="a1")),
+        "query": lambda _: list(place.db.query(Talk.by_author(author="a0"))),
+        "scan": lambda _: list(place.db.scan()),
+        "scrub": lambda _: scrub(place.backend, talks, prefix=place.prefix, repair=True),
+    }
+    for talk in talks_:
+        row_key = place.db.key_of(talk)[0]
+        place.set(row_key, **{name.replace(":", "__"): cell for name, cell in FOREIGN.items()})
+    done: set[str] = set()
+    for _ in range(80):
+        name, talk = random.choice([*calls]), random.choice(talks_)
+        with suppress(ItemExists, ItemNotFound):
+            calls[name](talk)
+            done.add(name)
+        for cells in place.cells().values():
+            theirs = {name: cell for name, cell in cells.items() if name.startswith(("other", "rating"))}
+            theirs.pop("rating:stars", None)
+            assert theirs == FOREIGN, name
+    assert len(done) >= len(calls) - 2
+    place.db.drop()
+    place.db.close()
+
+
+def _batch(db: Store, talk: Entity) -> None:
+    with db.batch() as batch:
+        batch.put(talk)
