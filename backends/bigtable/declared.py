@@ -161,11 +161,19 @@ class Declared(Placed):
             )
         return guard
 
-    def removed(self, id: str) -> tuple[Mutation, ...]:
+    def removed(self, id: str, before: Stored | None = None) -> tuple[Mutation, ...]:
         gone = (one for kind in self.kinds.values() if kind.read(id) is not None for one in kind.gone)
         return tuple(dict.fromkeys(gone))
 
-    def replaced(self, item: Item, id: str, revision: str, listed: Sequence[Listed], now: int) -> tuple[Mutation, ...]:
+    def replaced(
+        self,
+        item: Item,
+        id: str,
+        revision: str,
+        listed: Sequence[Listed],
+        now: int,
+        before: Stored | None = None,
+    ) -> tuple[Mutation, ...]:
         kind = self.kinds[item[TAG]]
         usual = Places.replaced(self, item, id, revision, listed, now)[len(REMOVED) :]
         made = tuple(self._placed(kind, usual))

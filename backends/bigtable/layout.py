@@ -14,7 +14,7 @@ from odm.backends.bigtable.native import RowRange
 from odm.errors import ItemTooLarge
 from odm.keys import next_prefix
 from odm.protocol.requests import Position
-from odm.schema.entity import Key
+from odm.schema.entity import EntitySchema, Key
 from odm.schema.model import Schema
 from odm.schema.row_keys import UNAMBIGUOUS
 
@@ -81,8 +81,10 @@ def key_of(schema: Schema, row_key: str, tag: str) -> Key | None:
 
     The model defines how many components the partition has.
     """
-    if schema.hash_only or schema.verbatim_rows:
-        return Key(row_key)  # as the positions of a scan
+    if schema.hash_only:
+        return Key(row_key)
+    if schema.verbatim_rows:
+        return _verbatim_key(schema.entities.get(tag), row_key)
     if schema.row_key_join == UNAMBIGUOUS:
         partition, _, sort = row_key.partition(UNAMBIGUOUS)
         return Key(partition, sort)
@@ -91,6 +93,17 @@ def key_of(schema: Schema, row_key: str, tag: str) -> Key | None:
         return None
     parts, count = row_key.split("#"), len(entity.primary.partition.components)
     return Key("#".join(parts[:count]), "#".join(parts[count:]))
+
+
+def _verbatim_key(entity: EntitySchema | None, row_key: str) -> Key:
+    """The key of a row of other programs; if the row key does not show where it ends, all of it, as of a scan."""
+    values = None if entity is None or entity.row is None else entity.row.read(row_key)
+    if entity is None or values is None or entity.primary.sort is None:
+        return Key(row_key)
+    partition, sort = entity.primary.partition, entity.primary.sort
+    if not values.keys() >= {*partition.fields, *sort.fields}:
+        return Key(row_key)
+    return Key(partition.written(values), sort.written(values))
 
 
 def checked(row_key: str) -> str:

@@ -6,6 +6,7 @@ each call. So the parts of one call belong together, and another call cannot rep
 
 from collections.abc import Sequence
 
+from odm.backends.bigtable.layout import key_of
 from odm.backends.bigtable.native import Sample
 from odm.keys import can_be_key
 from odm.protocol.requests import Part
@@ -42,8 +43,8 @@ def _start_of_partition(schema: Schema, row_key: str) -> str:
     if schema.hash_only:
         return row_key
     if schema.verbatim_rows:
-        read = ((one.primary.partition, one.row.read(row_key)) for one in schema.entities.values() if one.row)
-        return min((partition.written(values) for partition, values in read if values is not None), default=row_key)
+        keys = (key_of(schema, row_key, tag) for tag in schema.entities)
+        return min((key.partition for key in keys if key is not None), default=row_key)
     if schema.row_key_join == UNAMBIGUOUS:
         return row_key.split(UNAMBIGUOUS, 1)[0]
     components = row_key.split("#")

@@ -33,7 +33,7 @@ from odm.backends.bigtable.native import Column as Place
 from odm.codec import TAG
 from odm.codec.stored import StoredType
 from odm.codec.unions import bare
-from odm.errors import BackendError
+from odm.errors import BackendError, BadValue
 from odm.expressions.nodes import Value
 from odm.keys import VerbatimKey
 from odm.schema.entity import EntitySchema
@@ -155,7 +155,11 @@ class Placement:
         match one:
             case SetCell(column, value, time, family) if family == FAMILY:
                 at, name, spot = self.place(column)
-                return SetCell(name, value if spot is None else spot.value(value), time, at)
+                try:
+                    return SetCell(name, value if spot is None else spot.value(value), time, at)
+                except BadValue as error:
+                    attribute = read_qualifier(column.encode())[0]
+                    raise BadValue(f"attribute {attribute!r}, in the cell {at}:{name}: {error}") from error
             case DeleteColumn(column, family, before) if family == FAMILY:
                 at, name, _ = self.place(column)
                 return DeleteColumn(name, at, before)

@@ -4,6 +4,7 @@ import json
 import struct
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from random import Random
@@ -11,6 +12,7 @@ from types import new_class
 from typing import Annotated, Any, Literal
 
 import pytest
+from attrs import evolve
 
 from odm import (
     TTL,
@@ -46,14 +48,17 @@ from odm import (
     upgrade,
 )
 from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.admin import Admin
 from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.native import (
     SERVER_TIME,
     ColumnFamily,
     Entry,
+    Increment,
     ModifyFamilies,
     MutateRow,
     Read,
+    ReadModifyWriteRow,
     ReadRows,
     SetCell,
 )
@@ -559,3 +564,35 @@ def test_rows_that_two_classes_could_have_are_refused() -> None:
 
     with pytest.raises(SchemaError, match="can have the same key"):
         table.compile()
+
+
+def test_increments_of_several_programs_are_all_counted(open_: Callable[[Table], Place]) -> None:
+    place = open_(market)
+    place.db.put(QUOTE)
+
+    def theirs() -> None:
+        rule = Increment("BIDSIZE", 1, "MD")
+        for _ in range(20):
+            place.send(ReadModifyWriteRow(place.name, QUOTE_ROW, (rule,)))
+
+    def ours() -> None:
+        for _ in range(10):
+            place.db.update(KEY, increment(Quote.bid_size), when=Quote.ask == 600.6)
+
+    with ThreadPoolExecutor(4) as threads:
+        for done in [threads.submit(call) for call in (theirs, ours, ours, theirs)]:
+            done.result()
+    assert place.db.one(KEY).bid_size == 560
+
+
+def test_plans_parts_and_explanations(open_: Callable[[Table], Place]) -> None:
+    place = open_(market)
+    place.set("ZZZ", {"MD:SYMBOL": b"x"})
+    for number in range(20):
+        place.db.put(QUOTE.model_copy(update={"symbol": f"S{number}"}))
+    surveyed = Admin(place.backend, evolve(market.compile(), name=place.name, prefix=place.prefix)).survey(100)
+    assert surveyed.read == 21
+    assert len(surveyed.findings) == 1
+    assert "MD:ASK" in str(place.db.explain(QUOTE).stored)
+    skipping = Store(market, place.backend, prefix=place.prefix, on_unknown="skip")
+    assert len(list(skipping.scan(segments=4))) == 20

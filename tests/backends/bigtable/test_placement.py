@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from odm import (
     TTL,
     AccessPattern,
+    BadValue,
     Cell,
     Columns,
     ConditionFailed,
@@ -436,3 +437,11 @@ def test_cells_of_other_programs_survive_every_call(bigtable_emulator: str, seed
 def _batch(db: Store, talk: Entity) -> None:
     with db.batch() as batch:
         batch.put(talk)
+
+
+def test_a_number_that_its_cell_cannot_hold(quote: Place) -> None:
+    with pytest.raises(BadValue, match=r"attribute 'size', in the cell MD:SIZE: .* is not a whole number of 64 bits"):
+        quote.db.put(QUOTE.model_copy(update={"size": 2**63}))
+    quote.db.put(QUOTE.model_copy(update={"size": 2**63 - 1}))
+    with pytest.raises(BadValue, match="is not a whole number of 64 bits"):
+        quote.db.update(Quote.primary(symbol="Z"), increment(Quote.size))
