@@ -35,12 +35,13 @@ from odm.backends.bigtable.filters import (
     newest,
 )
 from odm.backends.bigtable.kinds import Kind, matching
-from odm.backends.bigtable.native import FAMILY, DeleteColumn, Mutation, Row, SetCell
+from odm.backends.bigtable.native import FAMILY, ITEM, DeleteColumn, Mutation, Row, SetCell, Steps
 from odm.backends.bigtable.native import Column as Place
 from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.placed import Placed
 from odm.backends.bigtable.placement import usual_row
 from odm.backends.bigtable.places import Places
+from odm.backends.bigtable.retry import Retry
 from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.codec.attributes import ttl_seconds
 from odm.errors import BadValue, Unsupported
@@ -76,14 +77,29 @@ class Declared(Placed):
         """Every declared cell."""
         return _columns_of(tuple(sorted({column for kind in self.kinds.values() for column in kind.columns})))
 
+    def read(self, ids: tuple[str, ...], retry: Retry, wanted: Filter = ITEM) -> Steps[dict[str, Row]]:
+        found = yield from super().read(ids, retry, wanted)
+        return {id: row for id, row in found.items() if row.columns}
+
+    def items(self, rows: Iterable[Row]) -> list[Row]:
+        return [row for row in super().items(rows) if row.columns]
+
     def usual(self, row: Row) -> Row:
-        """The row in odm's own form; a row of no entity as it is."""
-        found = [
-            made
-            for kind in self.kinds.values()
-            if (values := kind.read(row.text)) is not None and (made := self._made(kind, values, row)) is not None
-        ]
-        return found[0] if len(found) == 1 else row
+        """The row in odm's own form; a row of no entity as it is, and an empty row if its item does not exist."""
+        at = [(kind, values) for kind in self.kinds.values() if (values := kind.read(row.text)) is not None]
+        found = [made for kind, values in at if (made := self._made(kind, values, row)) is not None]
+        if len(found) == 1:
+            return found[0]
+        theirs = {column for kind, _ in at for column in kind.columns}
+        return row if not at or theirs.intersection(row.columns) else Row(row.key)
+
+    def _kinds_at(self, id: str) -> list[Kind]:
+        """The kinds of items that a row can have."""
+        return [kind for kind in self.kinds.values() if kind.read(id) is not None]
+
+    def _cells_at(self, id: str) -> Filter:
+        """The declared cells of a row."""
+        return _columns_of(tuple(sorted({column for kind in self._kinds_at(id) for column in kind.columns})))
 
     def _made(self, kind: Kind, values: Mapping[str, Value], row: Row) -> Row | None:
         """The row as an item of this entity; None if it is not one."""
@@ -116,11 +132,11 @@ class Declared(Placed):
 
     def surely_own(self, id: str) -> bool:
         """Whether the row key alone shows that an item belongs to its entity."""
-        kinds = [kind for kind in self.kinds.values() if kind.read(id) is not None]
+        kinds = self._kinds_at(id)
         return len(kinds) == 1 and kinds[0].entity.match is None
 
     def taken(self, id: str) -> Filter:
-        return self._every
+        return self._cells_at(id)
 
     def strange(self, id: str, tag: str) -> Filter:
         """Returns a cell if the row is not an item of this entity, but has declared cells.
@@ -128,7 +144,7 @@ class Declared(Placed):
         If ``match=`` decides, it contains a Condition filter; see `Owned.strange`.
         """
         match = self.kinds[tag].entity.match
-        return Nothing() if match is None else Unless(self._matching(self.kinds[tag]), self._every)
+        return Nothing() if match is None else Unless(self._matching(self.kinds[tag]), self._cells_at(id))
 
     def _matching(self, kind: Kind) -> Filter:
         found = matching(kind, self.form)
@@ -162,8 +178,8 @@ class Declared(Placed):
         return guard
 
     def removed(self, id: str, before: Stored | None = None) -> tuple[Mutation, ...]:
-        gone = (one for kind in self.kinds.values() if kind.read(id) is not None for one in kind.gone)
-        return tuple(dict.fromkeys(gone))
+        kinds = self._kinds_at(id) if before is None else [self.kinds[str(before.item[TAG])]]
+        return tuple(dict.fromkeys(one for kind in kinds for one in kind.gone))
 
     def replaced(
         self,

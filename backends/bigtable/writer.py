@@ -94,6 +94,8 @@ class Writer:
     def unlisted(self, request: Put | Delete) -> bool:
         """Whether neither this item nor any item that may be stored under its key has index entries."""
         if isinstance(request, Delete):
+            if not self.places.tagged and not self.places.surely_own(self.row_key(request.key)):
+                return False  # the item must be read to know its cells
             return request.unindexed or not self.schema.indexes
         if request.known is not None:
             return False

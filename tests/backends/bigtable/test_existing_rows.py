@@ -84,6 +84,7 @@ market = Table("market", row_style="verbatim")
 trades = Table("trades", row_style="verbatim")
 meters = Table("meters", row_style="verbatim", row_key_join="")
 metrics = Table("metrics", row_style="verbatim")
+mixed = Table("mixed", row_style="verbatim")
 sessions = Table("sessions", row_style="verbatim")
 files = Table("files", row_style="verbatim", row_key_join="/")
 
@@ -160,6 +161,20 @@ class File(Entity, table=files, match=field("kind") == "file"):
     revision: Annotated[int, Revision, Cell("f:rev", "int64be")] = 0
 
     primary = PrimaryKey("{path}", "{name}")
+
+
+class Host(Entity, table=mixed):
+    name: str
+    rack: Annotated[int, Cell("m:rack", "int64be")]
+
+    primary = PrimaryKey("HOST#{name}")
+
+
+class Load(Entity, table=mixed):
+    name: str
+    load: Annotated[float, Cell("m:load", "float64be")]
+
+    primary = PrimaryKey("LOAD#{name}")
 
 
 class Place:
@@ -403,6 +418,30 @@ def test_items_of_two_classes_under_one_form_of_key(open_: Callable[[Table], Pla
     db.update(file, set_(File.size, 4))
     with pytest.raises(Conflict):
         db.update(file, set_(File.size, 5))
+
+
+def test_a_delete_leaves_the_cells_of_other_classes(open_: Callable[[Table], Place]) -> None:
+    place = open_(files)
+    theirs = {"f:kind": b"folder", "f:size": b"?"}
+    for name in ("f", "g"):
+        place.set(f"a/{name}", theirs)
+    with place.db.batch() as batch:
+        batch.delete(Folder.primary(path="a", name="f"))
+    assert place.db.delete(Folder.primary(path="a", name="g"))
+    assert place.cells() == {"a/f": {"f:size": b"?"}, "a/g": {"f:size": b"?"}}
+
+
+def test_cells_of_a_class_with_other_keys_are_not_an_item(open_: Callable[[Table], Place]) -> None:
+    place = open_(mixed)
+    place.set("HOST#a", {"m:other": b"x", "m:load": b"?"})
+    assert place.db.get(Host, name="a") is None
+    assert place.db.count(Host.primary(name="a")) == 0
+    place.db.insert(Host(name="a", rack=3))
+    assert place.cells() == {"HOST#a": {"m:other": b"x", "m:load": b"?", "m:rack": struct.pack(">q", 3)}}
+    with place.db.batch() as batch:
+        batch.delete(Host.primary(name="a"))
+    assert place.cells() == {"HOST#a": {"m:other": b"x", "m:load": b"?"}}
+    assert list(place.db.scan()) == []
 
 
 FOREIGN = {"MD:mine": b"1", "MD:BIDS": b"", "other:x": b"2", "x:MD": b"\xff", "MD:~r": b"r", "MD:_t": b"Quote"}
