@@ -86,6 +86,9 @@ VALUES: Final[Mapping[str, st.SearchStrategy[Any]]] = {
     "day": st.dates() | st.dates(date(2024, 1, 1), date(2024, 1, 3)),
     "id": st.uuids(),
 }
+_FIXED: Final = ("lot:05", "at", "day", "id")
+"""The placeholders behind which no literal is needed, because their texts have one width."""
+
 _ORDERED: Final = ("text", "other", "lot:05", "at", "day", "id")
 
 
@@ -97,7 +100,7 @@ def compiled(text: str) -> Template:
 @st.composite
 def _templates(draw: st.DrawFn) -> Template:
     names = draw(st.lists(st.sampled_from(sorted(VALUES)), max_size=3, unique=True))
-    literals = [draw(_LITERALS) for _ in range(len(names) + 1)]
+    literals = [draw(st.just("") | _LITERALS if name in _FIXED else _LITERALS) for name in ("", *names)]
     if names:
         literals[0], literals[-1] = draw(st.just("") | _LITERALS), draw(st.just("") | _LITERALS)
     text = literals[0] + "".join(f"{{{name}}}{literal}" for name, literal in zip(names, literals[1:], strict=True))
@@ -250,6 +253,7 @@ def test_a_span_holds_the_keys_within_the_bounds(drawing: tuple[Drawn, int, Sequ
         ("T#{text}::", [("prefix", "a:")], False),
         ("T#{at}#{text}", [(">=", datetime(2024, 1, 1, tzinfo=UTC))], True),
         ("T#{lot:05}x", [("<", 70)], True),
+        ("T#{lot:05}{text}", [(">", 70)], True),
     ],
 )
 def test_a_range_of_values_is_exact_where_their_keys_sort_as_they_do(
@@ -289,6 +293,7 @@ def test_values_that_a_key_cannot_contain(template: str, values: dict[str, Any])
         ("{id}-{level}", {"id": UUID(int=5), "level": -3}, "00000000-0000-0000-0000-000000000005--3"),
         ("{price}|{ratio}", {"price": Decimal("1.50"), "ratio": -0.0}, "1.5|0"),
         ("{lot:05}0", {"lot": 100}, "001000"),
+        ("{lot:05}{text}", {"lot": 100, "text": "1"}, "001001"),
         ("{status}", {"status": "open#2"}, "open#2"),
     ],
 )
