@@ -31,7 +31,7 @@ from odm.backends.bigtable.merges import OLDEST, merging
 from odm.backends.bigtable.native import DeleteColumn, Entry, Mutated, MutateRow, MutateRows, SetCell, Status
 from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.retry import Retry
-from odm.errors import BackendError, Throttled, Unsupported
+from odm.errors import BackendError, Throttled
 from odm.expressions.nodes import AddTo, DiscardFrom, Path, Remove, Set
 from odm.protocol.connection import perform
 from odm.protocol.requests import BatchMerge, Merge, Written
@@ -243,12 +243,15 @@ def test_attributes_are_merged_where_their_cells_stand(backend: Bigtable) -> Non
     assert {one.timestamp for one in made if isinstance(one, SetCell)} == {5000}
 
 
-def test_items_of_one_cell_cannot_be_merged(backend: Bigtable) -> None:
+def test_items_of_one_cell_are_read_and_written(backend: Bigtable) -> None:
+    key = Note.primary(pad="p", name="n")
     with Store(wide, backend) as db:
-        with pytest.raises(Unsupported, match=r"update\(\) it"):
-            db.merge(Note.primary(pad="p", name="n"), set_(Note.text, "t"))
-        with pytest.raises(Unsupported, match=r"update\(\) it"), db.batch() as batch:
-            batch.merge(Note.primary(pad="p", name="n"), set_(Note.text, "t"))
+        db.create()
+        db.merge(key, set_(Note.text, "t"))
+        with db.batch() as batch:
+            batch.merge(key, set_(Note.text, "u"))
+        assert db.get(key) == Note(pad="p", name="n", text="u")
+        db.drop()
 
 
 class TestRows:
