@@ -5,7 +5,7 @@ from types import FunctionType
 from odm.entities.collections import collection, select
 from odm.entities.companions import Effect
 from odm.entities.entity import Entity
-from odm.entities.markers import TTL, Cell, Columns, Counter, Revision, Stored
+from odm.entities.markers import TTL, Cell, CellVersions, Columns, Counter, Revision, Stored
 from odm.entities.patterns import AccessPattern, PrimaryKey, primary_key
 from odm.entities.query import Query
 from odm.entities.upgrades import upgrade
@@ -56,6 +56,7 @@ from odm.observe.events import RequestInfo
 from odm.observe.meter import Meter, Usage
 from odm.procedures.backfilled import Backfilled, Unfilled
 from odm.procedures.calls import Calls, Companion, Procedure, procedure
+from odm.procedures.cell_versions import CellVersion
 from odm.procedures.companion_writes import CompanionWrites
 from odm.procedures.explain import Explanation
 from odm.procedures.raw import RawItem
@@ -84,6 +85,8 @@ __all__ = [
     "Batch",
     "Calls",
     "Cell",
+    "CellVersion",
+    "CellVersions",
     "Columns",
     "Companion",
     "CompanionWrites",

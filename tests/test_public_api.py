@@ -25,6 +25,8 @@ NAMES = [
     "Batch",
     "Calls",
     "Cell",
+    "CellVersion",
+    "CellVersions",
     "Columns",
     "Companion",
     "CompanionWrites",

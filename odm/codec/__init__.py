@@ -3,7 +3,7 @@
 `compile_codec` makes one `EntityCodec` per entity class. Every fault of the class itself is reported there.
 """
 
-from odm.codec.attributes import TAG, TTL_ATTRIBUTE, VERSION, ttl_seconds
+from odm.codec.attributes import TAG, TTL_ATTRIBUTE, VERSION, WAS, ttl_seconds
 from odm.codec.drafts import Draft
 from odm.codec.entity import EntityCodec, compile_codec
 from odm.codec.lazy import Lazy, NativeItem, NativeItems
@@ -14,6 +14,7 @@ __all__ = [
     "TAG",
     "TTL_ATTRIBUTE",
     "VERSION",
+    "WAS",
     "Draft",
     "EntityCodec",
     "ItemText",

@@ -59,7 +59,7 @@ from odm.codec.unions import (
     union,
 )
 from odm.codec.validation import ModelSchema, runs_early
-from odm.entities.markers import ALIASES, CounterMarker, Stored, alias_value, find_marker
+from odm.entities.markers import ALIASES, CellVersions, CounterMarker, Stored, alias_value, find_marker
 from odm.errors import SchemaError
 
 _Factory: TypeAlias = Callable[[], Any]
@@ -353,6 +353,8 @@ def _check_metadata(metadata: Any, annotation: Any, place: Place) -> None:
     for mark in metadata:
         if mark is Stored:
             raise place.fault(annotation, "is marked by Stored without the name", 'write Stored("name")')
+        if mark is CellVersions:
+            raise place.fault(annotation, "is marked by CellVersions without a count", "write CellVersions(5)")
         if isinstance(mark, _CHANGING) or mark is pydantic.types.Json:
             name = getattr(mark, "__name__", type(mark).__name__)
             why = f"with {name} decodes its input, and would decode it again each time it is loaded"

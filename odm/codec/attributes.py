@@ -14,6 +14,13 @@ TTL_ATTRIBUTE: Final = "_ttl"
 VERSION: Final = "_v"
 """The stored name of the version of the model that wrote the item; absent: 1."""
 
+WAS: Final = "_was"
+"""The stored name of the former values of fields with `odm.CellVersions`: a map from a field's stored name to a list.
+
+The list begins with ``[time]``, when the current value was written, in milliseconds since 1970. Then it has
+``[time, value]`` for each former value, newest first.
+"""
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND: Final = timedelta(seconds=1)
 

@@ -6,14 +6,14 @@ from typing import Any, TypeAlias
 
 from attrs import frozen
 
-from odm.codec.attributes import TAG, TTL_ATTRIBUTE, VERSION
+from odm.codec.attributes import TAG, TTL_ATTRIBUTE, VERSION, WAS
 from odm.codec.faults import show
 from odm.errors import ItemInvalid
 from odm.expressions.nodes import Item, Value
 
 Step: TypeAlias = Callable[[dict[str, Value]], dict[str, Value]]
 
-_OWN = frozenset({TAG, VERSION, TTL_ATTRIBUTE})
+_OWN = frozenset({TAG, VERSION, TTL_ATTRIBUTE, WAS})
 
 
 @frozen

@@ -95,6 +95,27 @@ class ColumnsMarker(Marker):
 
 
 @frozen
+class CellVersions(Marker):
+    """Keep the former values of the field, up to ``count`` values in all: ``Annotated[Decimal, CellVersions(5)]``.
+
+    Each write that changes the value keeps the value before it, with the time at which it was written. `Store.get` and
+    all other reads return the newest value; `Store.cell_versions` returns all of them. On Bigtable they are the
+    versions of the field's cell.
+
+    Args:
+        count: how many values to keep, including the newest; 2 to 1000.
+
+    Raises:
+        SchemaError: when the table is compiled, if the field is part of a key, is a Counter, or has another role; or
+            for a count that is out of range.
+    """
+
+    _odm_usage = "Annotated[Decimal, CellVersions(5)]"
+
+    count: int
+
+
+@frozen
 class Stored(Marker):
     """Store the field under another name, or a time in another form: ``Annotated[str, Stored("c")]``.
 

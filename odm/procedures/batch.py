@@ -88,6 +88,12 @@ class Pending:
                 f"{target.entity.name} has a Revision, and a batch cannot check it, so it could overwrite another "
                 "writer's change: put() it on its own; new ones can be loaded with bulk_load(items, new=True)"
             )
+        if target.entity.versioned:
+            raise BadValue(
+                f"{target.entity.name} keeps former values (CellVersions), and a batch does not read the value that it "
+                "replaces: put() it on its own, or in a transaction; new ones can be loaded with bulk_load(items, "
+                "new=True)"
+            )
         if request.known is not None:
             raise BadValue(
                 f"{target.entity.name}: a batch replaces whole items, and its table has keep_unknown=True: put() it on "

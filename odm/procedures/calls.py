@@ -18,6 +18,7 @@ from odm.errors import BadValue
 from odm.expressions.nodes import Action, Condition
 from odm.procedures.backfilled import Backfilled
 from odm.procedures.batch import BatchSteps
+from odm.procedures.cell_versions import CellVersion
 from odm.procedures.companion_writes import CompanionWrites
 from odm.procedures.raw import PAGE, RawItem
 from odm.procedures.session import Page
@@ -28,6 +29,7 @@ from odm.protocol.connection import CoreGen
 E = TypeVar("E", bound=Entity)
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
 
 
@@ -75,6 +77,10 @@ class Calls(Protocol):
         self, keys: Sequence[Query[E]], *, consistent: bool = True, atomic: bool = False
     ) -> CoreGen[list[E | None]]:
         """The items under keys, in the order of the keys; None for each key without an item."""
+        ...
+
+    def cell_versions(self, which: Entity | Query[Any], field: T, /) -> CoreGen[list[CellVersion[T]]]:
+        """The values that a field with `odm.CellVersions` has and had, newest first; empty if it is not stored."""
         ...
 
     def exists(self, which: type[Entity] | Query[Any], /, **key: Any) -> CoreGen[bool]:

@@ -211,10 +211,12 @@ def _read(
     wanting = [target for target in wanting if target.key not in known]
     keys = tuple(target.key for target in wanting)
     if len(keys) == 1:
-        known[keys[0]] = yield req.Get(keys[0], pattern=wanting[0].entity.primary.full_name)
+        entity = wanting[0].entity
+        known[keys[0]] = yield req.Get(keys[0], pattern=entity.primary.full_name, former=bool(entity.versioned))
     elif keys:
         patterns = tuple(target.entity.primary.full_name for target in wanting)
-        found = yield from send_batch(req.BatchGet(keys, patterns=patterns), {})
+        former = any(target.entity.versioned for target in wanting)
+        found = yield from send_batch(req.BatchGet(keys, patterns=patterns, former=former), {})
         known.update(zip(keys, found, strict=True))
 
 

@@ -117,7 +117,9 @@ def _itself(context: Context, plan: Planned, writing: Writing) -> CoreGen[None]:
     """Write the entity's own item."""
     target, operation = plan.target, plan.marked(writing.marks)
     if writing.until is not None and context.clock() > writing.until:
-        raise StaleRead(target, (yield req.Get(target.key, pattern=target.entity.primary.full_name)))
+        entity = target.entity
+        reading = req.Get(target.key, pattern=entity.primary.full_name, former=bool(entity.versioned))
+        raise StaleRead(target, (yield reading))
     if isinstance(operation, req.Put) and operation.condition is not None:
         operation = evolve(operation, once=True)
     if isinstance(operation, req.Check):  # replaces a delete if the store skips the item of another program

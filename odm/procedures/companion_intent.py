@@ -1,7 +1,7 @@
 """Plans a write with its companions: computes the new item, from which each companion computes its own writes.
 
 For this the item may have to be read first. Then the write has the condition that the item is unchanged; if it was
-changed, the write is planned again.
+changed, the write is planned again. The former values of fields with `odm.CellVersions` are kept in the same way.
 """
 
 from typing import Any, cast
@@ -13,6 +13,7 @@ from odm.errors import OdmError
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import Condition, Item, Value
 from odm.procedures.calls import Companion
+from odm.procedures.cell_versions import keeps, remembering, same_values
 from odm.procedures.companion_writes import CompanionWrites
 from odm.procedures.context import Context
 from odm.procedures.update import ItemUpdate
@@ -35,13 +36,13 @@ class IntentWithCompanions:
 
     def reads(self, context: Context, *, in_transaction: bool) -> bool:
         """Whether the item must be read first."""
-        if not self.companions:
+        kept = keeps(self.intent)
+        if not self.companions and not kept:
             return self.intent.reads
         if self.intent.name in ("put", "insert"):
             fresh = isinstance(self.intent, Write) and self.intent.present is False
-            return not fresh and any(
-                one.reads or (not in_transaction and one.reads_without_transaction) for one in self.companions
-            )
+            needed = (one.reads or (not in_transaction and one.reads_without_transaction) for one in self.companions)
+            return not fresh and (kept or any(needed))
         return True
 
     def plan(self, context: Context, item: Any) -> Planned | OdmError:
@@ -54,7 +55,8 @@ class IntentWithCompanions:
         intent = self.intent
         there: Any = UNREAD if item is UNREAD else context.living(item)
         base = None if there is UNREAD else there
-        if not self.companions:
+        kept = keeps(intent)
+        if not self.companions and not kept:
             plain = intent.first(context) if item is UNREAD else intent.next(context, item)
             assert plain is not None  # an operation that depends on the item was planned from the read item
             return plain if isinstance(plain, OdmError) else Planned(self, plain, base)
@@ -64,8 +66,12 @@ class IntentWithCompanions:
         if isinstance(operation, OdmError):
             return operation
         target = intent.target
-        old = None if base is None else context.decode(base, target.key)
-        effect: Effect[Any] = Effect(target.query, old, self._new(context, operation, there))
+        if kept:
+            operation = remembering(context, target, operation, base)
+        effect: Effect[Any] | None = None
+        if self.companions:
+            old = None if base is None else context.decode(base, target.key)
+            effect = Effect(target.query, old, self._new(context, operation, there))
         if there is not UNREAD and not isinstance(operation, req.Check):
             operation = evolve(operation, condition=every(operation.condition, self._guard(context, there)))
         return Planned(self, operation, base, effect, {} if base is None else _marks(target.entity, base))
@@ -90,16 +96,18 @@ class IntentWithCompanions:
         return context.decode(apply(operation.actions, there), operation.key)
 
     def _guard(self, context: Context, there: Item | None) -> Condition | None:
-        """The condition that every attribute that the companions use, or the call returns, is unchanged."""
+        """The condition that every attribute that the write depends on, or the call returns, is unchanged."""
         entity = self.intent.target.entity
         if there is None:
             return judged(entity, ABSENT, context.now())
         marks = [equals(mark_of(one), there) for one in entity.companions]
+        marks += same_values(entity, there) if keeps(self.intent) else []
         if entity.revision is not None:
             number = there.get(entity.codec.stored[entity.revision], 0)
             return every(revision_is(entity, number), *marks)
         fields = [one.sources(entity.cls) for one in self.companions]
-        if None in fields or (isinstance(self.intent, ItemUpdate) and self.intent.returning != "none"):
+        returns = isinstance(self.intent, ItemUpdate) and self.intent.returning != "none"
+        if self.companions and (None in fields or returns):
             return every(EXISTS, unchanged(entity, there), *marks)
         names = sorted({entity.codec.stored[name] for some in fields for name in some or ()})
         return every(EXISTS, *(equals(name, there) for name in names), *marks)

@@ -7,8 +7,9 @@ from attrs import frozen
 
 from odm.entities.entity import Entity
 from odm.entities.query import Query
-from odm.errors import BadValue, ItemInvalid, OdmError
+from odm.errors import BadValue, ItemInvalid, OdmError, Unsupported
 from odm.expressions.nodes import Action, Condition
+from odm.procedures.cell_versions import keeps
 from odm.procedures.context import Context
 from odm.procedures.update import item_update
 from odm.procedures.write import delete_write, insert_write, put_write
@@ -51,6 +52,11 @@ class SideWrite:
 
     def operation(self, context: Context) -> req.Operation:
         """The operation of the first attempt."""
+        if keeps(self.intent):
+            raise Unsupported(
+                f"{self.intent.target}: an item that is written with another one cannot keep former values: remove "
+                "CellVersions from its class"
+            )
         first = self.intent.first(context)
         if first is None:
             raise BadValue(

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import Factory, field, frozen
 
-from odm.codec import TAG, TTL_ATTRIBUTE, VERSION, EntityCodec, NativeItems
+from odm.codec import TAG, TTL_ATTRIBUTE, VERSION, WAS, EntityCodec, NativeItems
 from odm.errors import ItemInvalid
 from odm.expressions.nodes import Condition, Item, Not, Or
 from odm.protocol.expressions import check_condition, surely_fits
@@ -86,7 +86,8 @@ class Context:
         """The attributes that a put replaces; None: the whole item."""
         if not self.schema.keep_unknown:
             return None
-        return frozenset({*entity.codec.stored.values(), TAG, VERSION, TTL_ATTRIBUTE})
+        former = (WAS,) if entity.versioned else ()
+        return frozenset({*entity.codec.stored.values(), TAG, VERSION, TTL_ATTRIBUTE, *former})
 
     def filter(
         self, entity: EntitySchema | None, condition: Condition | None, *, expired: bool = False

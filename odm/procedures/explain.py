@@ -10,6 +10,7 @@ from odm.errors import BadValue
 from odm.expressions.nodes import Action, Condition
 from odm.planner.plan import Plan, make_plan
 from odm.procedures import read
+from odm.procedures.cell_versions import keeps
 from odm.procedures.companion_intent import concerned
 from odm.procedures.context import Context
 from odm.procedures.merge import MergeWrite, merge_write
@@ -19,6 +20,8 @@ from odm.procedures.write import delete_write, insert_write, put_write
 from odm.procedures.write_intent import WriteIntent
 from odm.protocol import requests as req
 from odm.protocol.connection import Connection
+
+_KEEPS = "reads the item first, to keep the former values of its fields with CellVersions"
 
 SHOWN = 5
 """The number of partitions, or lines of a request, that are shown in full."""
@@ -260,12 +263,12 @@ def _explain_write(session: Session, intent: WriteIntent) -> Explanation:
         partitions=(request.key.partition,),
         range=(request.key.sort, request.key.sort + "\0"),
         filter=condition,
-        requests=None if guarded or keep is not None or companions else rehearsal.most,
+        requests=None if guarded or keep is not None or companions or keeps(intent) else rehearsal.most,
         companions=tuple(f"{one.name} ({type(one).__name__})" for one in companions),
         in_transaction=session.context.transactions,
         writes=True,
         keep=keep,
-        note=note if guarded else "",
+        note=note if guarded else _KEEPS if keeps(intent) else "",
         native=rehearsal.sent[0],
         then=rehearsal.sent[1:],
         stored=rehearsal.stored,

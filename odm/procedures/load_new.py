@@ -25,6 +25,7 @@ from odm.errors import ItemInvalid, Throttled, Unsupported
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item
 from odm.procedures.calls import Calls, Companion
+from odm.procedures.cell_versions import first_put
 from odm.procedures.companion_intent import companion_writes_of
 from odm.procedures.companion_writes import CompanionWrites, SideWrite
 from odm.procedures.context import Context
@@ -73,7 +74,7 @@ def _new(context: Context, entity: Entity) -> _New:
     for one in new.companions:
         if one.loads is None:
             raise _unsupported(new, one, "it does not say how its items are loaded (`loads`)")
-    return new
+    return evolve(new, put=first_put(context, target.entity, put)) if target.entity.versioned else new
 
 
 def _unsupported(new: _New, companion: Companion, why: str) -> Unsupported:

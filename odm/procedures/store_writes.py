@@ -12,6 +12,7 @@ from odm.entities.entity import Entity
 from odm.errors import ItemInvalid, Unsupported
 from odm.expressions.nodes import Action, Condition, Item
 from odm.procedures.calls import Calls
+from odm.procedures.cell_versions import keeps
 from odm.procedures.commit import ALONE, InTransaction, Sender, commit
 from odm.procedures.companion_commit import InSteps
 from odm.procedures.companion_intent import IntentWithCompanions, concerned
@@ -43,7 +44,7 @@ def insert(context: Context, do: Calls, instance: E) -> CoreGen[E]:
 
 def _stored(context: Context, do: Calls, write: Write) -> CoreGen[Any]:
     entity = write.target.entity
-    if entity.companions:
+    if entity.companions or entity.versioned:
         yield from _write(context, do, write)
         return write.stored
     operation = write.first(context)
@@ -70,7 +71,7 @@ def update(  # the arguments of an update
     """Change an existing item, with its companions' items; returns the previous or the new item, or None."""
     check_returning(returning, retry_safe=retry_safe)
     change = item_update(context, which, actions, when, returning, upsert=upsert)
-    if retry_safe or concerned(change):
+    if retry_safe or concerned(change) or keeps(change):
         plan, answer = yield from _write(context, do, change, once=retry_safe)
     elif change.base is None:
         (plan,), answer = yield from commit(context, (IntentWithCompanions(change),), ALONE)

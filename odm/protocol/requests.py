@@ -52,10 +52,15 @@ class Position(NamedTuple):
 
 @frozen
 class Get(_Patterned):
-    """Read one item. Response: ``Item | None``."""
+    """Read one item. Response: ``Item | None``.
+
+    ``former``: the item also has the former values of its fields, as `odm.codec.WAS`; otherwise a backend may leave
+    them out.
+    """
 
     key: Key
     consistent: bool = True
+    former: bool = field(default=False, kw_only=True)
 
 
 @frozen
@@ -64,7 +69,7 @@ class BatchGet(_Printed):
 
     ``patterns`` are parallel to the keys; see ``pattern`` of a `Get`. ``tags``: only the tags of the items are needed;
     a backend may leave out all other attributes; ``expected``: it may also answer None for an item with this tag.
-    ``atomic``: the items as they were at one instant.
+    ``atomic``: the items as they were at one instant. ``former``: as for a `Get`.
     """
 
     keys: tuple[Key, ...]
@@ -73,6 +78,7 @@ class BatchGet(_Printed):
     tags: bool = field(default=False, kw_only=True)
     expected: str | None = field(default=None, kw_only=True, eq=False, repr=False)
     atomic: bool = field(default=False, kw_only=True)
+    former: bool = field(default=False, kw_only=True)
 
 
 @frozen
@@ -255,7 +261,8 @@ class Scan(_Patterned):
 
     ``segment`` is ``(number, of)``, 0 <= number < of: return only that part of the items. For one ``of``, every item is
     in exactly one segment, which never changes; all items of a partition are in the same one. ``part``: return only
-    this part, from the response to a `Split`. ``entries``: the page also has the index entries of each item.
+    this part, from the response to a `Split`. ``entries``: the page also has the index entries of each item,
+    and the items have their former values, see ``former`` of a `Get`.
     """
 
     filter: Condition | None = None

@@ -1,8 +1,8 @@
-"""Find and check fields with a role: Revision, TTL, Counter and Columns markers."""
+"""Find and check fields with a role: Revision, TTL, Counter, Columns and CellVersions markers."""
 
 from collections.abc import Iterable, Iterator
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -11,6 +11,7 @@ from odm.codec import EntityCodec
 from odm.codec.containers import DictType, SetType
 from odm.codec.unions import bare
 from odm.entities.markers import (
+    CellVersions,
     ColumnsMarker,
     CounterMarker,
     Marker,
@@ -28,9 +29,12 @@ from odm.schema.entity import PatternSchema
 if TYPE_CHECKING:
     from odm.entities.entity import Entity
 
+MOST_VERSIONS: Final = 1000
+"""The most values that a field may keep: they are all stored with the item."""
+
 
 def find_roles(cls: "type[Entity]", patterns: Iterable[PatternSchema], codec: EntityCodec) -> dict[str, Any]:
-    """The keyword arguments revision, ttl, counters and columns of `EntitySchema`. Raises SchemaError."""
+    """The keyword arguments of `EntitySchema` for the fields with a role. Raises SchemaError."""
     keyed = {field for pattern in patterns for field in (*pattern.sources, *_named(pattern.when))}
     revision = _only(cls, RevisionMarker, "Revision")
     ttl = _only(cls, TTLMarker, "TTL")
@@ -44,13 +48,40 @@ def find_roles(cls: "type[Entity]", patterns: Iterable[PatternSchema], codec: En
             )
     for name in columns:
         _check_members(cls, name, codec)
+    versioned = _versioned(cls, keyed)
     for name, info in cls.model_fields.items():
         for mark, where in _misplaced(info.annotation, None, set()):
             raise SchemaError(
                 f"{cls.__name__}.{name}: a marker in {where} has no effect: a role applies to a whole field; "
                 f"mark the field itself, as in {name}: {mark._odm_usage}, or remove the marker"
             )
-    return {"revision": revision, "ttl": ttl, "counters": counters, "columns": columns}
+    return {"revision": revision, "ttl": ttl, "counters": counters, "columns": columns, "versioned": versioned}
+
+
+def _versioned(cls: "type[Entity]", keyed: set[str]) -> dict[str, int]:
+    """The fields marked with CellVersions, and how many values each keeps."""
+    found: dict[str, int] = {}
+    for name, info in cls.model_fields.items():
+        mark = find_marker(info, CellVersions)
+        if mark is None:
+            continue
+        at = f"{cls.__name__}.{name}"
+        if type(mark.count) is not int or not 2 <= mark.count <= MOST_VERSIONS:
+            raise SchemaError(
+                f"{at}: CellVersions({mark.count!r}) is the number of values to keep, including the newest: "
+                f"an int from 2 to {MOST_VERSIONS}"
+            )
+        if name in keyed:
+            raise SchemaError(
+                f"{at}: a field with CellVersions cannot be part of a key; remove it from the template, when= or "
+                "shards=, or remove the marker"
+            )
+        if any(find_marker(info, other) for other in (RevisionMarker, TTLMarker, CounterMarker, ColumnsMarker)):
+            raise SchemaError(
+                f"{at}: CellVersions cannot be combined with TTL, Revision, Counter or Columns: keep one of the markers"
+            )
+        found[name] = mark.count
+    return found
 
 
 def _misplaced(annotation: Any, where: str | None, seen: set[int]) -> Iterator[tuple[Marker, str]]:

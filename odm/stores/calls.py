@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from odm.entities.companions import BaseCompanion, Effect
 from odm.entities.entity import Entity
@@ -14,6 +14,7 @@ from odm.procedures.backfill import backfill
 from odm.procedures.backfilled import Backfilled
 from odm.procedures.batch import BatchSteps
 from odm.procedures.calls import Calls, Companion, Procedure, whole_procedure
+from odm.procedures.cell_versions import CellVersion, cell_versions
 from odm.procedures.companion_commit import write_each
 from odm.procedures.companion_intent import companion_writes_of
 from odm.procedures.companion_writes import CompanionWrites
@@ -30,6 +31,8 @@ from odm.procedures.update import Returning
 from odm.procedures.write_intent import WriteIntent
 from odm.protocol.connection import CoreGen
 from odm.protocol.requests import Sleep
+
+T = TypeVar("T")
 
 
 class StoreCalls(Calls):
@@ -77,6 +80,9 @@ class StoreCalls(Calls):
         self, keys: Sequence[Query[Any]], *, consistent: bool = True, atomic: bool = False
     ) -> CoreGen[list[Any]]:
         return get_many(self._context, keys, consistent=consistent, atomic=atomic)
+
+    def cell_versions(self, which: Entity | Query[Any], field: T, /) -> CoreGen[list[CellVersion[T]]]:
+        return cell_versions(self._context, which, field)
 
     def exists(self, which: Any, /, **key: Any) -> CoreGen[bool]:
         return read.exists(self._context, self._context.schema.key_of(which, key))

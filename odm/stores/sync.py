@@ -8,6 +8,7 @@ from odm.entities.query import Query
 from odm.expressions.nodes import Action, Condition
 from odm.procedures import read, scan
 from odm.procedures.calls import Calls, Procedure, started
+from odm.procedures.cell_versions import CellVersion
 from odm.procedures.session import Page
 from odm.protocol.connection import CoreGen, perform, run
 from odm.stores.batches import Batch
@@ -16,6 +17,7 @@ from odm.stores.transactions import Transaction
 
 E = TypeVar("E", bound=Entity)
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 class Store(Maintenance):
@@ -124,6 +126,24 @@ class Store(Maintenance):
         """
         calls, send = self._call()
         return run(calls.get_many(keys, consistent=consistent, atomic=atomic), send)
+
+    def cell_versions(self, which: Entity | Query[Any], field: T, /) -> list[CellVersion[T]]:
+        """The values that a field with `odm.CellVersions` has and had, newest first.
+
+        Args:
+            which: the entity or its key.
+            field: the field, such as ``ClosingPrice.price``.
+
+        Returns:
+            The newest value and those before it, each with the time of its write; empty if the item does not exist, or
+            does not store the field.
+
+        Raises:
+            BadValue: the field has no CellVersions, or is one of another entity.
+            ItemInvalid: a stored value does not fit the model.
+        """
+        calls, send = self._call()
+        return run(calls.cell_versions(which, field), send)
 
     @overload
     def exists(self, which: type[Entity], /, **key: Any) -> bool: ...

@@ -19,8 +19,8 @@ from pydantic import Field, FilePath, FutureDate, FutureDatetime, PastDate, Past
 from pydantic import Strict, StringConstraints, field_validator, model_validator
 from pydantic.dataclasses import dataclass
 from pathlib import Path
-from odm import upgrade, TTL, AccessPattern, Columns, Counter, Entity, PrimaryKey, Revision, Shards, Stored, Table
-from odm import field
+from odm import upgrade, TTL, AccessPattern, CellVersions, Columns, Counter, Entity, PrimaryKey, Revision, Shards
+from odm import Stored, Table, field
 """
 
 MODEL = """

@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 from odm import (
     TTL,
     AccessPattern,
+    CellVersions,
     Columns,
     Companion,
     Counter,
@@ -383,6 +384,39 @@ def counter_in_when(table: Table) -> None:
         views: Annotated[int, Counter] = 0
         primary = PrimaryKey("ORDER#{id}")
         popular = AccessPattern("ALL", "{id}", when=field("views") > 100)
+
+
+@fault("Order.price", "CellVersions cannot be part of a key", "template", "remove the marker")
+def former_values_in_a_template(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        price: Annotated[int, CellVersions(5)]
+        primary = PrimaryKey("ORDER#{id}")
+        cheap = AccessPattern("ALL", "{price}")
+
+
+@fault("Order.expires", "CellVersions cannot be combined", "TTL", "keep one of the markers")
+def former_values_of_a_ttl(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        expires: Annotated[datetime, TTL, CellVersions(5)]
+        primary = PrimaryKey("ORDER#{id}")
+
+
+@fault("Order.price", "CellVersions(1)", "from 2 to 1000")
+def one_version(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        price: Annotated[int, CellVersions(1)]
+        primary = PrimaryKey("ORDER#{id}")
+
+
+@fault("Order.price", "marked by CellVersions without a count", "CellVersions(5)")
+def versions_without_a_count(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        price: Annotated[int, CellVersions]
+        primary = PrimaryKey("ORDER#{id}")
 
 
 @fault("Order", "several fields as Revision: a, b", "keep one")

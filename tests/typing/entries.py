@@ -13,6 +13,7 @@ from odm import (
     AsyncTransaction,
     Backfilled,
     Batch,
+    CellVersion,
     Condition,
     Entity,
     Explanation,
@@ -287,6 +288,12 @@ class Account(Entity, table=shop):
     unique_email = Unique("email")
     newest = Pointer("NEWEST", tracks="account_id")
     history = Versioned("ACCOUNT#{account_id}", "v{version}")
+
+
+async def former_values(db: Store, adb: AsyncStore) -> None:
+    assert_type(db.cell_versions(key, Order.total), list[CellVersion[Decimal]])
+    assert_type(await adb.cell_versions(order, Order.note), list[CellVersion[str | None]])
+    assert_type(db.cell_versions(order, Order.total)[0].at, datetime)
 
 
 async def companions(db: Store, adb: AsyncStore) -> None:

@@ -209,7 +209,7 @@ def _upgraded(finding: Finding) -> Finding:
 
 
 def _compare_roles(old: EntityLock, new: EntityLock) -> Iterator[Finding]:
-    """The fields with a role: TTL, Revision, Counter and Columns."""
+    """The fields with a role: TTL, Revision, Counter, Columns and CellVersions."""
     again = backfill_of(new.name)
     was, now = old.ttl or "none", new.ttl or "none"
     if old.ttl is not None and old.ttl != new.ttl:
@@ -226,6 +226,12 @@ def _compare_roles(old: EntityLock, new: EntityLock) -> Iterator[Finding]:
         yield Finding("safe", new.name, "Revision", was, now, "a write of a stale copy is no longer refused")
     yield from _compare_forms(old, new, "Counter", old.counters, new.counters)
     yield from _compare_forms(old, new, "Columns", old.columns, new.columns)
+    yield from _compare_forms(old, new, "CellVersions", (*old.versioned,), (*new.versioned,))
+    for name in sorted(old.versioned.keys() & new.versioned.keys()):
+        count, counts = old.versioned[name], new.versioned[name]
+        if count != counts:
+            effect = "each item keeps the new number of values from its next write"
+            yield Finding("safe", f"{new.name}.{name}", "CellVersions", str(count), str(counts), effect)
 
 
 def _compare_families(old: EntityLock, new: EntityLock) -> Iterator[Finding]:

@@ -129,6 +129,7 @@ class EntityLock(_Description):
     family: str | None = None
     families: Mapping[str, str] = {}
     cells: Mapping[str, str] = {}
+    versioned: Mapping[str, int] = {}
     limits: Limits = {}
     validators: tuple[str, ...] = ()
 

@@ -20,6 +20,7 @@ from odm.testing.suite.actions import (
 from odm.testing.suite.adjacency import TestAdjacencyCosts, TestAdjacencyList, TestRemoveNode, TestWalk
 from odm.testing.suite.backfills import TestBackfill, TestBackfillCompanions
 from odm.testing.suite.batches import TestBatch
+from odm.testing.suite.cell_versions import TestCellVersions, exchange_clock, exchanged
 from odm.testing.suite.collections import TestCollection
 from odm.testing.suite.companions import TestCompanions, TestCompanionsTransactions, TestRefusedCompanions, table
 from odm.testing.suite.conditions import TestFilters, TestRefused, TestWhen
@@ -100,6 +101,7 @@ __all__ = [
     "TestBounds",
     "TestBulkLoad",
     "TestBulkLoadOfOwnCompanions",
+    "TestCellVersions",
     "TestCells",
     "TestClock",
     "TestCollection",
@@ -220,6 +222,8 @@ __all__ = [
     "archive",
     "clock",
     "db",
+    "exchange_clock",
+    "exchanged",
     "grown",
     "indexed",
     "joined",
