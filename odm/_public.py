@@ -5,7 +5,7 @@ from types import FunctionType
 from odm.entities.collections import collection, select
 from odm.entities.companions import Effect
 from odm.entities.entity import Entity
-from odm.entities.markers import TTL, Cell, CellVersions, Columns, Counter, Revision, Stored
+from odm.entities.markers import HLL, TTL, Cell, CellVersions, Columns, Counter, Max, Min, Revision, Stored, Sum
 from odm.entities.patterns import AccessPattern, PrimaryKey, primary_key
 from odm.entities.query import Query
 from odm.entities.upgrades import upgrade
@@ -31,6 +31,7 @@ from odm.errors import (
 )
 from odm.expressions.build import (
     add_to,
+    add_value,
     append,
     between,
     contains,
@@ -72,6 +73,7 @@ from odm.stores.sync import Store
 from odm.stores.transactions import AsyncTransaction, Transaction
 
 __all__ = [
+    "HLL",
     "TTL",
     "AccessPattern",
     "AsyncBatch",
@@ -107,9 +109,11 @@ __all__ = [
     "KeyValueError",
     "Limits",
     "LintFinding",
+    "Max",
     "MaxAge",
     "MaxVersions",
     "Meter",
+    "Min",
     "NoAccessPattern",
     "OdmError",
     "OutcomeUnknown",
@@ -126,6 +130,7 @@ __all__ = [
     "Shards",
     "Store",
     "Stored",
+    "Sum",
     "Table",
     "Throttled",
     "Transaction",
@@ -134,6 +139,7 @@ __all__ = [
     "Unsupported",
     "Usage",
     "add_to",
+    "add_value",
     "append",
     "between",
     "collection",

@@ -12,6 +12,7 @@ import pytest
 import odm
 
 NAMES = [
+    "HLL",
     "TTL",
     "AccessPattern",
     "AsyncBatch",
@@ -49,7 +50,9 @@ NAMES = [
     "LintFinding",
     "MaxAge",
     "MaxVersions",
+    "Max",
     "Meter",
+    "Min",
     "NoAccessPattern",
     "OdmError",
     "OutcomeUnknown",
@@ -66,6 +69,7 @@ NAMES = [
     "Shards",
     "Store",
     "Stored",
+    "Sum",
     "Table",
     "Throttled",
     "Transaction",
@@ -74,6 +78,7 @@ NAMES = [
     "Unsupported",
     "Usage",
     "add_to",
+    "add_value",
     "append",
     "between",
     "collection",

@@ -120,6 +120,11 @@ class DynamoDBConnection(Connection[Native]):
         self._policy = DEFAULT_POLICY
         self._attempts: int | None = None
 
+    @property
+    def adds_values(self) -> bool:
+        """False: an update expression has no least or greatest of two numbers."""
+        return False
+
     def with_retry_policy(self, policy: RetryPolicy) -> "DynamoDBConnection":
         """A connection with another retry policy. It shares the clients, so closing one closes both."""
         twin = copy(self)

@@ -11,7 +11,7 @@ from odm.codec.containers import DictType, FixedTupleType, ListType, SetType
 from odm.codec.emitter import Reads, ReadTable
 from odm.codec.moments import DATE, DATETIME, DURATION, TIME
 from odm.codec.records import RecordField, RecordType
-from odm.codec.scalars import BOOL, BYTES, COUNTER, DECIMAL, FLOAT, INT, STR
+from odm.codec.scalars import AGGREGATE, BOOL, BYTES, COUNTER, DECIMAL, FLOAT, INT, STR
 from odm.codec.stored import StoredType
 from odm.expressions.nodes import Value
 
@@ -48,7 +48,7 @@ _TABLE: Final = ReadTable(
     null="'NULL' in {0}",
     usual={
         **dict.fromkeys((STR, BOOL, DATETIME, DATE, TIME), "{0}"),
-        **dict.fromkeys((INT, COUNTER), "int({0})"),
+        **dict.fromkeys((INT, COUNTER, AGGREGATE), "int({0})"),
         BYTES: "binary({0})",
         DECIMAL: _CANONICAL,
         FLOAT: "floating({0})",

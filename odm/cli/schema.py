@@ -76,7 +76,8 @@ def _entity(entity: EntitySchema) -> tuple[str, ...]:
 
 
 def _roles(entity: EntitySchema) -> str:
-    many = (("Counter", entity.counters), ("Columns", entity.columns), ("CellVersions", entity.versioned))
+    kinds = ((kind.title(), (name,)) for name, kind in entity.aggregates.items())
+    many = (*kinds, ("Counter", entity.counters), ("Columns", entity.columns), ("CellVersions", entity.versioned))
     roles = (("TTL", entity.ttl), ("Revision", entity.revision), *((role, name) for role, its in many for name in its))
     return ", ".join(sorted(f"{name} ({role})" for role, name in roles if name))
 

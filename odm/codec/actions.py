@@ -4,11 +4,11 @@ A whole field that is set goes through its own validator. Inside a field only th
 belong to a model whose other fields are unknown.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, assert_never
+from typing import Any, Literal, assert_never
 
-from attrs import frozen
+from attrs import Factory, frozen
 
 from odm.codec.attributes import TTL_ATTRIBUTE, ttl_seconds
 from odm.codec.containers import ListType, SetType
@@ -23,6 +23,7 @@ from odm.errors import BadValue
 from odm.expressions.nodes import (
     Action,
     AddTo,
+    AddValue,
     Append,
     DiscardFrom,
     Increment,
@@ -43,11 +44,13 @@ class ActionLowering:
     Attributes:
         validate: runs a field's own validator.
         ttl: the field marked `odm.TTL`, or None.
+        aggregates: the fields that values can be added to, and what becomes of them.
     """
 
     resolver: Resolver
     validate: Callable[[str, Any], Any]
     ttl: str | None = None
+    aggregates: Mapping[str, Literal["sum", "min", "max", "hll"]] = Factory(dict)
 
     def lower_all(self, actions: Sequence[Action]) -> tuple[Action, ...]:
         """All actions lowered. An action on the TTL field adds one on ``_ttl``.
@@ -91,6 +94,8 @@ class ActionLowering:
                 return AddTo(place.path, self._members(action, place))
             case DiscardFrom():
                 return DiscardFrom(place.path, self._members(action, place))
+            case AddValue():
+                return self._add_value(action, place)
             case _:
                 assert_never(action)
 
@@ -127,6 +132,18 @@ class ActionLowering:
         by = self.resolver.convert(action.path, convert, action.by)
         start = self._default(action, place, (int, Decimal))
         return Increment(place.path, _number(self.resolver, action.path, by), start)
+
+    def _add_value(self, action: AddValue, place: Place) -> AddValue | Increment:
+        path, kind = action.path, self.aggregates.get(action.path.root)
+        if kind is None or len(path.segments) > 1:
+            why = "takes no added values: mark the field with Sum, Min or Max, as in Annotated[int, Sum] = 0"
+            raise self.resolver.fault(path, why)
+        if kind == "sum":
+            return self._increment(Increment(path, action.value), place)
+        value = self.resolver.convert(path, place.type.dump, self.validate(path.root, action.value))
+        if value is None:
+            raise self.resolver.fault(path, "None is not a number to add; to empty the field, remove it")
+        return AddValue(place.path, value, "min" if kind == "min" else "max")
 
     def _default(self, action: Action, place: Place, kind: Any) -> Any:
         """The number or list to start from if the field is absent: its default, which reads return; else 0 or []."""

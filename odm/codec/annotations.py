@@ -59,7 +59,16 @@ from odm.codec.unions import (
     union,
 )
 from odm.codec.validation import ModelSchema, runs_early
-from odm.entities.markers import ALIASES, CellVersions, CounterMarker, Stored, alias_value, find_marker
+from odm.entities.markers import (
+    ALIASES,
+    AggregateMarker,
+    CellVersions,
+    CounterMarker,
+    Stored,
+    alias_value,
+    find_marker,
+    metadata_of,
+)
 from odm.errors import SchemaError
 
 _Factory: TypeAlias = Callable[[], Any]
@@ -150,7 +159,7 @@ class TypeCompiler:
         found = RecordField(
             place.field,
             stored=place.field if marker is None or marker.name is None else marker.name,
-            type=scalars.COUNTER if find_marker(info, CounterMarker) and type_ == scalars.INT else type_,
+            type=_of_64_bits(type_, info),
             default=_default(info, place, schema),
             required=info.is_required(),
             early=schema is None or schema.early or runs_early(schema.fields[place.field]),
@@ -289,6 +298,16 @@ def _in_form(type_: StoredType, marker: Stored | None, info: FieldInfo, place: P
     except ValueError as error:
         raise place.fault(info.annotation, f"cannot be stored: {error}", "correct it") from None
     return nullable(made) if isinstance(type_, NullableType) else made
+
+
+def _of_64_bits(type_: StoredType, info: FieldInfo) -> StoredType:
+    """The type of a field; an int with a marker for a number that servers compute with has 64 bits."""
+    marks = tuple(metadata_of(info))
+    if type_ == scalars.INT and any(isinstance(mark, CounterMarker) for mark in marks):
+        return scalars.COUNTER
+    if bare(type_) == scalars.INT and any(isinstance(mark, AggregateMarker) for mark in marks):
+        return nullable(scalars.AGGREGATE) if isinstance(type_, NullableType) else scalars.AGGREGATE
+    return type_
 
 
 def _default(info: FieldInfo, place: Place, schema: ModelSchema | None) -> Any:

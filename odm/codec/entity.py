@@ -31,7 +31,7 @@ from odm.codec.stored_moments import is_datetime
 from odm.codec.unions import bare
 from odm.codec.upgrades import FIRST, Upgrades
 from odm.codec.validation import ModelSchema, model_schema, validated
-from odm.entities.markers import TTLMarker, find_marker
+from odm.entities.markers import TTLMarker, aggregates_of, find_marker
 from odm.errors import BadValue, ItemInvalid, SchemaError
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Action, And, Condition, Exists, Item, Missing, Or, Path, Value, paths
@@ -67,7 +67,10 @@ class EntityCodec:
     upgrades: Upgrades = FIRST
     _actions: ActionLowering = field(
         init=False,
-        default=Factory(lambda self: ActionLowering(Resolver(self._record), self.validate, self._ttl), takes_self=True),
+        default=Factory(
+            lambda self: ActionLowering(Resolver(self._record), self.validate, self._ttl, aggregates_of(self.cls)),
+            takes_self=True,
+        ),
     )
     marks: Mapping[str, Value] = field(
         init=False,

@@ -17,13 +17,13 @@ from odm.codec.containers import DictType, FixedTupleType, ListType, SetType
 from odm.codec.moments import DATE, DATETIME, DURATION, TIME
 from odm.codec.plain import AnyType, JsonType
 from odm.codec.records import RecordField, RecordType
-from odm.codec.scalars import BOOL, BYTES, COUNTER, DECIMAL, FLOAT, INT, STR, TextType
+from odm.codec.scalars import AGGREGATE, BOOL, BYTES, COUNTER, DECIMAL, FLOAT, INT, STR, TextType
 from odm.codec.stored import LIST, MAP, StoredType
 from odm.codec.unions import NullableType
 
 _Node: TypeAlias = Mapping[str, Any]
 
-_SIMPLE: Final = frozenset({BOOL, STR, INT, COUNTER, DECIMAL, FLOAT, DATETIME, DATE, TIME})
+_SIMPLE: Final = frozenset({BOOL, STR, INT, COUNTER, AGGREGATE, DECIMAL, FLOAT, DATETIME, DATE, TIME})
 """Types with one stored form that JSON has too, and that pydantic reads alike from JSON and from Python."""
 
 _ALIKE: Final = frozenset(

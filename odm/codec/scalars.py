@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from attrs import frozen
 
@@ -84,11 +84,21 @@ class IntType(NumberType):
 class CounterType(IntType):
     """An int that `odm.Counter` marks: a signed 64-bit integer."""
 
+    marker: ClassVar[str] = "a Counter"
+
     def dump(self, value: Any) -> Value:
         number = super().dump(value)
         if not -_INT64 <= number < _INT64:
-            raise Unfit("does not fit a Counter, which has 64 bits: remove the marker, or use a smaller number", value)
+            why = f"does not fit {self.marker}, which has 64 bits: remove the marker, or use a smaller number"
+            raise Unfit(why, value)
         return number
+
+
+@frozen
+class AggregateType(CounterType):
+    """An int that `odm.Sum`, `odm.Min` or `odm.Max` marks: a signed 64-bit integer."""
+
+    marker: ClassVar[str] = "an aggregate"
 
 
 @frozen
@@ -189,6 +199,7 @@ STR: Final = StrType("str", TEXT)
 BYTES: Final = BytesType("bytes", BINARY)
 INT: Final = IntType("int", NUMBER)
 COUNTER: Final = CounterType("int", NUMBER)
+AGGREGATE: Final = AggregateType("int", NUMBER)
 DECIMAL: Final = DecimalType("Decimal", NUMBER)
 FLOAT: Final = FloatType("float", NUMBER)
 FLOAT_BESIDE_INT: Final = FloatBesideIntType("float", NUMBER)

@@ -24,7 +24,7 @@ from typing import (
 )
 
 from attrs import field, frozen
-from pydantic import GetCoreSchemaHandler
+from pydantic import BaseModel, GetCoreSchemaHandler
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema
 from typing_extensions import TypeAliasType
@@ -82,6 +82,52 @@ class CounterMarker(Marker):
     """A signed 64-bit number, incremented atomically and not part of any key: ``Annotated[int, Counter] = 0``."""
 
     _odm_usage = "Annotated[int, Counter] = 0"
+
+
+class AggregateMarker(Marker):
+    """The base of markers of an aggregate: a field to which values are added without reading it, with `odm.add_value`.
+
+    On Bigtable it is a cell of an aggregate column family, which the server computes from the added values.
+    """
+
+    __slots__ = ()
+    kind: ClassVar[Literal["sum", "min", "max", "hll"]]
+
+
+@frozen
+class SumMarker(AggregateMarker):
+    """The sum of the added values, a signed 64-bit number that is not part of any key: ``Annotated[int, Sum] = 0``."""
+
+    _odm_usage = "Annotated[int, Sum] = 0"
+    kind = "sum"
+
+
+@frozen
+class MinMarker(AggregateMarker):
+    """The least of the added values, a signed 64-bit number: ``Annotated[int | None, Min] = None``."""
+
+    _odm_usage = "Annotated[int | None, Min] = None"
+    kind = "min"
+
+
+@frozen
+class MaxMarker(AggregateMarker):
+    """The greatest of the added values, a signed 64-bit number: ``Annotated[int | None, Max] = None``."""
+
+    _odm_usage = "Annotated[int | None, Max] = None"
+    kind = "max"
+
+
+@frozen
+class HLLMarker(AggregateMarker):
+    """The number of different values that were added, as HyperLogLog estimates it. No backend of odm supports it yet.
+
+    Bigtable's data API returns only the bytes of the sketch, and DynamoDB and the bundled engine have no such type. A
+    model that has it raises `odm.Unsupported` when its table is compiled.
+    """
+
+    _odm_usage = "Annotated[int, HLL] = 0"
+    kind = "hll"
 
 
 @frozen
@@ -172,6 +218,10 @@ TTL = TTLMarker()
 Revision = RevisionMarker()
 Counter = CounterMarker()
 Columns = ColumnsMarker()
+Sum = SumMarker()
+Min = MinMarker()
+Max = MaxMarker()
+HLL = HLLMarker()
 
 M = TypeVar("M")
 
@@ -183,6 +233,12 @@ ALIASES: Final[tuple[type[Any], ...]] = (TypeAliasType, getattr(typing, "TypeAli
 def find_marker(info: FieldInfo, kind: type[M]) -> M | None:
     """The field's marker of this kind, or None."""
     return next((m for m in metadata_of(info) if isinstance(m, kind)), None)
+
+
+def aggregates_of(cls: type[BaseModel]) -> dict[str, Literal["sum", "min", "max", "hll"]]:
+    """The fields of a model that are marked as an aggregate, each with its kind."""
+    marks = ((name, find_marker(info, AggregateMarker)) for name, info in cls.model_fields.items())
+    return {name: mark.kind for name, mark in marks if mark is not None}
 
 
 def metadata_of(info: FieldInfo) -> Iterator[Any]:

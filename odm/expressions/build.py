@@ -13,6 +13,7 @@ from odm.errors import BadValue
 from odm.expressions.nodes import (
     Action,
     AddTo,
+    AddValue,
     Append,
     Between,
     Condition,
@@ -123,6 +124,14 @@ def increment(reference: float | Decimal | None, by: int | Decimal = 1) -> Actio
     return Increment(path_of(reference), by)
 
 
+def add_value(reference: int | None, value: int) -> Action:
+    """Add a value to an aggregate: a field with `odm.Sum`, `odm.Min` or `odm.Max`.
+
+    A Sum adds it. A Min or Max becomes the value if that is less or greater, or if the field is not stored.
+    """
+    return AddValue(path_of(reference), value)
+
+
 def append(reference: Sequence[T] | None, *values: T) -> Action:
     """Put values at the end of a list; an absent field counts as its default, or empty."""
     return Append(path_of(reference), values)
@@ -170,6 +179,7 @@ def checked(condition: object, where: str) -> Condition:
 
 __all__ = [
     "add_to",
+    "add_value",
     "append",
     "between",
     "checked",

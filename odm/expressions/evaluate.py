@@ -15,6 +15,7 @@ from odm.errors import BadValue
 from odm.expressions.nodes import (
     Action,
     AddTo,
+    AddValue,
     And,
     AnyCondition,
     Append,
@@ -259,6 +260,8 @@ def _result(action: Action, item: Item) -> Value:
             return [*values, *_expect("list", list(start) if old is _ABSENT else old, path)]
         case AddTo(_, members):
             return _members(old, members, path) | members
+        case AddValue(_, value):
+            return value if old is _ABSENT else action.over(_expect("number", old, path))
         case DiscardFrom(_, members):
             return (_members(old, members, path) - members) or _ABSENT
         case _:

@@ -310,7 +310,26 @@ class DiscardFrom(_Readable):
         return _call("discard_from", self.path, *sorted(self.members, key=repr))
 
 
-Action: TypeAlias = Set | SetIfMissing | Remove | Increment | Append | Prepend | AddTo | DiscardFrom
+@frozen(repr=False)
+class AddValue(_Readable):
+    """Add a value to an aggregate; an absent attribute becomes the value.
+
+    ``keeps`` is which of the two values remains. None, as the user writes it: the field's marker decides.
+    """
+
+    path: Path
+    value: int
+    keeps: Literal["min", "max"] | None = None
+
+    def over(self, old: Value) -> Value:
+        """The attribute's value afterwards, if it has this number now."""
+        return (min if self.keeps == "min" else max)(old, self.value)
+
+    def __str__(self) -> str:
+        return _call("add_value", self.path, self.value)
+
+
+Action: TypeAlias = Set | SetIfMissing | Remove | Increment | Append | Prepend | AddTo | DiscardFrom | AddValue
 
 
 def shown(value: object) -> str:

@@ -36,6 +36,7 @@ class Context:
         skip_unknown: reads skip items whose tag no entity has; otherwise such an item is an error.
         encode: makes the item of an entity, see `Connection.encode`.
         transaction_unsupported_reason: why items cannot be written in one transaction; see `Connection`.
+        adds_values: whether an update can have an `AddValue`, see `Connection.adds_values`.
         turns: the turns of writers that change the same items, see `Connection.turns`.
         merge_unsupported_reason: why nothing can be merged, see `Connection.merge_unsupported_reason`.
         merges_together: the merges of a batch are one request, see `Connection.merges_together`.
@@ -49,6 +50,7 @@ class Context:
     skip_unknown: bool = False
     encode: Callable[[EntityCodec, Any], Item] = EntityCodec.encode
     transaction_unsupported_reason: Callable[[Sequence[Key]], str | None] = _always_supported
+    adds_values: bool = True
     turns: Turns | None = field(default=None, repr=False)
     merge_unsupported_reason: str | None = None
     merges_together: bool = False

@@ -18,10 +18,15 @@ from odm.expressions.build import checked
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import (
     Action,
+    AddValue,
+    Comparator,
+    Compare,
     Condition,
+    Const,
     Increment,
     Item,
     Missing,
+    Or,
     Path,
     Remove,
     Set,
@@ -83,7 +88,7 @@ class ItemUpdate:
             return stranger
         base = context.living(item)
         try:
-            return _fault(context, self, base) or attempt(context, self, base)
+            return _fault(context, self, base) or attempt(context, self, base, read=True)
         except (BadValue, ItemInvalid) as error:  # the new item cannot be stored, or the stored item cannot be read
             return error
 
@@ -224,10 +229,10 @@ def _from_instance(context: Context, change: ItemUpdate, instance: Entity) -> It
     return evolve(change, base=base)
 
 
-def attempt(context: Context, change: ItemUpdate, base: Item | None) -> req.Update | req.Put:
+def attempt(context: Context, change: ItemUpdate, base: Item | None, *, read: bool = False) -> req.Update | req.Put:
     """The write, if the needed attributes are as in ``base``; if ``base`` is of an older version, all attributes.
 
-    If ``base`` was read, call `_fault` first, which must return None.
+    If ``base`` was read, say so, and call `_fault` first, which must return None.
 
     Raises:
         BadValue: the item after the actions cannot be stored.
@@ -238,7 +243,8 @@ def attempt(context: Context, change: ItemUpdate, base: Item | None) -> req.Upda
         return _upgrading(context, change, base)
     item = {} if base is None else base
     target = change.target
-    condition = _condition(context, change, [equals(name, item) for name in change.needed])
+    actions, guards = (change.actions, []) if context.adds_values else _as_sets(change.actions, item if read else None)
+    condition = _condition(context, change, [*(equals(name, item) for name in change.needed), *guards])
     entries = _entries(change, item, context.random)
     changed = {index: key for index, key in entries.items() if key is not None}
     check_keys(target.key, changed, target.entity, context.limits)
@@ -246,7 +252,7 @@ def attempt(context: Context, change: ItemUpdate, base: Item | None) -> req.Upda
         check_written(change.actions, changed, target, context.limits)
     return req.Update(
         target.key,
-        change.actions,
+        actions,
         entries,
         condition,
         change.returning,
@@ -254,6 +260,30 @@ def attempt(context: Context, change: ItemUpdate, base: Item | None) -> req.Upda
         pattern=target.entity.primary.full_name,
         base=base,
     )
+
+
+def _as_sets(actions: tuple[Action, ...], item: Item | None) -> tuple[tuple[Action, ...], list[Condition]]:
+    """The actions with a Set for each AddValue, and the conditions under which they have the same effect.
+
+    Args:
+        actions: the actions, lowered.
+        item: the stored item; None: it was not read, so each value is assumed to remain.
+    """
+    made: list[Action] = []
+    guards: list[Condition] = []
+    for action in actions:
+        if not isinstance(action, AddValue):
+            made.append(action)
+            continue
+        path, name = action.path, action.path.root
+        if item is None:
+            made.append(Set(path, action.value))
+            op: Comparator = ">" if action.keeps == "min" else "<"
+            guards.append(Or((Missing(path), Compare(op, path, Const(action.value)))))
+        else:
+            made.append(Set(path, apply([action], item)[name]))
+            guards.append(equals(name, item))
+    return tuple(made), guards
 
 
 def _condition(context: Context, change: ItemUpdate, guards: Iterable[Condition]) -> Condition | None:

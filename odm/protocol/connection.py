@@ -146,6 +146,11 @@ class Connection(ABC, Generic[N]):
         return None
 
     @property
+    def adds_values(self) -> bool:
+        """Whether an `Update` can have an `AddValue`; otherwise the core sends a `Set`, and a condition with it."""
+        return True
+
+    @property
     def turns(self) -> Turns | None:
         """The turns of writers that change the same items; None: its service needs none."""
         return None
@@ -275,6 +280,10 @@ class ForwardingConnection(Connection[N]):
     @property
     def merge_unsupported_reason(self) -> str | None:
         return self.inner.merge_unsupported_reason
+
+    @property
+    def adds_values(self) -> bool:
+        return self.inner.adds_values
 
     @property
     def turns(self) -> Turns | None:

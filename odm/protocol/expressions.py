@@ -16,6 +16,7 @@ from odm.errors import BadValue
 from odm.expressions.nodes import (
     Action,
     AddTo,
+    AddValue,
     And,
     AnyCondition,
     Append,
@@ -192,7 +193,7 @@ class ExpressionText:
     def _action(self, action: Action) -> tuple[_Clause, str]:
         path = self._path(action.path)
         match action:
-            case Set(_, value):
+            case Set(_, value) | AddValue(_, value):  # a backend that writes this text gets a Set, see `adds_values`
                 return "SET", f"{path} = {self.value(value)}"
             case SetIfMissing(_, value):
                 return "SET", f"{path} = if_not_exists({path}, {self.value(value)})"

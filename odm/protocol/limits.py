@@ -18,6 +18,7 @@ from odm.expressions.evaluate import holds, kind_of
 from odm.expressions.nodes import (
     Action,
     AddTo,
+    AddValue,
     Append,
     DiscardFrom,
     Increment,
@@ -339,7 +340,7 @@ def check_written(
 def _operands(action: Action) -> Value:
     """The values that an action writes."""
     match action:
-        case Set(_, value) | SetIfMissing(_, value):
+        case Set(_, value) | SetIfMissing(_, value) | AddValue(_, value):
             return value
         case Append(_, values, start) | Prepend(_, values, start):
             return [*start, *values]

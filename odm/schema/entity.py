@@ -180,6 +180,7 @@ class EntitySchema:
         revision, ttl: the field that carries the marker, or None.
         counters: the fields marked as Counter.
         columns: the fields marked as Columns.
+        aggregates: the fields marked as Sum, Min or Max, each with its kind.
         versioned: the fields marked with CellVersions, and how many values each keeps.
         optional: the fields whose value may be None.
         keep: how many items to keep in a partition, the newest ones; None: all.
@@ -202,6 +203,7 @@ class EntitySchema:
     ttl: str | None = None
     counters: frozenset[str] = frozenset()
     columns: frozenset[str] = frozenset()
+    aggregates: Mapping[str, Literal["sum", "min", "max", "hll"]] = Factory(dict)
     versioned: Mapping[str, int] = Factory(dict)
     optional: frozenset[str] = frozenset()
     keep: int | None = None

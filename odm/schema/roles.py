@@ -1,4 +1,4 @@
-"""Find and check fields with a role: Revision, TTL, Counter, Columns and CellVersions markers."""
+"""Find and check fields with a role: Revision, TTL, Counter, Columns, CellVersions and aggregate markers."""
 
 from collections.abc import Iterable, Iterator
 from types import UnionType
@@ -11,6 +11,7 @@ from odm.codec import EntityCodec
 from odm.codec.containers import DictType, SetType
 from odm.codec.unions import bare
 from odm.entities.markers import (
+    AggregateMarker,
     CellVersions,
     ColumnsMarker,
     CounterMarker,
@@ -18,11 +19,12 @@ from odm.entities.markers import (
     RevisionMarker,
     Stored,
     TTLMarker,
+    aggregates_of,
     find_marker,
     meaning,
     metadata_of,
 )
-from odm.errors import SchemaError
+from odm.errors import SchemaError, Unsupported
 from odm.expressions.nodes import Condition, paths
 from odm.schema.entity import PatternSchema
 
@@ -39,12 +41,16 @@ def find_roles(cls: "type[Entity]", patterns: Iterable[PatternSchema], codec: En
     revision = _only(cls, RevisionMarker, "Revision")
     ttl = _only(cls, TTLMarker, "TTL")
     counters, columns = _all(cls, CounterMarker), _all(cls, ColumnsMarker)
-    for name in (*counters, *([revision] if revision else [])):
-        _check_number(cls, name, cls.model_fields[name])
+    aggregates = aggregates_of(cls)
+    for name in (*counters, *aggregates, *([revision] if revision else [])):
+        if name in aggregates:
+            _check_aggregate(cls, name, aggregates[name])
+        if aggregates.get(name, "sum") == "sum":
+            _check_number(cls, name, cls.model_fields[name])
         if name in keyed:
             raise SchemaError(
-                f"{cls.__name__}.{name}: a Counter or Revision changes with every write and cannot be part of a key; "
-                "remove it from the template, when= or shards=, or remove the marker"
+                f"{cls.__name__}.{name}: a Counter or Revision, or an aggregate, changes with every write and cannot "
+                "be part of a key; remove it from the template, when= or shards=, or remove the marker"
             )
     for name in columns:
         _check_members(cls, name, codec)
@@ -55,7 +61,31 @@ def find_roles(cls: "type[Entity]", patterns: Iterable[PatternSchema], codec: En
                 f"{cls.__name__}.{name}: a marker in {where} has no effect: a role applies to a whole field; "
                 f"mark the field itself, as in {name}: {mark._odm_usage}, or remove the marker"
             )
-    return {"revision": revision, "ttl": ttl, "counters": counters, "columns": columns, "versioned": versioned}
+    many = {"counters": counters, "columns": columns, "versioned": versioned, "aggregates": aggregates}
+    return {"revision": revision, "ttl": ttl, **many}
+
+
+def _check_aggregate(cls: "type[Entity]", name: str, kind: str) -> None:
+    """Check the type of an aggregate, and that it has no other role.
+
+    Raises:
+        Unsupported: no backend can read an HLL.
+    """
+    info, at = cls.model_fields[name], f"{cls.__name__}.{name}"
+    if kind == "hll":
+        raise Unsupported(
+            f"{at}: HLL: Bigtable's data API returns only the bytes of the sketch, which SQL can count, and DynamoDB "
+            "and the bundled engine have no such type. For an exact count, add_to() a set with Columns, or insert an "
+            "item for each value and count() them"
+        )
+    if sum(isinstance(mark, AggregateMarker | CounterMarker | TTLMarker) for mark in metadata_of(info)) > 1:
+        raise SchemaError(f"{at}: an aggregate has no other role: keep one of the markers")
+    annotation = meaning(info.annotation)
+    annotation = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    if kind != "sum" and (set(get_args(annotation)) != {int, type(None)} or info.default is not None):
+        mark = "Min" if kind == "min" else "Max"
+        says = f"a {mark} is an int, or None before the first value"
+        raise SchemaError(f"{at}: {says}: {name}: Annotated[int | None, {mark}] = None")
 
 
 def _versioned(cls: "type[Entity]", keyed: set[str]) -> dict[str, int]:
@@ -76,9 +106,11 @@ def _versioned(cls: "type[Entity]", keyed: set[str]) -> dict[str, int]:
                 f"{at}: a field with CellVersions cannot be part of a key; remove it from the template, when= or "
                 "shards=, or remove the marker"
             )
-        if any(find_marker(info, other) for other in (RevisionMarker, TTLMarker, CounterMarker, ColumnsMarker)):
+        others = (RevisionMarker, TTLMarker, CounterMarker, ColumnsMarker, AggregateMarker)
+        if any(find_marker(info, other) for other in others):
             raise SchemaError(
-                f"{at}: CellVersions cannot be combined with TTL, Revision, Counter or Columns: keep one of the markers"
+                f"{at}: CellVersions cannot be combined with TTL, Revision, Counter, Columns, Sum, Min or Max: keep "
+                "one of the markers"
             )
         found[name] = mark.count
     return found
@@ -158,6 +190,6 @@ def _check_number(cls: "type[Entity]", name: str, info: FieldInfo) -> None:
         or bounded
     ):
         raise SchemaError(
-            f"{cls.__name__}.{name}: a Counter or Revision is an unbounded int that starts at 0: "
+            f"{cls.__name__}.{name}: a Counter, Sum or Revision is an unbounded int that starts at 0: "
             f"{name}: Annotated[int, ...] = 0"
         )

@@ -179,6 +179,7 @@ class BaseStore:
                     **self._settings,
                     encode=connection.encode,
                     transaction_unsupported_reason=connection.transaction_unsupported_reason,
+                    adds_values=connection.adds_values,
                     turns=connection.turns,
                     merge_unsupported_reason=connection.merge_unsupported_reason,
                     merges_together=connection.merges_together,

@@ -12,6 +12,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from odm import (
+    HLL,
     TTL,
     AccessPattern,
     CellVersions,
@@ -19,13 +20,17 @@ from odm import (
     Companion,
     Counter,
     Entity,
+    Max,
     MaxAge,
     MaxVersions,
+    Min,
     PrimaryKey,
     Revision,
     SchemaError,
     Stored,
+    Sum,
     Table,
+    Unsupported,
     field,
 )
 from odm.expressions.collection import any_of
@@ -369,6 +374,39 @@ def counter_in_a_template(table: Table) -> None:
         popular = AccessPattern("ALL", "{views}")
 
 
+@fault("Order.best", "an aggregate", "template", "remove the marker")
+def aggregate_in_a_template(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        best: Annotated[int | None, Max] = None
+        primary = PrimaryKey("ORDER#{id}")
+        popular = AccessPattern("ALL", "{best}")
+
+
+@fault("Order.best", "a Max is an int, or None before the first value", "Annotated[int | None, Max] = None")
+def a_greatest_text(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        best: Annotated[str | None, Max] = None
+        primary = PrimaryKey("ORDER#{id}")
+
+
+@fault("Order.least", "a Min is an int, or None before the first value", "Annotated[int | None, Min] = None")
+def a_minimum_of_nothing(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        least: Annotated[int, Min] = 0
+        primary = PrimaryKey("ORDER#{id}")
+
+
+@fault("Order.views", "an aggregate has no other role", "keep one of the markers")
+def two_aggregates(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        views: Annotated[int, Sum, Counter] = 0
+        primary = PrimaryKey("ORDER#{id}")
+
+
 @fault("Order.revision", "Counter or Revision", "template", "remove the marker")
 def revision_in_a_template(table: Table) -> None:
     class Order(Entity, table=table):
@@ -450,12 +488,20 @@ def ttl_of_a_number(table: Table) -> None:
     [(int, 1), (int, ...), (float, 0), (int | None, 0), (Annotated[int, Field(ge=0)], 0)],
     ids=["starts at 1", "required", "float", "may be None", "bounded"],
 )
-@pytest.mark.parametrize("marker", [Counter, Revision], ids=["Counter", "Revision"])
+@pytest.mark.parametrize("marker", [Counter, Revision, Sum], ids=["Counter", "Revision", "Sum"])
 def test_counters_and_revisions_are_unbounded_ints_from_0(marker: object, annotation: Any, default: Any) -> None:
     table = Table("shop")
     annotations = {"id": str, "number": Annotated[annotation, marker]}
     declare_entity(table, annotations, number=Field(default), primary=PrimaryKey("ORDER#{id}"))
     with pytest.raises(SchemaError, match=r"Order\.number: .*unbounded int that starts at 0: number: Annotated\[int, "):
+        table.compile()
+
+
+def test_no_backend_reads_an_estimate() -> None:
+    table = Table("shop")
+    annotations = {"id": str, "visitors": Annotated[int, HLL]}
+    declare_entity(table, annotations, visitors=Field(0), primary=PrimaryKey("ORDER#{id}"))
+    with pytest.raises(Unsupported, match=r"Order\.visitors: HLL.*only the bytes of the sketch"):
         table.compile()
 
 

@@ -435,7 +435,7 @@ KNOWN = {
     | {"verbatim", "tag", "ttl", "types", "keep_unknown", "wide", "families", "verbatim_rows"},
     EntitySchema: {
         *("cls", "tag", "primary", "patterns", "codec", "revision", "ttl", "counters", "optional", "version", "keep"),
-        *("columns", "versioned"),
+        *("columns", "versioned", "aggregates"),
         "companions",
         *("match", "key_only", "family", "families", "cells", "row"),
     },

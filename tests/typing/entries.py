@@ -29,6 +29,7 @@ from odm import (
     Transaction,
     Usage,
     add_to,
+    add_value,
     append,
     between,
     collection,
@@ -288,6 +289,11 @@ class Account(Entity, table=shop):
     unique_email = Unique("email")
     newest = Pointer("NEWEST", tracks="account_id")
     history = Versioned("ACCOUNT#{account_id}", "v{version}")
+
+
+def adding(db: Store) -> None:
+    assert_type(add_value(Visit.number, 3), Action)
+    assert_type(db.update(Visit.primary(page="p", number=1), add_value(Visit.number, 3)), None)
 
 
 async def former_values(db: Store, adb: AsyncStore) -> None:

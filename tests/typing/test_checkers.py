@@ -37,6 +37,7 @@ MISTAKES = [
     "size(Order.lines) > 'x'",
     "starts_with(Order.total, 'x')",
     "increment(Order.order_id)",
+    "add_value(Order.order_id, 1)",
     "append(Order.total, 'x')",
     "add_to(Order.lines, 'x')",
     "not_(5)",

@@ -209,7 +209,7 @@ def _upgraded(finding: Finding) -> Finding:
 
 
 def _compare_roles(old: EntityLock, new: EntityLock) -> Iterator[Finding]:
-    """The fields with a role: TTL, Revision, Counter, Columns and CellVersions."""
+    """The fields with a role: TTL, Revision, Counter, Columns, CellVersions and aggregates."""
     again = backfill_of(new.name)
     was, now = old.ttl or "none", new.ttl or "none"
     if old.ttl is not None and old.ttl != new.ttl:
@@ -227,6 +227,9 @@ def _compare_roles(old: EntityLock, new: EntityLock) -> Iterator[Finding]:
     yield from _compare_forms(old, new, "Counter", old.counters, new.counters)
     yield from _compare_forms(old, new, "Columns", old.columns, new.columns)
     yield from _compare_forms(old, new, "CellVersions", (*old.versioned,), (*new.versioned,))
+    for kind in ("sum", "min", "max"):
+        marked, marks = (tuple(name for name, its in lock.aggregates.items() if its == kind) for lock in (old, new))
+        yield from _compare_forms(old, new, kind.title(), marked, marks)
     for name in sorted(old.versioned.keys() & new.versioned.keys()):
         count, counts = old.versioned[name], new.versioned[name]
         if count != counts:

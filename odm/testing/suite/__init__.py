@@ -18,6 +18,7 @@ from odm.testing.suite.actions import (
     TestTogether,
 )
 from odm.testing.suite.adjacency import TestAdjacencyCosts, TestAdjacencyList, TestRemoveNode, TestWalk
+from odm.testing.suite.aggregates import TestExtremes, TestSums, campaigns
 from odm.testing.suite.backfills import TestBackfill, TestBackfillCompanions
 from odm.testing.suite.batches import TestBatch
 from odm.testing.suite.cell_versions import TestCellVersions, exchange_clock, exchanged
@@ -121,6 +122,7 @@ __all__ = [
     "TestExpiredReads",
     "TestExpiredWrites",
     "TestExpressionLimits",
+    "TestExtremes",
     "TestFamilies",
     "TestFilters",
     "TestGet",
@@ -188,6 +190,7 @@ __all__ = [
     "TestSparseIndexes",
     "TestStores",
     "TestStrangers",
+    "TestSums",
     "TestTTLUpdates",
     "TestTables",
     "TestTogether",
@@ -220,6 +223,7 @@ __all__ = [
     "TestWalk",
     "TestWhen",
     "archive",
+    "campaigns",
     "clock",
     "db",
     "exchange_clock",
