@@ -2,7 +2,7 @@
 
 They are stored with the item, as `odm.codec.WAS`; Bigtable stores each as a version of the field's cell. A write that
 may change such a field reads the item first, and has the condition that the field and its former values are unchanged.
-So no value is lost, whoever writes at the same time.
+So no value is lost, also if several programs write at the same time.
 """
 
 from datetime import UTC, datetime, timedelta
