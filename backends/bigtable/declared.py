@@ -81,10 +81,10 @@ class Declared(Placed):
         found = yield from super().read(ids, retry, wanted)
         return {id: row for id, row in found.items() if row.columns}
 
-    def items(self, rows: Iterable[Row]) -> list[Row]:
+    def items(self, rows: Iterable[Row], *, former: bool = False) -> list[Row]:
         return [row for row in super().items(rows) if row.columns]
 
-    def usual(self, row: Row) -> Row:
+    def usual(self, row: Row, *, former: bool = False) -> Row:
         """The row in odm's own form; a row of no entity as it is, and an empty row if its item does not exist."""
         at = [(kind, values) for kind in self.kinds.values() if (values := kind.read(row.text)) is not None]
         found = [made for kind, values in at if (made := self._made(kind, values, row)) is not None]
@@ -104,7 +104,7 @@ class Declared(Placed):
     def _made(self, kind: Kind, values: Mapping[str, Value], row: Row) -> Row | None:
         """The row as an item of this entity; None if it is not one."""
         plan = kind.placement.plan(row.columns)
-        if not plan[0]:
+        if not plan.numbers:
             return None
         found = usual_row(row, plan)
         more = {TAG: write(kind.entity.tag)}

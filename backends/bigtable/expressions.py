@@ -51,14 +51,16 @@ from odm.backends.bigtable.filters import (
     newest,
 )
 from odm.backends.bigtable.form import Form
-from odm.backends.bigtable.native import FAMILY, DeleteColumn, Increment, Mutation, SetCell
-from odm.backends.bigtable.placement import USUAL, Placement
+from odm.backends.bigtable.native import FAMILY, AddToCell, DeleteColumn, Increment, Mutation, SetCell
+from odm.backends.bigtable.placement import USUAL, Placement, Spot
+from odm.codec import WAS
 from odm.errors import BadValue
 from odm.expressions import nodes
 from odm.expressions.evaluate import apply, holds, kind_of
 from odm.expressions.nodes import (
     Action,
     AddTo,
+    AddValue,
     And,
     AnyCondition,
     Between,
@@ -350,7 +352,8 @@ class _Filters:
                 raise _Unsayable
 
     def _sayable(self, name: str) -> bool:
-        return name not in self.form.disputed and name not in (REVISION, LISTED)
+        spot = self.placement.spots.get(name)
+        return name not in self.form.disputed and name not in (REVISION, LISTED, WAS) and (spot is None or not spot.own)
 
     def _member(self, name: str, value: Value) -> Filter:
         """Returns a cell if a set in Columns contains the value."""
@@ -419,9 +422,11 @@ def _settled(action: Action, known: Item) -> Action:
 def _blind(action: Action, form: Form, now: int, row_key: str, placement: Placement) -> Blind | None:
     """One action, if it needs no read."""
     name = action.path.root
-    if name in form.disputed:
+    if name in form.disputed or name == WAS:
         return None
     kind = form.kind(name)
+    if (added := _added(action, placement.spots.get(name))) is not None:
+        return Blind((added,))
     match action:
         case Set(Path((_,)), value) if kind != "columns":
             made = attribute_cells(name, value, form, row_key, now)
@@ -439,6 +444,17 @@ def _blind(action: Action, form: Form, now: int, row_key: str, placement: Placem
         case DiscardFrom(Path((_,)), members) if kind == "columns":
             gone = tuple(DeleteColumn(member_qualifier(name, set_member(member))) for member in sorted(members))
             return Blind(gone, (_all_in_columns(name, EMPTY_SET, placement),))
+        case _:
+            return None
+
+
+def _added(action: Action, spot: Spot | None) -> AddToCell | None:
+    """The mutation that adds a value to an aggregate, if the action does that."""
+    match action:
+        case nodes.Increment(Path((str(name),)), int(by), start=0) if spot is not None and spot.own == "sum":
+            return AddToCell(qualifier(name), by, FAMILY) if by in INT64 else None
+        case AddValue(Path((str(name),)), value, keeps) if spot is not None and spot.own == keeps:
+            return AddToCell(qualifier(name), value, FAMILY)
         case _:
             return None
 

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 from attrs import Factory, field, frozen
 
 from odm.backends.bigtable.cells import qualifier, read, read_text, write, write_text
+from odm.backends.bigtable.layout import is_wide
 from odm.backends.bigtable.ownership import Owned, owned_by
 from odm.backends.bigtable.placement import USUAL, Placement, placement_of
 from odm.codec import TAG
@@ -55,11 +56,11 @@ class Form:
         said: dict[str, set[Kind | None]] = {}
         others: set[str] = set()
         counters: set[str] = set()
+        wide = is_wide(schema)  # then Counters are in an aggregate family, too
         for entity in schema.entities.values():
             for part in entity.codec.record.fields.values():
-                kind: Kind | None = (
-                    "counter" if part.name in entity.counters else "columns" if part.name in entity.columns else None
-                )
+                counted = part.name in entity.counters or (wide and entity.aggregates.get(part.name) == "sum")
+                kind: Kind | None = "counter" if counted else "columns" if part.name in entity.columns else None
                 said.setdefault(part.stored, set()).add(kind)
                 if kind == "counter":
                     counters.add(qualifier(part.stored))
@@ -70,7 +71,8 @@ class Form:
         }
         disputed = frozenset(name for name, kinds in said.items() if len(kinds) > 1)
         texts = frozenset(said.keys() - others)
-        found = {tag: placement_of(entity, texts, rows=schema.verbatim_rows) for tag, entity in schema.entities.items()}
+        rows = schema.verbatim_rows
+        found = {tag: placement_of(entity, texts, wide=wide, rows=rows) for tag, entity in schema.entities.items()}
         placements = {tag: placement for tag, placement in found.items() if not placement.usual}
         tags = frozenset(schema.entities) or None  # without entities, any tag may be odm's
         aged = frozenset(name for name, rule in schema.families.items() if rule is not None and rule.by_age)

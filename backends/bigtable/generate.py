@@ -34,7 +34,7 @@ from odm.codec.emitter import DATETIME_TEXT, IS_DATETIME, IS_INT, Collects, Read
 from odm.codec.moments import DATE, DATETIME, DURATION, TIME
 from odm.codec.proofs import levels_of
 from odm.codec.records import RecordField, RecordType
-from odm.codec.scalars import BOOL, BYTES, COUNTER, DECIMAL, FLOAT, INT, STR
+from odm.codec.scalars import AGGREGATE, BOOL, BYTES, COUNTER, DECIMAL, FLOAT, INT, STR
 from odm.codec.stored import StoredType
 from odm.codec.unions import bare
 from odm.expressions.nodes import Item, Value
@@ -117,6 +117,7 @@ _READS: Final = ReadTable(
         BYTES: "(c[1:] if (c := {0})[:1] == b'\\0' else plain(c))",
         INT: _WHOLE,
         COUNTER: _WHOLE,
+        AGGREGATE: _WHOLE,
         DECIMAL: "(Decimal(c.decode()) if is_number(c := {0}) and c != b'-0' else decimal(c))",
         FLOAT: "floating({0})",
         DATETIME: _DATED,

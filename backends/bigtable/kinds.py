@@ -102,6 +102,9 @@ def check_rows(schema: Schema, form: Form) -> None:
             )
         elif entity.columns:
             fault = f"{min(entity.columns)!r} in Columns has many cells: give each a field with Cell, or use json"
+        elif entity.versioned or entity.aggregates:
+            name = min((*entity.versioned, *entity.aggregates))
+            fault = f"the role of {name!r} needs a family of odm: remove CellVersions, Sum, Min or Max"
         elif entity.version != 1:
             fault = "a version needs a cell of odm: give new fields a default instead"
         elif not kind.placement.spots:

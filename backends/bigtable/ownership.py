@@ -22,6 +22,7 @@ from odm.backends.bigtable.filters import (
     AnyFamily,
     Column,
     ColumnRange,
+    Family,
     Filter,
     First,
     Interleave,
@@ -35,7 +36,7 @@ from odm.backends.bigtable.filters import (
     newest,
 )
 from odm.backends.bigtable.native import COUNTERS, FAMILY, ITEM, DeleteColumn, DeleteFamily, Mutation, Row
-from odm.backends.bigtable.placement import Placement
+from odm.backends.bigtable.placement import VERSIONS, Placement
 from odm.codec import TAG
 
 REMOVED: Final = (DeleteFamily(FAMILY), DeleteFamily(COUNTERS))
@@ -60,7 +61,8 @@ class Owned:
         homes: the families of entities with ``family=``, by tag.
         families: the families that the models declare, for entities or fields.
         cells: the cells that `odm.Cell` names, as pairs of family and qualifier.
-        item: returns all cells of an item.
+        item: returns all cells of an item, without former values of its fields.
+        former: returns those too.
         removed: the mutations that delete an item, but not the cells of other programs.
         held: returns the tag of an item; and, if there is no tag, a cell that shows a stranger, without its value.
         bookkeeping: the same, and an item's revision and list of index entries.
@@ -72,6 +74,7 @@ class Owned:
     families: tuple[str, ...] = ()
     cells: tuple[tuple[str, str], ...] = ()
     item: Filter = field(init=False)
+    former: Filter = field(init=False)
     removed: tuple[Mutation, ...] = field(init=False)
     held: Filter = field(init=False)
     bookkeeping: Filter = field(init=False)
@@ -94,6 +97,7 @@ class Owned:
         known = interleave(tagged, revised, *(newest(home, LISTED) for home in homes))
         made = {
             "item": self._item(),
+            "former": interleave(self._item(VERSIONS), Family(VERSIONS)) if VERSIONS in self.families else self._item(),
             "removed": (
                 *REMOVED,
                 *map(DeleteFamily, self.families),
@@ -112,10 +116,10 @@ class Owned:
         """The families that may have a tag."""
         return (FAMILY, *sorted({*self.homes.values()}))
 
-    def _item(self) -> Filter:
+    def _item(self, without: str | None = None) -> Filter:
         if not self.families and not self.cells:
             return ITEM
-        whole = AnyFamily(tuple(sorted((COUNTERS, FAMILY, *self.families))))
+        whole = AnyFamily(tuple(sorted({COUNTERS, FAMILY, *self.families} - {without})))
         return chain(interleave(whole, *(Column(*cell) for cell in self.cells)), Newest())
 
     def strange(self, tag: str) -> Filter:

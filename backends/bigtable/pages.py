@@ -64,6 +64,11 @@ class Source(Protocol[H]):
         ...
 
 
+def _with_former(request: Query | Scan) -> bool:
+    """Whether the items must have the former values of their fields."""
+    return isinstance(request, Scan) and request.entries
+
+
 @frozen
 class Items:
     """Rows of items.
@@ -85,7 +90,9 @@ class Items:
 
     def cells(self, request: Query | Scan) -> Filter:
         """The filter for the whole item; for a count of all items, the filter for the tag."""
-        return self.places.cells(self.loader.form.owned.held if request.count and request.filter is None else ITEM)
+        if request.count and request.filter is None:
+            return self.places.cells(self.loader.form.owned.held)
+        return self.places.cells(ITEM if _with_former(request) else self.places.current)
 
     def place(self, row_key: str) -> Position:
         """The position of an item's row."""
@@ -94,7 +101,7 @@ class Items:
     def kept(self, request: Query | Scan, rows: list[Row]) -> Steps[list[Row]]:
         """The rows of the items that pass the filter."""
         yield from ()
-        rows = self.places.items(rows)
+        rows = self.places.items(rows, former=_with_former(request))
         if request.count and request.filter is None:
             return rows
         if request.filter is None:

@@ -28,6 +28,15 @@ _MOST_PLANS = 512
 _TAG = TAG.encode()
 
 
+def _text(cell: bytes) -> str | None:
+    """The tag in a cell, if it can be read."""
+    try:
+        tag = read(cell) if cell else None
+    except UNREADABLE:
+        return None
+    return tag if isinstance(tag, str) else None
+
+
 @define(eq=False)
 class _Plans:
     """The plans of rows by their columns, the place of their tag and its cell; and the places of tags by columns."""
@@ -43,17 +52,23 @@ class Placed(Places):
     _plans: _Plans = field(init=False, factory=_Plans, eq=False, repr=False)
 
     def read(self, ids: tuple[str, ...], retry: Retry, wanted: Filter = ITEM) -> Steps[dict[str, Row]]:
-        found = yield from read_many(self.table, ids, retry, self.cells(wanted))
-        return {id: self.usual(row) for id, row in found.items()}
+        cells = self.cells(wanted)
+        found = yield from read_many(self.table, ids, retry, cells)
+        former = cells == self.form.owned.former
+        return {id: self.usual(row, former=former) for id, row in found.items()}
 
-    def items(self, rows: Iterable[Row]) -> list[Row]:
-        return list(map(self.usual, rows))
+    @property
+    def current(self) -> Filter:
+        return self.form.owned.item
+
+    def items(self, rows: Iterable[Row], *, former: bool = False) -> list[Row]:
+        return [self.usual(row, former=former) for row in rows]
 
     def cells(self, wanted: Filter) -> Filter:
         owned = self.form.owned
         if wanted == ITEM:
-            return owned.item
-        if wanted in (owned.held, owned.bookkeeping):
+            return owned.former
+        if wanted in (owned.item, owned.held, owned.bookkeeping):
             return wanted
         return self._everywhere(wanted)
 
@@ -70,7 +85,7 @@ class Placed(Places):
             case _:
                 return wanted
 
-    def usual(self, row: Row) -> Row:
+    def usual(self, row: Row, *, former: bool = False) -> Row:
         """The row in the usual form; a row without a tag as it is.
 
         The cells of an item whose tag stands in another family than its entity's become a stranger's cells: odm would
@@ -90,21 +105,23 @@ class Placed(Places):
         if plan is None:
             plan = self._plan(row.columns, at, cell)
             self._keep(self._plans.known, (row.columns, at, cell), plan)
-        return usual_row(row, plan)
+        was = self.form.placement(_text(cell)).was if former and plan.versions else None
+        return usual_row(row, plan, was)
 
     def _plan(self, columns: tuple[Place, ...], at: int, cell: bytes) -> Plan:
         home = columns[at].family
-        try:
-            tag = read(cell) if cell else None
-        except UNREADABLE:
-            tag = None
-        known = isinstance(tag, str) and not self.form.is_strange(tag)
+        tag = _text(cell)
+        known = tag is not None and not self.form.is_strange(tag)
         placement = self.form.placement(tag) if known else Placement(home)
         if placement.home == home:
             return placement.plan(columns)
-        numbers, places, spots = Placement(home).plan(columns)
-        kept = [n for n, number in enumerate(numbers) if number != at]
-        return tuple(numbers[n] for n in kept), tuple(places[n] for n in kept), tuple(spots[n] for n in kept)
+        plan = Placement(home).plan(columns)
+        kept = [n for n, number in enumerate(plan.numbers) if number != at]
+        return Plan(
+            tuple(plan.numbers[n] for n in kept),
+            tuple(plan.columns[n] for n in kept),
+            tuple(plan.spots[n] for n in kept),
+        )
 
     @staticmethod
     def _keep(cache: dict[K, V], key: K, value: V) -> None:

@@ -8,17 +8,31 @@ filters to the cells that are stored, and stored cells back to it:
   garbage collection by age takes the whole item, and never leaves a part of it in ``d``.
 * ``Stored(family="stats")``: the attribute stands in ``stats``, under its name.
 * ``Cell("MD:ASK", "float64be")``: the attribute is that cell, in that encoding.
+* ``CellVersions(5)``: the attribute stands in ``v``. In the usual form, its former values are the attribute ``_was``;
+  they are stored as older versions of the cell.
+* ``Sum``, ``Min`` and ``Max``: the attribute stands in the aggregate family of that name, as a 64-bit number.
+
+The last two are *own* spots. If the cell there is missing, the attribute may still have a plain cell, from before it
+had the marker; an aggregate counts both. So conditions on them are evaluated on the item that is read.
 
 Counters stay in ``c``.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias
 
 from attrs import Factory, evolve, field, frozen
 
-from odm.backends.bigtable.cell_forms import CellForm, form_of
-from odm.backends.bigtable.cells import qualifier, read, read_qualifier, read_text, write, write_text
+from odm.backends.bigtable.cell_forms import CellForm, IntForm, form_of
+from odm.backends.bigtable.cells import (
+    qualifier,
+    read,
+    read_counter,
+    read_qualifier,
+    read_text,
+    write,
+    write_text,
+)
 from odm.backends.bigtable.columns import LISTED, REVISION
 from odm.backends.bigtable.filters import (
     Chain,
@@ -28,9 +42,9 @@ from odm.backends.bigtable.filters import (
     Interleave,
     Unless,
 )
-from odm.backends.bigtable.native import COUNTERS, FAMILY, DeleteColumn, Mutation, Row, SetCell
+from odm.backends.bigtable.native import COUNTERS, FAMILY, AddToCell, DeleteColumn, Mutation, Row, SetCell
 from odm.backends.bigtable.native import Column as Place
-from odm.codec import TAG
+from odm.codec import TAG, WAS
 from odm.codec.stored import StoredType
 from odm.codec.unions import bare
 from odm.errors import BackendError, BadValue
@@ -39,6 +53,15 @@ from odm.keys import VerbatimKey
 from odm.schema.entity import EntitySchema
 
 _MARKS: Final = frozenset({TAG, REVISION, LISTED})
+
+VERSIONS: Final = "v"
+"""The family of attributes whose former values are kept."""
+
+Own: TypeAlias = Literal["versions", "sum", "min", "max"]
+"""What odm's own family of an attribute is for."""
+
+_JOINED: Final[Mapping[str, Callable[[tuple[int, int]], int]]] = {"sum": sum, "min": min, "max": max}
+"""The value of an aggregate that is in two cells."""
 
 
 @frozen
@@ -51,6 +74,8 @@ class Spot:
         form: the encoding of that cell; None: odm's own.
         declared: the models declare the attribute as text, which the usual form of its cell depends on.
         stored: the type of its values.
+        own: what its family is for, if that is one of odm's own.
+        count: how many values are kept, of an attribute whose former values are.
     """
 
     family: str
@@ -58,12 +83,27 @@ class Spot:
     form: CellForm | None = None
     declared: bool = False
     stored: StoredType | None = field(default=None, eq=False, repr=False)
+    own: Own | None = None
+    count: int = 1
+
+    @property
+    def adds(self) -> bool:
+        """Whether the server adds to the cell."""
+        return self.own is not None and self.own != "versions"
+
+    def text(self, value: Value) -> bytes:
+        """The cell of the usual form with this value."""
+        return (write_text if self.declared else write)(value)
+
+    def plain(self, usual: bytes) -> Value:
+        """The value of a cell of the usual form."""
+        return (read_text if self.declared else read)(usual)
 
     def value(self, usual: bytes) -> bytes:
         """The cell that is stored for a cell of the usual form."""
         if self.form is None:
             return usual
-        return self.form.write((read_text if self.declared else read)(usual))
+        return self.form.write(self.plain(usual))
 
     def usual(self, cell: bytes) -> bytes:
         """A cell of the usual form for a stored one; if that cannot be read, one that no field of the type accepts."""
@@ -73,7 +113,7 @@ class Spot:
             value = self.form.read(cell)
         except (ValueError, ArithmeticError, RecursionError) as fault:
             return write(cell if self.declared else self._refused(cell, fault))
-        return (write_text if self.declared else write)(value)
+        return self.text(value)
 
     def _refused(self, cell: bytes, fault: Exception) -> Value:
         kinds = frozenset() if self.stored is None else bare(self.stored).kinds
@@ -87,8 +127,23 @@ class Spot:
         ) from fault
 
 
-Plan = tuple[tuple[int, ...], tuple[Place, ...], tuple["Spot | None", ...]]
-"""Which cells of a row its usual form has, their columns in it, and how to convert them."""
+@frozen
+class Plan:
+    """How to make the usual form of a row.
+
+    Attributes:
+        numbers: which of its cells the usual form has.
+        columns: their columns in it.
+        spots: how to convert them.
+        joined: aggregates that are in two cells: the position among ``numbers``, and the number of the plain cell.
+        versions: the cells of attributes whose former values are kept, newest first, by stored name.
+    """
+
+    numbers: tuple[int, ...]
+    columns: tuple[Place, ...]
+    spots: tuple[Spot | None, ...]
+    joined: tuple[tuple[int, int], ...] = ()
+    versions: Mapping[str, Sequence[int]] = Factory(dict)
 
 
 @frozen
@@ -123,6 +178,14 @@ class Placement:
             lambda self: frozenset(spot.family for spot in self.spots.values() if spot.cell is None), takes_self=True
         ),
     )
+    _versioned: Mapping[str, Spot] = field(
+        init=False,
+        repr=False,
+        eq=False,
+        default=Factory(
+            lambda self: {name: spot for name, spot in self.spots.items() if spot.own == "versions"}, takes_self=True
+        ),
+    )
     _places: dict[str, tuple[str, str, Spot | None]] = field(init=False, factory=dict, repr=False, eq=False)
 
     @property
@@ -149,22 +212,65 @@ class Placement:
         Raises:
             BadValue: a value has no bytes in the encoding of its cell.
         """
-        return tuple(map(self._mutation, usual))
+        given = tuple(usual)
+        if not self._versioned:
+            return tuple(made for one in given for made in self._mutations(one))
+        was = {one.qualifier: one for one in given if isinstance(one, SetCell)}.get(qualifier(WAS))
+        former: dict[str, list[list[Value]]] = {} if was is None else read(was.value)
+        kept = {qualifier(name): its for name, its in former.items() if name in self._versioned}
+        stay = {one.qualifier for one in given if isinstance(one, DeleteColumn)} & {c for c in kept if len(kept[c]) > 1}
+        made: list[Mutation] = []
+        for one in given:
+            if isinstance(one, SetCell) and one.qualifier in kept:
+                made += self._version_cells(one, kept[one.qualifier], update=one.qualifier in stay)
+            elif isinstance(one, DeleteColumn) and one.qualifier in stay:
+                made.append(DeleteColumn(one.qualifier, self.home))  # of a plain cell: the older versions stay
+            elif not isinstance(one, SetCell | DeleteColumn) or one.qualifier != qualifier(WAS):
+                made += self._mutations(one)
+        return tuple(made)
 
-    def _mutation(self, one: Mutation) -> Mutation:
+    def _version_cells(self, cell: SetCell, former: list[list[Value]], *, update: bool) -> Iterable[SetCell]:
+        """The cells of a value and of those before it; in an update, older ones than the last are stored already."""
+        at, name, spot = self.place(cell.qualifier)
+        assert spot is not None
+        (newest,), *others = former
+        for time, value in reversed(others[:1] if update else others):
+            yield SetCell(name, spot.text(value), time * 1000, at)
+        yield SetCell(name, cell.value, newest * 1000, at)
+
+    def _mutations(self, one: Mutation) -> Iterable[Mutation]:
         match one:
             case SetCell(column, value, time, family) if family == FAMILY:
                 at, name, spot = self.place(column)
                 try:
-                    return SetCell(name, value if spot is None else spot.value(value), time, at)
+                    cell = value if spot is None else spot.value(value)
                 except BadValue as error:
                     attribute = read_qualifier(column.encode())[0]
                     raise BadValue(f"attribute {attribute!r}, in the cell {at}:{name}: {error}") from error
+                if spot is not None and spot.adds:
+                    yield AddToCell(name, read_counter(cell), at)
+                else:
+                    yield SetCell(name, cell, time, at)
             case DeleteColumn(column, family, before) if family == FAMILY:
+                at, name, spot = self.place(column)
+                yield DeleteColumn(name, at, before)
+                if spot is not None and spot.own is not None:
+                    yield DeleteColumn(name, self.home, before)
+            case AddToCell(column, by, family) if family == FAMILY:
                 at, name, _ = self.place(column)
-                return DeleteColumn(name, at, before)
+                yield AddToCell(name, by, at)
             case _:
-                return one
+                yield one
+
+    def was(self, row: Row, plan: Plan) -> bytes | None:
+        """The usual cell of the former values of a row that was read with them, see `odm.codec.WAS`."""
+        made: dict[str, list[list[Value]]] = {}
+        for name, numbers in plan.versions.items():
+            spot = self._versioned[name]
+            newest, *others = numbers[: spot.count]
+            older = [[row.timestamps[n] // 1000, spot.plain(row.values[n])] for n in others]
+            made[name] = [[row.timestamps[newest] // 1000], *older]
+        return write(made) if made else None
 
     def filter(self, usual: Filter) -> Filter:
         """The filter for the cells that this one returns in the usual form."""
@@ -188,7 +294,14 @@ class Placement:
         """How to make the usual form of a row with these columns."""
         at: dict[Place, tuple[int, Spot | None]] = {}
         others: dict[Place, tuple[int, Spot | None]] = {}
+        versions: dict[str, list[int]] = {}
         for number, (family, column) in enumerate(columns):
+            if family == VERSIONS and self._versioned:
+                name = next((name for name in self._versioned if qualifier(name).encode() == column), None)
+                if name is not None:
+                    versions.setdefault(name, []).append(number)
+                    at.setdefault(Place(FAMILY, column), (number, None))
+                continue
             name = self._exact.get(Place(family, column))
             if name is not None:
                 at[Place(FAMILY, qualifier(name).encode())] = (number, self.spots[name])
@@ -198,7 +311,9 @@ class Placement:
                 self._add(Place(family, column), number, at, others)
         found = {**others, **at}
         numbers, spots = zip(*found.values(), strict=True) if found else ((), ())
-        return numbers, tuple(found), spots
+        doubled = enumerate((spots[place], others.get(column)) for place, column in enumerate(found))
+        joined = ((place, it[0]) for place, (spot, it) in doubled if spot is not None and spot.adds and it is not None)
+        return Plan(numbers, tuple(found), spots, tuple(joined), versions)
 
     def _add(self, place: Place, number: int, at: dict[Place, Any], others: dict[Place, Any]) -> None:
         """Add a cell of a family of attributes; a cell where no attribute of the model stands gives way to others."""
@@ -211,18 +326,21 @@ class Placement:
             into = at if place.family == self.home else others
             into[Place(FAMILY, place.qualifier)] = (number, None)
         elif spot.cell is None and spot.family == place.family:
-            at[Place(FAMILY, place.qualifier)] = (number, None)
+            at[Place(FAMILY, place.qualifier)] = (number, spot if spot.form is not None else None)
+        elif spot.own is not None and place.family == self.home:
+            others[Place(FAMILY, place.qualifier)] = (number, None)
 
 
 USUAL: Final = Placement()
 
 
-def placement_of(entity: EntitySchema, texts: frozenset[str], *, rows: bool = False) -> Placement:
+def placement_of(entity: EntitySchema, texts: frozenset[str], *, wide: bool, rows: bool) -> Placement:
     """Where the cells of an entity stand.
 
     Args:
         entity: the entity.
         texts: the attributes that the models declare as text.
+        wide: the table has wide rows, in which an item is one cell.
         rows: each attribute is a single cell, in a row of other programs; those that the row key holds have none.
     """
     spots = {stored: Spot(family) for stored, family in entity.families.items()}
@@ -235,6 +353,14 @@ def placement_of(entity: EntitySchema, texts: frozenset[str], *, rows: bool = Fa
         for stored in types.keys() - key_only(entity).keys():
             spot = spots.get(stored, Spot(entity.family or FAMILY))
             spots[stored] = spot if spot.cell is not None else evolve(spot, cell=qualifier(stored))
+    elif not wide:
+        for name, count in entity.versioned.items():
+            stored = entity.codec.stored[name]
+            spots[stored] = Spot(VERSIONS, None, None, stored in texts, types[stored], "versions", count)
+        for name, kind in entity.aggregates.items():
+            assert kind != "hll"  # is refused when a table is compiled
+            stored = entity.codec.stored[name]
+            spots[stored] = Spot(kind, None, IntForm(), stored=types[stored], own=kind)
     return Placement(entity.family or FAMILY, spots)
 
 
@@ -245,9 +371,15 @@ def key_only(entity: EntitySchema) -> dict[str, str]:
     return {entity.codec.stored[name]: name for name in told if entity.codec.stored[name] not in entity.cells}
 
 
-def usual_row(row: Row, plan: Plan) -> Row:
-    """The usual form of a row."""
-    numbers, columns, spots = plan
+def usual_row(row: Row, plan: Plan, was: Callable[[Row, Plan], bytes | None] | None = None) -> Row:
+    """The usual form of a row.
+
+    Args:
+        row: the stored row.
+        plan: the plan for its columns.
+        was: makes the cell of former values; None: it is left out, because the row was read without them.
+    """
+    numbers, columns, spots = plan.numbers, plan.columns, plan.spots
     values, times = row.values, row.timestamps
     if any(spots):
         cells = tuple(
@@ -255,4 +387,24 @@ def usual_row(row: Row, plan: Plan) -> Row:
         )
     else:
         cells = tuple([values[n] for n in numbers])
-    return Row.parted(row.key, columns, cells, tuple([times[n] for n in numbers]))
+    if plan.joined:
+        cells = _joined(cells, values, plan)
+    stamps = tuple([times[n] for n in numbers])
+    former = None if was is None or not plan.versions else was(row, plan)
+    if former is not None:
+        columns, cells, stamps = (*columns, _WAS), (*cells, former), (*stamps, 0)
+    return Row.parted(row.key, columns, cells, stamps)
+
+
+_WAS: Final = Place(FAMILY, qualifier(WAS).encode())
+
+
+def _joined(cells: tuple[bytes, ...], values: Sequence[bytes], plan: Plan) -> tuple[bytes, ...]:
+    """The cells with those aggregates put together of which a part is in a plain cell."""
+    made = [*cells]
+    for place, number in plan.joined:
+        spot, added, before = plan.spots[place], read(cells[place]), read(values[number])
+        assert spot is not None
+        if type(added) is type(before) is int:
+            made[place] = spot.text(_JOINED[str(spot.own)]((before, added)))
+    return tuple(made)

@@ -104,12 +104,22 @@ class Places:
         """The same for items of one row, as they were at one instant."""
         return self.read(ids, retry, wanted)
 
+    @property
+    def current(self) -> Filter:
+        """The cells of whole items, without the former values that fields keep; see ``former`` of a `Get`."""
+        return ITEM
+
     def cells(self, wanted: Filter) -> Filter:
         """The cells to read for these cells of items."""
         return wanted
 
-    def items(self, rows: Iterable[Row]) -> list[Row]:
-        """The items of some rows, each as a row of its own whose key is the item's id."""
+    def items(self, rows: Iterable[Row], *, former: bool = False) -> list[Row]:
+        """The items of some rows, each as a row of its own whose key is the item's id.
+
+        Args:
+            rows: the rows.
+            former: they were read with the former values of fields.
+        """
         return [*rows]
 
     def stored(self, row: Row | None) -> Stored | None:

@@ -86,9 +86,11 @@ class Procedures:
         """
         match request:
             case req.Get():
-                return self.get(request.key)
+                return self.get(request.key, former=request.former)
             case req.BatchGet():
-                return self.read_tags(request) if request.tags else self.batch_get(request.keys, atomic=request.atomic)
+                if request.tags:
+                    return self.read_tags(request)
+                return self.batch_get(request.keys, self._whole(request.former), atomic=request.atomic)
             case req.Put() | req.Update() | req.Delete():
                 return write(self.writer, request)
             case req.BatchWrite():
@@ -136,9 +138,13 @@ class Procedures:
         """Why the items with these keys cannot be written in one transaction; None: they are one row."""
         return unsupported_reason([self.writer.places.row(self.layout.row_key(key)) for key in keys])
 
-    def get(self, key: Key) -> Steps[Item | None]:
-        """Read one item."""
-        return (yield from self.batch_get((key,)))[0]
+    def get(self, key: Key, *, former: bool = False) -> Steps[Item | None]:
+        """Read one item; ``former``: with the former values of its fields."""
+        return (yield from self.batch_get((key,), self._whole(former)))[0]
+
+    def _whole(self, former: bool) -> Filter:
+        """The cells of whole items."""
+        return ITEM if former else self.writer.places.current
 
     def batch_get(
         self, keys: Sequence[Key], wanted: Filter = ITEM, *, atomic: bool = False

@@ -10,7 +10,9 @@ from odm.backends.bigtable.kinds import check_rows
 from odm.backends.bigtable.layout import is_wide
 from odm.backends.bigtable.native import COUNTERS, ENTRIES, FAMILY, NEWEST_ONLY, ColumnFamily, CreateTable, Families
 from odm.backends.bigtable.options import NO_OPTIONS, Options
+from odm.backends.bigtable.placement import VERSIONS
 from odm.errors import SchemaError
+from odm.expressions.collection import MaxVersions
 from odm.keys import can_go_on_low
 from odm.schema.entity import EntitySchema
 from odm.schema.model import IndexSchema, Schema
@@ -101,7 +103,19 @@ def families(schema: Schema) -> Families:
     if schema.verbatim_rows:
         spots = (spot for placement in Form.of(schema).placements.values() for spot in placement.spots.values())
         return dict.fromkeys(sorted({spot.family for spot in spots}), ColumnFamily()) | declared
-    return {FAMILY: ColumnFamily(), COUNTERS: counters, **declared, **dict.fromkeys(named, ColumnFamily())}
+    own = {FAMILY: ColumnFamily(), COUNTERS: counters, **_of_roles(schema)}
+    return {**own, **declared, **dict.fromkeys(named, ColumnFamily())}
+
+
+def _of_roles(schema: Schema) -> Families:
+    """The families of fields with CellVersions, Sum, Min and Max; wide rows have none."""
+    if is_wide(schema):
+        return {}
+    entities = schema.entities.values()
+    counts = [count for entity in entities for count in entity.versioned.values()]
+    kinds = sorted({kind for entity in entities for kind in entity.aggregates.values()})
+    versions = {VERSIONS: ColumnFamily(MaxVersions(max(counts)))} if counts else {}
+    return {**versions, **{kind: ColumnFamily(aggregate=kind) for kind in kinds}}
 
 
 def tables(schema: Schema, options: Options = NO_OPTIONS) -> tuple[CreateTable, ...]:

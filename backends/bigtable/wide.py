@@ -187,7 +187,7 @@ class Wide(Places):
     def _filter_bytes(self, id: str) -> int:
         return (len(self.families) + bool(self.counters)) * (2 * len(self.sort(id).encode()) + 64)
 
-    def items(self, rows: Iterable[Row]) -> list[Row]:
+    def items(self, rows: Iterable[Row], *, former: bool = False) -> list[Row]:
         return [item for row in rows for item in self.split(row)]
 
     def split(self, row: Row) -> list[Row]:

@@ -5,6 +5,7 @@ may change such a field reads the item first, and has the condition that the fie
 So no value is lost, also if several programs write at the same time.
 """
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
@@ -13,7 +14,7 @@ from attrs import evolve, frozen
 from odm.codec import WAS
 from odm.errors import BadValue
 from odm.expressions.evaluate import apply, equal
-from odm.expressions.nodes import Condition, Exists, Item, Path, Remove, Set, Value
+from odm.expressions.nodes import Action, Condition, Exists, Item, Path, Remove, Set, Value
 from odm.expressions.references import path_of
 from odm.procedures.context import Context
 from odm.procedures.update import ItemUpdate
@@ -55,8 +56,7 @@ def keeps(intent: Write | ItemUpdate) -> bool:
         return False
     if isinstance(intent, Write) or intent.upsert:
         return True
-    roots = {action.path.root for action in intent.actions}
-    return any(entity.codec.stored[name] in roots for name in entity.versioned)
+    return _sets(entity, intent.actions)
 
 
 def remembering(context: Context, target: Target, operation: req.Operation, there: Item | None) -> req.Operation:
@@ -79,7 +79,8 @@ def remembering(context: Context, target: Target, operation: req.Operation, ther
     item = None if there is None else up_to_date(context, entity, there, target.key)
     if isinstance(operation, req.Update):
         former = _former(context, entity, item, apply(operation.actions, item or {}))
-        if former == (item or {}).get(WAS, {}):
+        # Bigtable writes a field with its times, so an update that sets it names them even if they stay.
+        if former == (item or {}).get(WAS, {}) and not _sets(entity, operation.actions):
             return operation
         path = Path((WAS,))
         kept = Set(path, former) if former else Remove(path)
@@ -111,9 +112,15 @@ def _former(context: Context, entity: EntitySchema, old: Item | None, new: Item)
         elif not equal(old[stored], new[stored]):
             newest = former[0][0] if former else 0
             made[stored] = [[max(now, newest + 1)], [newest, old[stored]], *former[1:]][:count]
-        elif former:
-            made[stored] = former[:count]
+        else:
+            made[stored] = former[:count] or [[0]]
     return made
+
+
+def _sets(entity: EntitySchema, actions: Iterable[Action]) -> bool:
+    """Whether one of the actions is on a field with CellVersions."""
+    roots = {action.path.root for action in actions}
+    return any(entity.codec.stored[name] in roots for name in entity.versioned)
 
 
 def same_values(entity: EntitySchema, there: Item) -> list[Condition]:

@@ -5,6 +5,7 @@ import pytest
 from odm.backends.bigtable import Bigtable
 from odm.testing import Capabilities
 from odm.testing.suite import *  # noqa: F403  # pytest collects its classes and fixtures
+from tests.conformance.emulator_faults import FAULTS
 
 
 @pytest.fixture
@@ -15,6 +16,7 @@ def backend(bigtable_emulator: str) -> Bigtable:
 @pytest.fixture
 def capabilities() -> Capabilities:
     return Capabilities(
+        faults=FAULTS,
         retry_safe=False,
         segment=False,
         transactions=False,

@@ -5,6 +5,7 @@ import pytest
 from odm.backends.bigtable import Bigtable
 from odm.testing import Capabilities
 from odm.testing.suite import *  # noqa: F403  # pytest collects its classes and fixtures
+from tests.conformance.emulator_faults import FAULTS
 from tests.wide import WideBigtable
 
 
@@ -16,6 +17,7 @@ def backend(bigtable_emulator: str) -> Bigtable:
 @pytest.fixture
 def capabilities() -> Capabilities:
     return Capabilities(
+        faults=FAULTS,
         reads_first=True,
         retry_safe=False,
         segment=False,

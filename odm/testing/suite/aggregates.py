@@ -112,7 +112,7 @@ class TestSums:
         assert campaigns.update(AD, add_value(Ad.views, 2), returning="new").views == 3
         assert campaigns.update(AD, add_value(Ad.views, 2), returning="old") == Ad(name="a", views=3)
 
-    def test_in_a_transaction(self, campaigns: Store) -> None:
+    def test_is_added_in_a_transaction(self, campaigns: Store) -> None:
         campaigns.put(Ad(name="a", views=1))
         with campaigns.transaction() as tx:
             tx.update(AD, add_value(Ad.views, 2))
@@ -155,14 +155,14 @@ class TestExtremes:
         campaigns.update(BID, add_value(Bid.best, -9))
         assert campaigns.one(BID).best == -9
 
-    def test_of_an_absent_item(self, campaigns: Store) -> None:
+    def test_an_upsert_begins_with_the_first_value(self, campaigns: Store) -> None:
         with pytest.raises(ItemNotFound):
             campaigns.update(BID, add_value(Bid.best, 1))
         for value in (1, 2, 1):
             campaigns.update(BID, add_value(Bid.best, value), upsert=True)
         assert campaigns.get(BID) == Bid(place="p", best=2)
 
-    def test_a_condition_decides_first(self, campaigns: Store) -> None:
+    def test_a_condition_precedes_an_added_value(self, campaigns: Store) -> None:
         campaigns.put(Bid(place="p", bids=1, best=7))
         for value in (6, 8):
             with pytest.raises(ConditionFailed):
@@ -184,7 +184,7 @@ class TestExtremes:
             campaigns.update(lot := campaigns.one(Lot.primary(name="l")), add_value(Lot.best, value))
         assert campaigns.one(Lot.primary(name="l")) == Lot(name="l", best=8, revision=lot.revision + 1)
 
-    def test_in_a_transaction(self, campaigns: Store) -> None:
+    def test_is_added_in_a_transaction(self, campaigns: Store) -> None:
         campaigns.put(Bid(place="p", best=7))
         for value in (6, 8):
             with campaigns.transaction() as tx:
