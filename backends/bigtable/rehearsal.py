@@ -4,7 +4,7 @@ The procedure of the write runs without a driver, and gets the responses of empt
 those of the procedure, and the rows consist of the cells in these requests.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
@@ -35,7 +35,7 @@ _RULE: Final = 40 * "-"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ESCAPES: Final = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v"}
 
-Rows: TypeAlias = Mapping[str, Mapping[str, SetCell]]
+Rows: TypeAlias = dict[str, dict[str, SetCell | AddToCell]]
 """Cells by row key, and by column in the form ``family:qualifier``."""
 
 
@@ -71,10 +71,12 @@ def _most(sent: list[Native], table: str) -> int | None:
 
 def _stored(sent: list[Native], table: str, now: int) -> str:
     """The output of ``cbt read`` for each table after the write."""
-    tables: dict[str, dict[str, dict[str, SetCell]]] = {table: {}}
+    tables: dict[str, Rows] = {table: {}}
     for name, entry in (written for native in sent for written in _entries(native)):
         cells = tables.setdefault(name, {}).setdefault(entry.key, {})
         cells |= {shown(f"{cell.family}:{cell.qualifier}"): cell for cell in map(_cell, entry.mutations) if cell}
+        made = (cell for cell in entry.mutations if isinstance(cell, SetCell | AddToCell))
+        cells |= {f"{cell.family}:{cell.qualifier}": cell for cell in made}
     return "\n".join(_table(name, rows, now) for name, rows in tables.items() if any(rows.values()))
 
 
@@ -121,10 +123,15 @@ def _table(name: str, rows: Rows, now: int) -> str:
         lines += [_RULE, row_key]
         for column, cell in sorted(cells.items()):
             at = _EPOCH + timedelta(microseconds=now if cell.timestamp == SERVER_TIME else cell.timestamp)
-            value = str(read_counter(cell.value)) if cell.family == COUNTERS else quoted(cell.value)
-            lines += [f"  {column:<40} @ {at.astimezone():%Y/%m/%d-%H:%M:%S.%f}", f"    {value}"]
+            lines += [f"  {column:<40} @ {at.astimezone():%Y/%m/%d-%H:%M:%S.%f}", f"    {_value(cell)}"]
         lines.append("")
     return "\n".join(lines)
+
+
+def _value(cell: SetCell | AddToCell) -> str:
+    if isinstance(cell, AddToCell):
+        return str(cell.by)
+    return str(read_counter(cell.value)) if cell.family == COUNTERS else quoted(cell.value)
 
 
 def quoted(value: bytes) -> str:

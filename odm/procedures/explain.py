@@ -11,7 +11,7 @@ from odm.expressions.nodes import Action, Condition
 from odm.planner.plan import Plan, make_plan
 from odm.procedures import read
 from odm.procedures.cell_versions import keeps
-from odm.procedures.companion_intent import concerned
+from odm.procedures.companion_intent import IntentWithCompanions, concerned
 from odm.procedures.context import Context
 from odm.procedures.merge import MergeWrite, merge_write
 from odm.procedures.session import Session
@@ -245,17 +245,20 @@ def _explain_write(session: Session, intent: WriteIntent) -> Explanation:
     """What a write would do, with its first request, without sending it."""
     target, companions = intent.target, concerned(intent)
     change = intent if isinstance(intent, ItemUpdate) else None
-    request = intent.first(session.context) or req.Get(target.key, pattern=target.entity.primary.full_name)
+    one = IntentWithCompanions(intent)
+    read = req.Get(target.key, pattern=target.entity.primary.full_name, former=bool(target.entity.versioned))
+    first = keeps(intent) and one.reads(session.context, in_transaction=session.context.transactions)
+    request = read if first else intent.first(session.context) or read
     assert not isinstance(request, req.Check)  # of transactions only
     guarded = change.needed if change is not None else ()
     how = "takes {} from the entity passed in"
-    condition = change.wanted if change is not None else None
+    condition = intent.wanted
     if isinstance(request, req.Get):
         how = "reads {} of the item first"
     else:
         condition = request.condition
     note = f"{how.format(', '.join(guarded))}, makes them a condition of the write, and retries if they have changed"
-    keep = target.entity.keep if isinstance(request, req.Put) else None
+    keep = target.entity.keep if intent.name in ("put", "insert") else None
     rehearsal = session.connection.rehearse(request)
     return Explanation(
         f"{intent.name} {target}",

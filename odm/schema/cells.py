@@ -11,10 +11,19 @@ from odm.codec.scalars import BYTES, COUNTER, FLOAT, INT
 from odm.codec.stored import BINARY, BOOLEAN, LIST, MAP, NULL, NUMBER, SET, TEXT, StoredType
 from odm.codec.stored_moments import EpochType
 from odm.codec.unions import AliasType, NullableType, RootType, UnionType, bare
-from odm.entities.markers import Cell, ColumnsMarker, CounterMarker, Stored, find_marker, metadata_of
+from odm.entities.markers import (
+    AggregateMarker,
+    Cell,
+    CellVersions,
+    ColumnsMarker,
+    CounterMarker,
+    Stored,
+    find_marker,
+    metadata_of,
+)
 from odm.errors import SchemaError
 from odm.schema.entity import CellAt
-from odm.schema.families import OWN_FAMILIES
+from odm.schema.families import OWN_FAMILIES, check_own_families
 from odm.schema.model import Schema
 
 if TYPE_CHECKING:
@@ -47,6 +56,11 @@ def find_cells(cls: "type[Entity]", codec: EntityCodec) -> dict[str, CellAt]:
             raise SchemaError(f"{where}: Cell and Stored(family=) both name a column family: keep one")
         if find_marker(info, ColumnsMarker) is not None:
             raise SchemaError(f"{where}: a field in Columns has many cells, and Cell names one: remove one of the two")
+        if find_marker(info, AggregateMarker) is not None or find_marker(info, CellVersions) is not None:
+            raise SchemaError(
+                f"{where}: a Sum, Min or Max, or a field with CellVersions, has its cell in a family of odm's own, "
+                "which Cell cannot name: remove one of the two"
+            )
         if find_marker(info, CounterMarker) is not None:
             raise SchemaError(
                 f"{where}: a Counter has its cell in odm's own family of counters, which Cell cannot name: declare "
@@ -72,6 +86,9 @@ def check_cells(schema: Schema) -> None:
     """
     if schema.verbatim_rows:
         return  # a family of another program may have any name
+    check_own_families(
+        schema.entities.values(), {cell.family for one in schema.entities.values() for cell in one.cells.values()}
+    )
     taken = {*schema.families} | OWN_FAMILIES
     for entity in schema.entities.values():
         names = {stored: name for name, stored in entity.codec.stored.items()}

@@ -4,11 +4,21 @@ A family belongs to the table: every entity and field that names it gets the one
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odm.codec import EntityCodec
-from odm.entities.markers import CounterMarker, Marker, RevisionMarker, Stored, TTLMarker, find_marker, metadata_of
+from odm.entities.markers import (
+    AggregateMarker,
+    CellVersions,
+    CounterMarker,
+    Marker,
+    RevisionMarker,
+    Stored,
+    TTLMarker,
+    find_marker,
+    metadata_of,
+)
 from odm.errors import SchemaError
 from odm.expressions.collection import MAX_PARTS, GCRule
 from odm.expressions.nodes import paths
@@ -23,7 +33,13 @@ OWN_FAMILIES: Final = frozenset({"d", "c", "i"})
 _NAME: Final = re.compile(r"[-_.a-zA-Z0-9]{1,64}")
 """google.bigtable.admin.v2, ModifyColumnFamiliesRequest.Modification.id."""
 
-_WITH_ROLE: Final[Mapping[type[Marker], str]] = {CounterMarker: "Counter", RevisionMarker: "Revision", TTLMarker: "TTL"}
+_WITH_ROLE: Final[Mapping[type[Marker], str]] = {
+    AggregateMarker: "Sum, Min or Max",
+    CellVersions: "field with CellVersions",
+    CounterMarker: "Counter",
+    RevisionMarker: "Revision",
+    TTLMarker: "TTL",
+}
 
 
 class _Named(NamedTuple):
@@ -58,7 +74,7 @@ def find_families(entities: Iterable["type[Entity]"]) -> dict[str, GCRule | None
     return {name: stated[name].rule for name in sorted(stated)}
 
 
-def check_families(entities: Iterable[EntitySchema], rules: Mapping[str, GCRule | None]) -> None:
+def check_families(entities: Collection[EntitySchema], rules: Mapping[str, GCRule | None]) -> None:
     """Check that a family can hold what it is declared for, and that a rule deletes nothing that must stay.
 
     Args:
@@ -68,6 +84,7 @@ def check_families(entities: Iterable[EntitySchema], rules: Mapping[str, GCRule 
     Raises:
         SchemaError: the reason.
     """
+    check_own_families(entities, rules)
     by_age = {name: rule for name, rule in rules.items() if rule is not None and rule.by_age}
     for entity in entities:
         if entity.family in by_age:
@@ -76,6 +93,21 @@ def check_families(entities: Iterable[EntitySchema], rules: Mapping[str, GCRule 
             family = entity.families.get(stored)
             if family is not None:
                 _check_field(entity, name, family, by_age.get(family))
+
+
+def check_own_families(entities: Collection[EntitySchema], names: Collection[str]) -> None:
+    """Check that no model names a family that odm needs for another field of the table.
+
+    Raises:
+        SchemaError: the reason.
+    """
+    for entity in entities:
+        for field, family in (*((field, "v") for field in entity.versioned), *entity.aggregates.items()):
+            if family in names:
+                raise SchemaError(
+                    f"{entity.name}.{field} is stored in the column family {family!r} of Bigtable, which the models "
+                    "also name for other cells: name another family there"
+                )
 
 
 def _marks(cls: "type[Entity]") -> Iterator[tuple[str, Stored]]:
@@ -123,9 +155,11 @@ def _checked(where: str, family: object, rule: object, option: str) -> _Named | 
 def _check_aged(entity: EntitySchema, family: str, rule: GCRule) -> None:
     """Check an entity whose items Bigtable deletes by their age."""
     where = f"{entity.name}: Bigtable deletes its items by age ({rule!r} of family {family!r})"
-    if entity.counters:
+    elsewhere = sorted({*entity.counters, *entity.aggregates, *entity.versioned})
+    if elsewhere:
+        kind = "the Counter" if elsewhere[0] in entity.counters else "the field"
         raise SchemaError(
-            f"{where}, but not the Counter {min(entity.counters)!r}, which has a family of its own and would be found "
+            f"{where}, but not {kind} {elsewhere[0]!r}, which has a family of its own and would be found "
             "by the next item of that key: declare a plain int, or another rule"
         )
     kept = next((one.name for one in entity.companions if one.deletes), None)

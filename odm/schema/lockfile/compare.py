@@ -226,10 +226,10 @@ def _compare_roles(old: EntityLock, new: EntityLock) -> Iterator[Finding]:
         yield Finding("safe", new.name, "Revision", was, now, "a write of a stale copy is no longer refused")
     yield from _compare_forms(old, new, "Counter", old.counters, new.counters)
     yield from _compare_forms(old, new, "Columns", old.columns, new.columns)
-    yield from _compare_forms(old, new, "CellVersions", (*old.versioned,), (*new.versioned,))
+    yield from _compare_own(old, new, "CellVersions", (*old.versioned,), (*new.versioned,))
     for kind in ("sum", "min", "max"):
         marked, marks = (tuple(name for name, its in lock.aggregates.items() if its == kind) for lock in (old, new))
-        yield from _compare_forms(old, new, kind.title(), marked, marks)
+        yield from _compare_own(old, new, kind.title(), marked, marks)
     for name in sorted(old.versioned.keys() & new.versioned.keys()):
         count, counts = old.versioned[name], new.versioned[name]
         if count != counts:
@@ -249,6 +249,21 @@ def _compare_families(old: EntityLock, new: EntityLock) -> Iterator[Finding]:
         if (was := old.cells.get(name)) != (now := new.cells.get(name)):
             effect = "on Bigtable stored values are in another cell or encoding and are no longer found"
             yield Finding("orphans", f"{new.name}.{name}", "cell", was or "none", now or "none", effect, _NEW_TABLE)
+
+
+def _compare_own(
+    old: EntityLock, new: EntityLock, marker: str, marked: tuple[str, ...], marks: tuple[str, ...]
+) -> Iterator[Finding]:
+    """The fields that get a column family of odm's own on Bigtable, which a model without the marker does not read."""
+    yield from _compare_forms(old, new, marker, (), tuple({*marks} - {*marked}))
+    for name in sorted({*marked} - {*marks}):
+        if name in new.fields:
+            effect = (
+                "on Bigtable the values stay in a column family that the new model does not read, and the field reads "
+                "as its default or cannot be read"
+            )
+            fix = f"on Bigtable, put() every stored {new.name} under a new field first, with a model that has both"
+            yield Finding("orphans", f"{new.name}.{name}", marker, marker, "plain", effect, fix)
 
 
 def _compare_forms(
