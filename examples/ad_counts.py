@@ -29,11 +29,12 @@ class AdDay(Entity, table=ads):
 
 
 class Seen(NamedTuple):
-    """What one server saw of an ad: the number of views and clicks, and the price of a click."""
+    """What one server saw of an ad: the number of views and clicks, and the range of the prices of a click."""
 
     views: int
     clicks: int
-    cents: int
+    lowest_cents: int
+    highest_cents: int
 
 
 def add(db: Store, ad: str, day: str, seen: Iterable[Seen]) -> None:
@@ -43,8 +44,8 @@ def add(db: Store, ad: str, day: str, seen: Iterable[Seen]) -> None:
             AdDay.primary(ad=ad, day=day),
             add_value(AdDay.views, one.views),
             add_value(AdDay.clicks, one.clicks),
-            add_value(AdDay.lowest_cents, one.cents),
-            add_value(AdDay.highest_cents, one.cents),
+            add_value(AdDay.lowest_cents, one.lowest_cents),
+            add_value(AdDay.highest_cents, one.highest_cents),
             upsert=True,
         )
 
@@ -54,8 +55,8 @@ def main(backend: Backend) -> dict[str, str]:
     with Store(ads, backend) as db:
         db.drop()  # or a second run would count on
         db.create()
-        add(db, "hats", "2026-05-01", [Seen(1200, 3, 31), Seen(800, 5, 22), Seen(900, 0, 27)])
-        add(db, "hats", "2026-05-02", [Seen(50, 1, 24)])
+        add(db, "hats", "2026-05-01", [Seen(1200, 3, 27, 29), Seen(800, 4, 25, 25), Seen(900, 1, 22, 31)])
+        add(db, "hats", "2026-05-02", [Seen(50, 1, 24, 24)])
 
         days = list(db.query(AdDay.primary(ad="hats")))
         answers = {

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
-from odm.backends.bigtable.cells import read_counter, write_counter
+from odm.backends.bigtable.cells import read_counter
 from odm.backends.bigtable.filters import shown
 from odm.backends.bigtable.native import (
     COUNTERS,
@@ -20,7 +20,6 @@ from odm.backends.bigtable.native import (
     Mutated,
     MutateRow,
     MutateRows,
-    Mutation,
     Native,
     Read,
     ReadModifyWriteRow,
@@ -74,17 +73,9 @@ def _stored(sent: list[Native], table: str, now: int) -> str:
     tables: dict[str, Rows] = {table: {}}
     for name, entry in (written for native in sent for written in _entries(native)):
         cells = tables.setdefault(name, {}).setdefault(entry.key, {})
-        cells |= {shown(f"{cell.family}:{cell.qualifier}"): cell for cell in map(_cell, entry.mutations) if cell}
         made = (cell for cell in entry.mutations if isinstance(cell, SetCell | AddToCell))
-        cells |= {f"{cell.family}:{cell.qualifier}": cell for cell in made}
+        cells |= {shown(f"{cell.family}:{cell.qualifier}"): cell for cell in made}
     return "\n".join(_table(name, rows, now) for name, rows in tables.items() if any(rows.values()))
-
-
-def _cell(mutation: Mutation) -> SetCell | None:
-    """The cell that a mutation of a new row writes."""
-    if isinstance(mutation, AddToCell):
-        return SetCell(mutation.qualifier, write_counter(mutation.by), mutation.timestamp, COUNTERS)
-    return mutation if isinstance(mutation, SetCell) else None
 
 
 def _writes(native: Native, table: str) -> bool:
