@@ -58,6 +58,8 @@ class MergeRules:
             raise BadValue(f"{entity.name} has {reason}: {_OTHERWISE}")
         stored = entity.codec.stored
         barred = {stored[name]: why for name in entity.columns if (why := _without_start(entity, name)) is not None}
+        former = "it keeps its former values (CellVersions), and a merge does not read the value that it replaces"
+        barred |= {stored[name]: former for name in entity.versioned}
         barred |= _disputed(schema, entity)
         required = tuple(
             stored[name]

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import pytest
 
-from odm import CellVersions, Companion, Effect, Entity, PrimaryKey, Store, Table, Unsupported, set_, upgrade
+from odm import BadValue, CellVersions, Companion, Effect, Entity, PrimaryKey, Store, Table, Unsupported, set_, upgrade
 from odm.backends.local import Memory
 from odm.testing import Clock
 
@@ -93,6 +93,25 @@ def test_an_item_written_with_another_one_cannot_keep_them() -> None:
         with pytest.raises(Unsupported, match="remove CellVersions from its class"):
             db.put(Note(name="n", text="a"))
         assert list(db.scan()) == []
+
+
+def test_a_merge_does_not_read_them() -> None:
+    table = Table("notes")
+
+    class Note(Entity, table=table):
+        name: str
+        text: Annotated[str, CellVersions(2)] = ""
+        length: int = 0
+        primary = PrimaryKey("NOTE#{name}")
+
+    with Store(table, Memory()) as db:
+        db.create()
+        key = Note.primary(name="n")
+        with pytest.raises(BadValue, match=r"Note\.text: it keeps its former values"):
+            db.merge(key, set_(Note.text, "a"))
+        db.put(Note(name="n", text="a"))
+        db.merge(key, set_(Note.length, 1))
+        assert [one.value for one in db.cell_versions(key, Note.text)] == ["a"]
 
 
 def test_a_dry_run_shows_the_read() -> None:
