@@ -47,7 +47,7 @@ from odm.codec.attributes import ttl_seconds
 from odm.errors import BadValue, Unsupported
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item, Remove, Set, Value, paths
-from odm.protocol.requests import Operation, Update
+from odm.protocol.requests import Merge, Operation, Update
 from odm.schema.entity import EntitySchema
 
 
@@ -202,6 +202,18 @@ class Declared(Placed):
         if not any(stored in after for stored in kind.placement.spots):
             raise _no_cell(kind, id)
         return tuple(self._placed(kind, Places.updated(self, id, names, before, after, now)))
+
+    def merged(self, request: Merge, id: str, revision: str, now: int) -> tuple[Mutation, ...]:
+        kind = self.kinds[str(request.marks[TAG])]
+        made = super().merged(request, id, revision, now)
+        kept = tuple(
+            one
+            for one in made
+            if isinstance(one, SetCell | DeleteColumn) and Place(one.family, one.qualifier.encode()) in kind.columns
+        )
+        if not kept:
+            raise _no_cell(kind, id)
+        return kept
 
     def noted(self, id: str, before: Stored, revision: str, listed: Sequence[Listed], now: int) -> tuple[Mutation, ...]:
         return ()

@@ -121,6 +121,11 @@ class BigtableConnection(Connection[Native]):
             return reading_from(self._read_profile, made)
         return made
 
+    @property
+    def merge_unsupported_reason(self) -> str | None:
+        """Why nothing can be merged; None if it can."""
+        return self._procedures.merge_unsupported_reason
+
     def transaction_unsupported_reason(self, keys: Sequence[Key]) -> str | None:
         """Why the items with these keys cannot be written in one transaction; None: they are one row."""
         return self._procedures.transaction_unsupported_reason(keys)

@@ -84,7 +84,8 @@ def _look(writer: Writer, prefix: str | None) -> Steps[Look]:
 
 def _has_others(writer: Writer, row: Row) -> bool:
     """Whether a row has cells of other programs."""
-    families, cells = {FAMILY, COUNTERS, *writer.schema.families}, writer.form.owned.cells
+    families = set() if writer.schema.verbatim_rows else {FAMILY, COUNTERS, *writer.schema.families}
+    cells = writer.form.owned.cells
     for family, name in row.columns:
         if family not in families and (family, name.decode(errors="replace")) not in cells:
             return True

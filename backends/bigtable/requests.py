@@ -134,6 +134,16 @@ class Procedures:
         """How the table's row keys are built."""
         return self.writer.layout
 
+    @property
+    def merge_unsupported_reason(self) -> str | None:
+        """Why nothing can be merged; None if it can."""
+        if self.schema.verbatim_rows and any(entity.match is not None for entity in self.schema.entities.values()):
+            return (
+                "no merge: match= distinguishes the rows of the table, and a merge does not read its row: update() the "
+                "item, with upsert=True if it may not exist"
+            )
+        return None
+
     def transaction_unsupported_reason(self, keys: Sequence[Key]) -> str | None:
         """Why the items with these keys cannot be written in one transaction; None: they are one row."""
         return unsupported_reason([self.writer.places.row(self.layout.row_key(key)) for key in keys])

@@ -377,6 +377,27 @@ def test_keys(open_: Callable[[Table], Place]) -> None:
     assert list(hosts.db.scan()) == [metric]
 
 
+def test_merges(open_: Callable[[Table], Place]) -> None:
+    """A quarter of an hour is added to the row of the day, without a read."""
+    place = open_(meters)
+    day = Reading.primary(meter=987654, day=date(2017, 7, 26))
+    place.set("000098765420170726", {"other:x": b"mine"})
+    place.db.merge(day, set_(Reading.second, 13.45))
+    place.db.merge(day, set_(Reading.last, 28.9), remove(Reading.first))
+    assert place.cells() == {
+        "000098765420170726": {
+            "other:x": b"mine",
+            "r:0015": struct.pack(">d", 13.45),
+            "r:2345": struct.pack(">d", 28.9),
+        }
+    }
+    with place.db.batch() as batch:
+        batch.merge(day, set_(Reading.first, 1.0))
+    assert place.db.one(day) == Reading(meter=987654, day=date(2017, 7, 26), first=1.0, second=13.45, last=28.9)
+    with pytest.raises(Unsupported, match="match= distinguishes"):
+        open_(files).db.merge(Folder.primary(path="a", name="b"), set_(Folder.title, "t"))
+
+
 def test_an_expired_item_is_absent(open_: Callable[[Table], Place]) -> None:
     place = open_(sessions)
     old = Session(id="s", user="ann", ends=datetime(2020, 1, 1, tzinfo=UTC))
