@@ -8,6 +8,7 @@ with one request that reads nothing.
 import csv
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import date
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,7 +16,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from odm import Backend, Columns, Entity, PrimaryKey, Store, Table, between, set_
+from odm import Backend, Columns, Entity, PrimaryKey, Store, Table, Unsupported, between, set_
+from odm.backends.bigtable import Bigtable
 from odm.backends.local import LocalFile
 
 tall, wide = Table("garden-days"), Table("garden-months")
@@ -94,7 +96,16 @@ def main(backend: Backend) -> dict[str, list[str]]:
     return answers
 
 
+def row() -> list[str]:
+    """The row of a month on Bigtable, as ``cbt read`` prints it; this sends nothing."""
+    month = Month(garden=GARDEN, month=date(2015, 3, 1), temps={str(day): temp for day, temp in MARCH.items()})
+    with Store(wide, Bigtable("my-project", "my-instance")) as db:
+        return [line for line in db.explain(month).stored.splitlines()[2:] if line]
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         for question, answer in main(LocalFile(Path(folder, "garden.db"))).items():
             print(f"{question}: {', '.join(answer)}")
+    with suppress(Unsupported):  # Google's client is not installed
+        print(*row(), sep="\n")
