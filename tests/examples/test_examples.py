@@ -33,7 +33,7 @@ from examples import (
     testing_your_app,
     video_page,
 )
-from odm import RequestInfo, Store, Table, collection, set_
+from odm import RequestInfo, Store, Table, collection
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile, Memory
@@ -221,22 +221,26 @@ def test_a_row_for_each_item_gives_the_same_answers(name: str, bigtable_emulator
 def test_the_meters_rows_on_bigtable(bigtable_emulator: str, read: Read) -> None:
     meters.main(Bigtable("project", "instance", endpoint=bigtable_emulator))
     rows = read("meters")
-    assert list(rows) == ["0000987654#20170726", "0000987654#20170727", "4000000001#20170726"]
+    others = [f"{meter}#20170726" for meter in meters.OTHERS]
+    assert list(rows) == ["0000987654#20170726", "0000987654#20170727", *others]
     columns = [column for column in rows["0000987654#20170726"] if column.startswith("d:readings#")]
     assert len(columns) == 96
     assert rows["0000987654#20170726"]["d:readings#2345"] == b"28.9"
-    assert list(read("SENSOR_20170726")) == ["0000987654", "4000000001"]
+    assert list(read("SENSOR_20170726")) == ["0000987654", *map(str, meters.OTHERS)]
+    key, *cells = meters.row()
+    assert key == "0000987654#20170726"
+    assert {line.partition(" @ ")[0].strip() for line in cells[::2]} <= rows[key].keys()
 
 
-def test_a_reading_is_one_request_on_bigtable(bigtable_emulator: str) -> None:
+def test_readings_of_many_meters_are_one_request_on_bigtable(bigtable_emulator: str) -> None:
     sent: list[RequestInfo] = []
     backend = Bigtable("project", "instance", endpoint=bigtable_emulator)
     with Store(meters.meters, backend, prefix="one-", on_request=sent.append) as db:
         db.create()
-        db.put(meters.MeterDay(meter=1, day=meters.DAY))
         del sent[:]
-        db.update(meters.MeterDay.primary(meter=1, day=meters.DAY), set_(meters.MeterDay.readings["0015"], 13.45))
-    assert [type(info.native).__name__ for info in sent] == ["CheckAndMutateRow"]
+        meters.merge_quarter(db, meters.DAY, "0015", dict.fromkeys(meters.OTHERS, 13.45))
+        assert [type(info.native).__name__ for info in sent] == ["MutateRows"]
+        assert db.one(meters.MeterDay, meter=meters.OTHERS[0], day=meters.DAY).readings == {"0015": 13.45}
 
 
 def test_the_servers_rows_on_bigtable(bigtable_emulator: str, read: Read) -> None:
@@ -319,9 +323,9 @@ def test_market(backend: Backend) -> None:
 
 def test_meters(backend: Backend) -> None:
     assert meters.main(backend) == {
-        "requests for 96 readings": [96],
         "the first and the last two": [12.34, 13.45, 27.89, 28.9],
         "days and readings of the meter": ["2017-07-26 96", "2017-07-27 1"],
+        "readings of another meter": [0.5, 0.75],
         "meters in the nightly table": [987654, 4_000_000_001],
     }
 
