@@ -122,14 +122,27 @@ def lint(
 
 
 @app.command(epilog="Example: odm schema shop.models:shop")
-def schema(target: Target, json: Json = False) -> None:
+def schema(
+    target: Target,
+    location: Annotated[
+        str | None,
+        typer.Argument(metavar="[LOCATION]", help="With --bigquery: bigtable:PROJECT/INSTANCE, for the statements."),
+    ] = None,
+    json: Json = False,
+    bigquery: Annotated[bool, typer.Option("--bigquery", help="Print SQL for a table on Bigtable; see below.")] = False,
+) -> None:
     """Show the compiled key schema: entities, patterns with example keys, indexes.
 
-    With --json, in the format of a lock file.
+    With --json, in the format of a lock file. With --bigquery, the statements
+    that show a table on Bigtable as columns: the external table of BigQuery,
+    and a query for each entity, for a logical view of Bigtable.
     """
-    from odm.cli.schema import show_schema
+    from odm.cli.schema import show_schema, show_sql
 
-    show_schema(target, as_json=json)
+    if bigquery:
+        show_sql(target, location)
+    else:
+        show_schema(target, as_json=json)
 
 
 @app.command(epilog="Example: odm explain shop.models:shop 'select(Order).where(Order.total > 5)'")

@@ -2,16 +2,23 @@
 
 import json
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, cast
 
+from attrs import evolve
 from typer import echo
 
+from odm.cli.locations import backend_at
 from odm.cli.samples import example_key
 from odm.cli.tables import make_console, show_table
 from odm.cli.target import load_target
+from odm.cli.usage import BadUsage
 from odm.keys import suffixes
 from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.lockfile import FORMAT, LockFile, describe, plain
 from odm.schema.model import Schema
+
+if TYPE_CHECKING:
+    from odm.backends.bigtable import Bigtable
 
 
 def show_schema(target: str, *, as_json: bool) -> None:
@@ -46,6 +53,33 @@ def show_schema(target: str, *, as_json: bool) -> None:
     show_table(console, "Column families on Bigtable", ("family", "deletes", "holds"), _families(schema))
     for note in _notes(schema):
         console.print(note, soft_wrap=True)
+
+
+def show_sql(target: str, location: str | None) -> None:
+    """Print the SQL statements that show ``module:table`` on Bigtable as columns.
+
+    Args:
+        target: ``module:table``.
+        location: ``bigtable:PROJECT/INSTANCE``; None: these two words stand in the statements.
+
+    Raises:
+        BadUsage: the location is not one of Bigtable.
+        OdmError: the table cannot be loaded, does not compile, or cannot be stored on Bigtable.
+    """
+    from odm.backends.bigtable.schema import check
+    from odm.backends.bigtable.verbatim import with_row_keys
+    from odm.cli.bigquery import statements
+
+    project, instance, prefix = "PROJECT", "INSTANCE", ""
+    if location is not None:
+        backend, prefix = backend_at(location)
+        if backend.name != "bigtable":
+            raise BadUsage(f"{location!r}: --bigquery is for a table on Bigtable: write bigtable:PROJECT/INSTANCE")
+        project, instance = cast("Bigtable", backend).project, cast("Bigtable", backend).instance
+    loaded = load_target(target).schema
+    schema = with_row_keys(evolve(loaded, name=prefix + loaded.name))
+    check(schema)
+    echo(statements(schema, project, instance), nl=False)
 
 
 def _notes(schema: Schema) -> Iterator[str]:

@@ -1,0 +1,266 @@
+"""`odm schema --bigquery`: SQL that shows a Bigtable table as columns, in BigQuery and in Bigtable's own GoogleSQL.
+
+Sources: BigQuery, REST reference, BigtableOptions, and "Create a Bigtable external table"; Bigtable, "GoogleSQL for
+Bigtable overview" and "Create and manage logical views", https://docs.cloud.google.com/bigtable/docs.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import date
+from typing import Any, Final
+
+from attrs import frozen
+
+from odm.backends.bigtable.cells import qualifier
+from odm.backends.bigtable.layout import is_wide
+from odm.backends.bigtable.native import COUNTERS, FAMILY
+from odm.codec import TAG
+from odm.codec.moments import DateTimeType, DateType
+from odm.codec.scalars import BoolType, BytesType, FloatType, IntType
+from odm.codec.stored import StoredType
+from odm.codec.stored_moments import EpochType, FormatType
+from odm.codec.unions import bare
+from odm.keys import Literal, next_prefix
+from odm.keys.verbatim import VerbatimKey
+from odm.schema.entity import EntitySchema
+from odm.schema.model import Schema
+
+_FIELD: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*", re.ASCII)
+"""A name of a column that BigQuery takes as it is (REST reference, BigtableColumn.fieldName)."""
+
+_INNERMOST: Final = re.compile(r"\{\s*([^{}]*?)\s*\}")
+_ISO: Final = "%Y-%m-%dT%H:%M:%S"
+
+
+@frozen
+class Shown:
+    """How SQL shows a column.
+
+    Attributes:
+        type: the type in an external table of BigQuery.
+        encoding: the encoding there, TEXT or BINARY.
+        sql: a GoogleSQL expression; ``{}`` stands for the bytes.
+    """
+
+    type: str
+    encoding: str
+    sql: str
+
+
+_TEXT: Final = "CAST({} AS STRING)"
+_AS_TEXT: Final = Shown("STRING", "TEXT", _TEXT)
+_COUNTER: Final = Shown("INTEGER", "BINARY", "TO_INT64({})")
+_EPOCHS: Final = {"s": "TIMESTAMP_SECONDS", "ms": "TIMESTAMP_MILLIS"}
+_BINARY: Final[Mapping[str, Shown]] = {
+    "int64be": _COUNTER,
+    "float64be": Shown("FLOAT", "BINARY", "TO_FLOAT64({})"),
+    "bytes": Shown("BYTES", "BINARY", "{}"),
+    "json": _AS_TEXT,
+}
+"""By the encoding of `odm.Cell`; text depends on the type."""
+
+
+def statements(schema: Schema, project: str, instance: str) -> str:
+    """The statements for a table.
+
+    Args:
+        schema: the table; its name is that on Bigtable.
+        project: the Google Cloud project.
+        instance: the Bigtable instance.
+    """
+    parts = [_external_table(schema, project, instance)]
+    parts += [_view(schema, entity) for entity in schema.entities.values()]
+    return "\n".join(parts)
+
+
+def _external_table(schema: Schema, project: str, instance: str) -> str:
+    families: dict[str, dict[str, Shown]] = {}
+    for entity in schema.entities.values():
+        families.setdefault(entity.family or FAMILY, {})
+        for _, family, name, shown in _columns(schema, entity):
+            known = families.setdefault(family, {}).setdefault(name, shown)
+            if (known.type, known.encoding) != (shown.type, shown.encoding):
+                families[family][name] = _AS_TEXT  # entities differ in its type
+    options = {
+        "columnFamilies": [_family(name, columns) for name, columns in sorted(families.items())],
+        "ignoreUnspecifiedColumnFamilies": True,
+        "readRowkeyAsString": True,
+    }
+    uri = f"https://googleapis.com/bigtable/projects/{project}/instances/{instance}/tables/{schema.name}"
+    return (
+        "-- BigQuery: replace DATASET. A column is read as d.name.cell.value; the row key as rowkey.\n"
+        f"CREATE OR REPLACE EXTERNAL TABLE `DATASET.{schema.name}`\n"
+        "OPTIONS (\n"
+        "  format = 'CLOUD_BIGTABLE',\n"
+        f"  uris = ['{uri}'],\n"
+        f"  bigtable_options = r'''{_lines(options)}'''\n"
+        ");\n"
+    )
+
+
+def _lines(options: Mapping[str, Any]) -> str:
+    """JSON with a line for each column."""
+    return _INNERMOST.sub(lambda found: f"{{{' '.join(found[1].split())}}}", json.dumps(options, indent=2))
+
+
+def _family(name: str, columns: Mapping[str, Shown]) -> dict[str, Any]:
+    made: dict[str, Any] = {"familyId": name, "onlyReadLatest": True}
+    if not columns:
+        return made | {"type": "STRING", "encoding": "TEXT"}
+    taken: set[str] = set()
+    made["columns"] = [_bigquery_column(column, shown, taken) for column, shown in columns.items()]
+    return made
+
+
+def _bigquery_column(name: str, shown: Shown, taken: set[str]) -> dict[str, Any]:
+    made = {"qualifierString": name, "type": shown.type, "encoding": shown.encoding}
+    plain = field = name if _FIELD.fullmatch(name) else f"f_{re.sub(r'[^a-zA-Z0-9]+', '_', name).strip('_')}"
+    while field.lower() in taken:  # names of BigQuery do not differ in case only
+        field += "_"
+    taken.add(field.lower())
+    return made | ({"fieldName": field} if field != name or plain != name else {})
+
+
+def _columns(schema: Schema, entity: EntitySchema) -> Iterator[tuple[str, str, str, Shown]]:
+    """The field, family, qualifier and form of each column of an entity; in wide rows there are none."""
+    if is_wide(schema):
+        return
+    home = entity.family or FAMILY
+    if not schema.verbatim_rows:
+        yield "", home, TAG, _AS_TEXT
+    for part in entity.codec.record.fields.values():
+        only_in_key = entity.row is not None and part.name in entity.row.fields and part.stored not in entity.cells
+        if part.name in entity.columns or only_in_key:
+            continue
+        if part.stored in entity.cells:
+            at = entity.cells[part.stored]
+            yield part.name, at.family, at.qualifier, _encoded(bare(part.type), at.encoding)
+        elif part.name in entity.counters:
+            yield part.name, COUNTERS, qualifier(part.stored), _COUNTER
+        else:
+            yield part.name, entity.families.get(part.stored) or home, qualifier(part.stored), _shown(bare(part.type))
+
+
+def _encoded(type_: StoredType, encoding: str | None) -> Shown:
+    """How a cell of an encoding is shown."""
+    if encoding in (None, "text"):
+        return _shown(type_)
+    if encoding == "int64be" and isinstance(type_, EpochType):
+        return Shown("INTEGER", "BINARY", f"{_EPOCHS[type_.unit]}(TO_INT64({{}}))")
+    return _BINARY[encoding]
+
+
+def _shown(type_: StoredType) -> Shown:
+    """How a column with text in it is shown."""
+    if isinstance(type_, BoolType):
+        return Shown("BOOLEAN", "TEXT", f"CAST({_TEXT} AS BOOL)")
+    if isinstance(type_, BytesType):
+        return Shown("BYTES", "BINARY", "SUBSTR({}, 2)")  # odm's own form begins with a zero byte
+    if isinstance(type_, IntType | EpochType):
+        return Shown("INTEGER", "TEXT", _converted(type_, _TEXT))
+    if isinstance(type_, FloatType):
+        return Shown("FLOAT", "TEXT", _converted(type_, _TEXT))
+    return Shown("STRING", "TEXT", _converted(type_, _TEXT))
+
+
+def _converted(type_: StoredType, text: str) -> str:
+    """The expression for a value whose text is an expression; text of a Decimal stays text, which is exact."""
+    if isinstance(type_, EpochType):
+        return f"{_EPOCHS[type_.unit]}(CAST({text} AS INT64))"
+    if isinstance(type_, FormatType):
+        return _parsed(type_, text)
+    for kind, name in ((IntType, "INT64"), (FloatType, "FLOAT64"), (DateTimeType, "TIMESTAMP"), (DateType, "DATE")):
+        if isinstance(type_, kind):
+            return f"CAST({text} AS {name})"
+    return text
+
+
+def _parsed(type_: FormatType, text: str) -> str:
+    if type_.form == "%Y-%m-%d":
+        return f"CAST({text} AS DATE)"
+    if type_.form.startswith(_ISO):
+        return f"CAST({text} AS TIMESTAMP)"
+    if re.search("%(3f|f|z|:z)", type_.form):
+        return text
+    return f"PARSE_{'DATE' if type_.of is date else 'TIMESTAMP'}('{type_.form}', {text})"
+
+
+def _view(schema: Schema, entity: EntitySchema) -> str:
+    """The query of a logical view: the rows of an entity, with a column for each field."""
+    view = f"{schema.name}-{entity.name.lower()}"
+    head = f"-- Bigtable: {entity.name}, the query of the logical view {view}.\n"
+    if is_wide(schema):
+        return (
+            f"-- Bigtable: {entity.name} has no columns of its own in layout row_per_partition: an item is a cell, and "
+            f"its qualifier is the sort key.\nSELECT CAST(_key AS STRING) AS _key, {_quoted(entity.family or FAMILY)} "
+            f"FROM {_quoted(schema.name)};\n"
+        )
+    shown = ["CAST(_key AS STRING) AS _key", *_key_columns(entity)]
+    shown += [
+        f"{made.sql.format(f'{_quoted(family)}[{_literal(column)}]')} AS {_quoted(name)}"
+        for name, family, column, made in _columns(schema, entity)
+        if name
+    ]
+    where = " AND ".join(_conditions(schema, entity))
+    columns = ",\n  ".join(shown)
+    return f"{head}SELECT\n  {columns}\nFROM {_quoted(schema.name)}{where and chr(10)}{where and f'WHERE {where}'};\n"
+
+
+def _conditions(schema: Schema, entity: EntitySchema) -> Iterator[str]:
+    """Which rows are of an entity."""
+    first = entity.primary.partition.parts[0]
+    if isinstance(first, Literal):
+        yield f"_key >= {_bytes(first.text)}"
+        if (end := next_prefix(first.text)) is not None:
+            yield f"_key < {_bytes(end)}"
+    if not schema.verbatim_rows:
+        yield f"{_quoted(entity.family or FAMILY)}[{_literal(TAG)}] = {_bytes(entity.tag)}"
+    elif len(schema.entities) > 1:
+        yield f"REGEXP_CONTAINS(CAST(_key AS STRING), {_pattern(entity, '')})"
+
+
+def _key_columns(entity: EntitySchema) -> Iterator[str]:
+    """The fields that stand in row keys as they are, and in no column."""
+    if entity.row is None:
+        return
+    types = {part.name: part.type for part in entity.codec.record.fields.values()}
+    for field in entity.row.fields:
+        if entity.codec.stored[field] not in entity.cells:
+            text = f"REGEXP_EXTRACT(CAST(_key AS STRING), {_pattern(entity, field)})"
+            yield f"{_converted(bare(types[field]), text)} AS {_quoted(field)}"
+
+
+def _pattern(entity: EntitySchema, field: str) -> str:
+    """The regular expression of an entity's row keys, with a group for one field."""
+    assert entity.row is not None
+    made = ""
+    for part in entity.row.parts:
+        if isinstance(part, Literal):
+            made += _escaped(part.text)
+            continue
+        size = part.type.size if isinstance(part.type, VerbatimKey) else 0
+        text = f".{{{size}}}" if size else f"[^{_escaped(part.follow[0])}]+" if part.follow else ".+"
+        made += f"({text})" if part.name == field else text
+    return f"r'^{made}$'"
+
+
+def _escaped(text: str) -> str:
+    """A literal in a regular expression that stands in a raw string with single quotes."""
+    return re.escape(text).replace("\\#", "#").replace("'", ".")
+
+
+def _quoted(name: str) -> str:
+    return f"`{name}`"  # always: a field may have the name of a keyword
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _bytes(text: str) -> str:
+    """A literal of bytes, with escapes for all but printable ASCII."""
+    shown = "".join(
+        chr(byte) if 32 <= byte < 127 and chr(byte) not in "'\\" else f"\\x{byte:02x}" for byte in text.encode()
+    )
+    return f"b'{shown}'"
