@@ -6,9 +6,10 @@ from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.entries import index_table, is_odms
 from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.layout import key_of
-from odm.backends.bigtable.native import ITEM, ReadRows, Row, RowRange, Steps
+from odm.backends.bigtable.native import ITEM, ReadRows, Row, Steps
 from odm.backends.bigtable.repair import missing
 from odm.backends.bigtable.retry import Retry, read_all
+from odm.backends.bigtable.sampling import sample_rows
 from odm.backends.bigtable.tables import apply, plan
 from odm.backends.bigtable.verbatim import stored_key, with_row_keys
 from odm.backends.bigtable.wide import Wide
@@ -16,7 +17,6 @@ from odm.backends.bigtable.wide_pages import items_after
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
 from odm.errors import BackendError
-from odm.keys import next_prefix
 from odm.protocol.admin import Survey, TableChange, Tell
 from odm.protocol.connection import run
 from odm.schema.entity import Key
@@ -28,9 +28,6 @@ SECONDS = 10.0
 
 FEW_ROWS = 20
 """The number of rows of each index table to read, to check whether odm wrote them."""
-
-SHARE = 10
-"""At most one tenth of the rows of a sample are of one kind, if there are enough kinds."""
 
 
 class Admin:
@@ -101,20 +98,8 @@ def _sample(writer: Writer, most: int) -> Steps[list[Row]]:
     """Some rows: a few of each kind, then rows from the start. The kind is the first component of the row key."""
     if isinstance(writer.places, Wide):
         return (yield from _of_wide_rows(writer.places, most, writer.retry))
-    table, retry = writer.table, writer.retry
-    found: dict[bytes, Row] = {}
-    span, cells = RowRange(), writer.places.cells(ITEM)
-    while len(found) < most and not span.empty:
-        few = min(max(1, most // SHARE), most - len(found))
-        rows = yield from read_all(ReadRows(table, range=span, limit=few, filter=cells), retry)
-        found |= {row.key: row for row in rows}
-        if len(rows) < few:
-            break
-        span = RowRange(str(next_prefix(rows[-1].text.partition("#")[0] + "#")))
-    if len(found) < most:
-        rows = yield from read_all(ReadRows(table, limit=most, filter=cells), retry)
-        found |= {row.key: row for row in rows}
-    return writer.places.items([*found.values()][:most])
+    rows = yield from sample_rows(writer.table, most, writer.retry, writer.places.cells(ITEM))
+    return writer.places.items(rows)
 
 
 def _of_wide_rows(places: Wide, most: int, retry: Retry) -> Steps[list[Row]]:

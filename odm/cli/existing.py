@@ -15,21 +15,27 @@ def add_to(app: typer.Typer) -> None:
 
 def inspect(
     location: Annotated[
-        str, typer.Argument(metavar="LOCATION", help="dynamodb:REGION, with ?endpoint_url= for others.")
+        str,
+        typer.Argument(
+            metavar="LOCATION",
+            help="dynamodb:REGION, with ?endpoint_url= for others; or bigtable:PROJECT/INSTANCE, "
+            "with ?endpoint= for an emulator.",
+        ),
     ],
     table: Annotated[str, typer.Argument(metavar="TABLE", help="The name of the table.")],
-    sample: Annotated[int, typer.Option("--sample", min=0, max=100_000, help="At most so many items are read.")] = 1000,
+    sample: Annotated[
+        int, typer.Option("--sample", min=0, max=100_000, help="At most so many items or rows are read.")
+    ] = 1000,
 ) -> None:
-    """Write the models of a table that exists on DynamoDB.
+    """Write the models of a table that exists on DynamoDB or Bigtable.
 
     They follow from its description and a sample of its items; comments say
     what was guessed. Before they are written, every item of the sample was
     read with them, and would be written back as it is.
     """
-    from odm.cli.inspect.live import facts_at
-    from odm.cli.inspect.models import models_of
+    from odm.cli.inspect.live import source_at
 
-    typer.echo(models_of(facts_at(location, table, sample)).source, nl=False)
+    typer.echo(source_at(location, table, sample), nl=False)
 
 
 def import_(

@@ -18,6 +18,7 @@ class FieldDesign:
         type: the annotation.
         stored: the attribute; None: the field stands in keys only.
         options: further arguments of ``Stored``, such as ``epoch="s"``.
+        cell: the arguments of ``Cell``: family and qualifier, and the encoding; None: it has none.
         default: the source of its default; None: it is required.
         ttl: it is the TTL field.
         why: a comment.
@@ -30,6 +31,7 @@ class FieldDesign:
     default: str | None = None
     ttl: bool = False
     why: str = ""
+    cell: tuple[str, str] | None = None
 
 
 @define
@@ -44,18 +46,33 @@ class PatternDesign:
 
 @define
 class EntityDesign:
-    """An entity."""
+    """An entity.
+
+    Attributes:
+        name: the class.
+        tag: what names it in items.
+        fields: its fields.
+        patterns: its keys.
+        items: how many of the sampled items it has.
+        notes: comments at the end of the class.
+    """
 
     name: str
     tag: str | None
     fields: list[FieldDesign] = Factory(list)
     patterns: list[PatternDesign] = Factory(list)
     items: int = 0
+    notes: list[str] = Factory(list)
 
 
 @define
 class Design:
-    """A table."""
+    """A table.
+
+    Attributes:
+        keys: the names of its key attributes on DynamoDB; empty: it is a table of Bigtable.
+        join: the separator of partition and sort key on Bigtable.
+    """
 
     name: str
     keys: tuple[str, ...]
@@ -65,6 +82,7 @@ class Design:
     entities: list[EntityDesign]
     sampled: int
     notes: list[str] = field(factory=list)
+    join: str = "#"
 
 
 TAKEN = frozenset({*dir(Entity), "primary", "datetime", "Decimal", "Any", "set"})

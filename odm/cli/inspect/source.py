@@ -2,8 +2,13 @@
 
 import re
 from collections.abc import Iterator
+from textwrap import wrap
+from typing import Final
 
 from odm.cli.inspect.design import Design, EntityDesign, FieldDesign, PatternDesign, python_name
+
+_WIDTH: Final = 110
+"""Of comments, in characters."""
 
 
 def source_of(design: Design) -> str:
@@ -18,20 +23,22 @@ def source_of(design: Design) -> str:
 def _head(design: Design, text: str) -> Iterator[str]:
     yield f'"""The models of table {design.name}, from its description and {design.sampled} of its items."""'
     yield ""
-    for module, name in (("datetime", "datetime"), ("decimal", "Decimal")):
-        if re.search(rf"\b{name}\b", text):
-            yield f"from {module} import {name}"
+    times = [name for name in ("date", "datetime") if re.search(rf"[:\[] ?{name}\b", text)]
+    if times:
+        yield f"from datetime import {', '.join(times)}"
+    if re.search(r"\bDecimal\b", text):
+        yield "from decimal import Decimal"
     typed = [name for name in ("Annotated", "Any") if re.search(rf"\b{name}\b", text)]
     if typed:
         yield f"from typing import {', '.join(typed)}"
-    if re.search(r"\b(datetime|Decimal|Annotated|Any)\b", text):
+    if times or typed or "Decimal" in text:
         yield ""
-    names = ("TTL", "AccessPattern", "Entity", "PrimaryKey", "Stored", "Table")
+    names = ("TTL", "AccessPattern", "Cell", "Entity", "PrimaryKey", "Stored", "Table")
     yield f"from odm import {', '.join(name for name in names if re.search(rf'{chr(92)}b{name}{chr(92)}b', text))}"
     if design.notes:
         yield ""
         for note in design.notes:
-            yield f"# {note}"
+            yield from _comment(note, "")
 
 
 def table_name(design: Design) -> str:
@@ -42,6 +49,12 @@ def table_name(design: Design) -> str:
 def _table(design: Design) -> Iterator[str]:
     yield f"{table_name(design)} = Table("
     yield f"    {_text(design.name)},"
+    if not design.keys:
+        yield '    row_style="verbatim",'
+        if design.join != "#":
+            yield f"    row_key_join={_text(design.join)},"
+        yield ")"
+        return
     yield f"    keys={_tuple(design.keys)},"
     if design.indexes:
         yield "    index_keys={"
@@ -65,13 +78,24 @@ def _entity(entity: EntityDesign, design: Design) -> Iterator[str]:
     taken = {field.name for field in entity.fields}
     for pattern in entity.patterns:
         yield from _pattern(pattern, taken)
+    if entity.notes:
+        yield ""
+    for note in entity.notes:
+        yield from _comment(note, "    ")
+
+
+def _comment(text: str, indent: str) -> list[str]:
+    return wrap(text, _WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ", break_on_hyphens=False)
 
 
 def _field(field: FieldDesign) -> str:
     type_ = field.type if field.default != "None" or field.type == "Any" else f"{field.type} | None"
     marks = ["TTL"] if field.ttl else []
-    if field.stored is not None:
-        marks.append(f"Stored({', '.join(filter(None, [_text(field.stored), field.options]))})")
+    stored = [_text(field.stored)] if field.stored is not None else []
+    if stored or field.options:
+        marks.append(f"Stored({', '.join(filter(None, [*stored, field.options]))})")
+    if field.cell is not None:
+        marks.append(f"Cell({', '.join(map(_text, field.cell))})")
     annotation = f"Annotated[{', '.join([type_, *marks])}]" if marks else type_
     default = "" if field.default is None else f" = {field.default}"
     return f"{field.name}: {annotation}{default}" + (f"  # {field.why}" if field.why else "")

@@ -1,0 +1,154 @@
+"""The rows of a table of Bigtable → its design: entities by the form of row keys, and fields by columns."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from attrs import field, frozen
+
+from odm.backends.bigtable.native import ColumnFamily, Families, Row
+from odm.cli.inspect.columns import DataColumns, NamedColumn, columns_of, common
+from odm.cli.inspect.design import Design, EntityDesign, FieldDesign, PatternDesign, class_name, python_name
+from odm.cli.inspect.row_keys import KeyPart, RowGroup, fixed_width, group_rows
+
+_SHOWN: Final = 4
+_DATE: Final = "date"
+"""The name of a type; a field of that name would hide it from the fields behind it."""
+
+
+@frozen
+class RowFacts:
+    """What is known of a table.
+
+    Attributes:
+        name: the table.
+        families: its column families.
+        rows: the sample; the newest cell of each column.
+    """
+
+    name: str
+    families: Families = field(factory=dict)
+    rows: tuple[Row, ...] = ()
+
+
+def infer_rows(facts: RowFacts) -> Design:
+    """The design that the rows of a table show."""
+    groups = group_rows([row.text for row in facts.rows], common(facts.rows))
+    return _design(facts, groups)
+
+
+def infer_plain_rows(facts: RowFacts) -> Design:
+    """The design that always fits: one entity, whose key is the row key as text."""
+    every = RowGroup(tuple(range(len(facts.rows))), (KeyPart(word="row_key"),))
+    design = _design(facts, [every])
+    design.notes.append("The rows could not be divided into entities: the key is the whole row key.")
+    return design
+
+
+def _design(facts: RowFacts, groups: Sequence[RowGroup]) -> Design:
+    design = Design(facts.name, (), {}, None, None, [], len(facts.rows))
+    design.join, splits = _splits(groups)
+    if None in splits and any(len(group.parts) > 1 for group in groups):
+        design.notes.append(
+            "The row keys have no separator of partition and sort key in common, so each is one template: rows cannot "
+            "be queried by a range of it."
+        )
+    for group, split in zip(groups, splits, strict=True) if facts.rows else ():
+        name = class_name(group.name or facts.name, (entity.name for entity in design.entities))
+        rows = [facts.rows[at] for at in group.rows]
+        design.entities.append(_entity(name, group, rows, split))
+    seen = {column.family for row in facts.rows for column in row.columns}
+    design.notes += [_family(name, family, seen) for name, family in sorted(facts.families.items())]
+    if not facts.rows:
+        design.notes.append("The table has no rows, so its columns are not known.")
+    return design
+
+
+def _family(name: str, family: ColumnFamily, seen: set[str]) -> str:
+    aggregate = "" if family.aggregate is None else f", an aggregate ({family.aggregate})"
+    empty = "" if name in seen else ", without cells in the sample"
+    rule = "" if family.gc is None else f", gc={family.gc!r}"
+    return f"Family {name}{rule}{aggregate}{empty}."
+
+
+def _entity(name: str, group: RowGroup, rows: Sequence[Row], split: int | None) -> EntityDesign:
+    entity = EntityDesign(name, None, items=len(rows))
+    named, data = columns_of(rows)
+    for column in named:
+        entity.fields.append(_column(column, [_DATE, *(made.name for made in entity.fields)]))
+    columns = [*entity.fields]
+    texts = {column.values: made.name for column, made in zip(named, columns, strict=True) if made.type == "str"}
+    entity.patterns.append(PatternDesign(None, _templates(group.parts, split, entity, texts)))
+    if len(group.parts) == 1 and (seen := fixed_width([row.text for row in rows])):
+        entity.notes.append(f"The row key has {seen}.")
+    entity.notes += map(_data, data)
+    return entity
+
+
+def _templates(
+    parts: Sequence[KeyPart], split: int | None, entity: EntityDesign, known: Mapping[tuple[bytes | None, ...], str]
+) -> tuple[str, ...]:
+    """The templates of partition and sort key; their fields are added before the others.
+
+    Args:
+        parts: what the keys consist of.
+        split: the separator between partition and sort key; None: there is no sort key.
+        entity: the entity.
+        known: the fields of columns with text, by their values; a part of the key with the same values is that field.
+    """
+    texts: list[str] = []
+    made: list[FieldDesign] = []
+    taken = [_DATE, *(column.name for column in entity.fields)]
+    for part in parts:
+        if part.text is not None:
+            texts.append(part.text)
+            continue
+        name = known.get(tuple(value.encode(errors="surrogateescape") for value in part.values))
+        if name is None or part.type != "str":
+            name = python_name(part.word or f"part_{len(made) + 1}", taken)
+            taken.append(name)
+            made.append(FieldDesign(name, part.type, options=part.options, why=part.why))
+        texts.append(f"{{{name}{':' * bool(part.format)}{part.format}}}")
+    entity.fields[:0] = made
+    return ("".join(texts),) if split is None else ("".join(texts[:split]), "".join(texts[split + 1 :]))
+
+
+def _splits(groups: Sequence[RowGroup]) -> tuple[str, list[int | None]]:
+    """The separator of partition and sort key that all groups have, and where it stands in the parts of each."""
+    marks = [part.text for group in groups for part in group.parts[1::2]]
+    for mark in sorted({str(mark) for mark in marks}, key=lambda mark: (mark != "#", -marks.count(mark))):
+        found = [_split(group.parts, mark) for group in groups]
+        if None not in found:
+            return mark, found
+    return "#", [None for _ in groups]
+
+
+def _split(parts: Sequence[KeyPart], mark: str) -> int | None:
+    """The separator in front of the last value, and of the fixed text before it; None: nothing stands on one side."""
+    marks = [at for at in range(1, len(parts), 2) if parts[at].text == mark]
+    if not marks:
+        return None
+    last = marks[-1]
+    fixed = parts[last - 1].text is not None and parts[last + 1].text is None
+    found = marks[-2] if fixed and len(marks) > 1 else last
+    return found if all(any(part.text != "" for part in side) for side in (parts[:found], parts[found + 1 :])) else None
+
+
+def _column(column: NamedColumn, taken: Sequence[str]) -> FieldDesign:
+    absent = any(value is None for value in column.values)
+    found = column.guess
+    return FieldDesign(
+        python_name(column.qualifier, taken),
+        found.type,
+        options=found.options,
+        default="None" if absent else None,
+        why=found.why,
+        cell=(f"{column.family}:{column.qualifier}", found.encoding),
+    )
+
+
+def _data(columns: DataColumns) -> str:
+    names = columns.names
+    shown = [*names[: _SHOWN - 1], "…", names[-1]] if len(names) > _SHOWN else [*names]
+    are = "column whose name is data is" if len(names) == 1 else "columns whose names are data are"
+    stay = f"not declared, and left as {'it is' if len(names) == 1 else 'they are'}"
+    return f"Family {columns.family}: {len(names)} {are} {stay}: {', '.join(shown)} ({columns.guess.encoding})."

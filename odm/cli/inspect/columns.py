@@ -1,0 +1,137 @@
+"""The columns of rows → those that a model can name, and families of columns whose names are data."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from attrs import frozen
+
+from odm.backends.bigtable.native import Column, Row
+from odm.cli.inspect.cells import CellGuess, guess
+from odm.cli.inspect.texts import words_of
+
+_DATA: Final = re.compile(
+    r"[0-9]+|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{16,}|[0-9]{4}-[0-9]{2}-[0-9]{2}.*",
+    re.ASCII | re.IGNORECASE,
+)
+"""Names that are numbers, ids or times."""
+
+_MANY: Final = 30
+"""A family with more names than this has names that are data, if most rows have few of them."""
+
+_FEW: Final = 0.25
+
+MOST_NAMED: Final = 100
+"""The most columns to name whose names are data: a day has 96 quarters of an hour."""
+
+
+class NamedColumn(NamedTuple):
+    """A column that has one name in many rows."""
+
+    family: str
+    qualifier: str
+    values: tuple[bytes | None, ...]
+    guess: CellGuess
+
+
+@frozen
+class DataColumns:
+    """Columns of a family whose names are data, such as times.
+
+    Attributes:
+        family: their family.
+        prefix: the text with which their names begin.
+        names: their names, in order.
+        guess: what all their values are.
+    """
+
+    family: str
+    prefix: str
+    names: tuple[str, ...]
+    guess: CellGuess
+
+
+def columns_of(rows: Sequence[Row]) -> tuple[list[NamedColumn], list[DataColumns]]:
+    """The columns of rows, in the order of families and names.
+
+    If all names are data, those of small groups are named nevertheless: a model needs a column to read a row by.
+    """
+    found: dict[str, dict[bytes, list[bytes | None]]] = defaultdict(dict)
+    for at, row in enumerate(rows):
+        for column, value in zip(row.columns, row.values, strict=True):
+            found[column.family].setdefault(column.qualifier, [None] * len(rows))[at] = value
+    groups = [
+        (family, prefix, names)
+        for family, columns in sorted(found.items())
+        for prefix, names in data_names(columns, len(rows), _cells(columns.values())).items()
+    ]
+    data = {(family, name) for family, _, names in groups for name in names}
+    if len(data) == sum(map(len, found.values())):
+        groups = [one for one in groups if len(one[2]) > MOST_NAMED or not all(map(_is_text, one[2]))]
+        data = {(family, name) for family, _, names in groups for name in names}
+    named = [
+        _named(family, qualifier, columns[qualifier])
+        for family, columns in sorted(found.items())
+        for qualifier in sorted(columns)
+        if (family, qualifier) not in data
+    ]
+    return named, [_data(family, prefix, names, found[family]) for family, prefix, names in groups]
+
+
+def _cells(columns: Iterable[Sequence[bytes | None]]) -> int:
+    return sum(value is not None for values in columns for value in values)
+
+
+def _is_text(name: bytes) -> bool:
+    try:
+        name.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _named(family: str, qualifier: bytes, values: Sequence[bytes | None]) -> NamedColumn:
+    name = qualifier.decode()
+    return NamedColumn(family, name, tuple(values), guess(name, [value for value in values if value is not None]))
+
+
+def _data(
+    family: str, prefix: str, names: Sequence[bytes], columns: Mapping[bytes, Sequence[bytes | None]]
+) -> DataColumns:
+    values = [value for name in names for value in columns[name] if value is not None]
+    return DataColumns(
+        family, prefix, tuple(name.decode(errors="backslashreplace") for name in names), guess("", values)
+    )
+
+
+def data_names(names: Iterable[bytes], rows: int, cells: int) -> dict[str, list[bytes]]:
+    """The names of columns of a family that are data, by the text with which they begin.
+
+    Args:
+        names: all names in the family.
+        rows: the number of rows.
+        cells: the number of cells in the family.
+    """
+    found: dict[str, list[bytes]] = defaultdict(list)
+    every = sorted(names)
+    if len(every) > _MANY and cells < _FEW * len(every) * rows:
+        return {"": every}
+    for name in every:
+        try:
+            *head, last = words_of(name.decode())
+        except UnicodeDecodeError:
+            found[""].append(name)
+            continue
+        if _DATA.fullmatch(last):
+            found["".join(head)].append(name)
+    return {prefix: its for prefix, its in found.items() if len(its) > 1 or not prefix}
+
+
+def common(rows: Sequence[Row], least: float = 0.02) -> list[set[Column]]:
+    """The columns of each row without those that only a small share of the rows have."""
+    counted: dict[Column, int] = defaultdict(int)
+    for row in rows:
+        for column in row.columns:
+            counted[column] += 1
+    return [{column for column in row.columns if counted[column] >= least * len(rows)} for row in rows]

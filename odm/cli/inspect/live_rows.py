@@ -1,0 +1,28 @@
+"""The facts of a live table on Bigtable."""
+
+from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.admin import SECONDS
+from odm.backends.bigtable.retry import Retry
+from odm.backends.bigtable.sampling import describe
+from odm.cli.inspect.bigtable import RowFacts
+from odm.protocol.connection import run
+from odm.schema.model import Schema
+
+
+def row_facts(backend: Bigtable, table: str, sample: int) -> RowFacts:
+    """The facts of a table.
+
+    Args:
+        backend: the instance.
+        table: its name.
+        sample: the maximum number of rows to read.
+
+    Raises:
+        OdmError: the table does not exist, or cannot be described or read.
+    """
+    connection = backend.connect(Schema(name=table, entities={}, indexes={}))
+    try:
+        families, rows = run(describe(table, sample, Retry(overall=SECONDS)), connection.call)
+    finally:
+        connection.close()
+    return RowFacts(table, families, tuple(rows))

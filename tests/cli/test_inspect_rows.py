@@ -1,0 +1,182 @@
+"""`odm inspect` on Bigtable: what rows of other programs are taken for."""
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from odm.backends.bigtable.native import Cell, ColumnFamily, Row
+from odm.cli.inspect.bigtable import RowFacts, infer_rows
+from odm.cli.inspect.cells import CellGuess, guess
+from odm.cli.inspect.columns import data_names
+from odm.cli.inspect.design import Design
+from odm.cli.inspect.row_keys import fixed_width, group_rows
+from odm.cli.inspect.source import source_of
+
+
+def real(number: float) -> bytes:
+    return struct.pack(">d", number)
+
+
+def whole(number: int) -> bytes:
+    return struct.pack(">q", number)
+
+
+GUESSES: dict[str, tuple[str, list[bytes], CellGuess]] = {
+    "floats": ("ASK", [real(600.6), real(0.0), real(-3.0)], CellGuess("float64be", "float")),
+    "whole numbers": ("SIZE", [whole(1500), whole(-1), whole(0)], CellGuess("int64be", "int")),
+    "a time by its name": ("QUOTE_TIME", [whole(1426535612156)], CellGuess("int64be", "datetime", 'epoch="ms"')),
+    "seconds by their name": ("created", [b"1426535612"], CellGuess("text", "datetime", 'epoch="s"')),
+    "a time or not": (
+        "n",
+        [whole(1426535612156)],
+        CellGuess("int64be", "int", why="could be a time in milliseconds since 1970"),
+    ),
+    "zeros": ("n", [whole(0)], CellGuess("int64be", "int", why="zero in every row; could be a float")),
+    "eight letters": ("name", [b"WXYZABCD", b"ABCDEFGH"], CellGuess("text", "str")),
+    "eight other bytes": (
+        "hash",
+        [b"\xff\x80\0\1\2\3\4\5"],
+        CellGuess("bytes", "bytes", why="8 bytes each, not plausible as a number"),
+    ),
+    "bytes": ("raw", [b"\xff", b"\0\1"], CellGuess("bytes", "bytes", why="1 to 2 bytes")),
+    "text": ("name", ["Zürich\n".encode(), b""], CellGuess("text", "str")),
+    "numbers as text": ("n", [b"12", b"-3"], CellGuess("text", "int")),
+    "digits that are no number": ("zip", [b"0680", b"1200"], CellGuess("text", "str")),
+    "decimals": ("price", [b"600.55", b"1"], CellGuess("text", "Decimal")),
+    "decimals that would change": (
+        "price",
+        [b"600.60"],
+        CellGuess("text", "str", why="numbers; as a Decimal, odm would write 1.50 back as 1.5"),
+    ),
+    "bools": ("open", [b"true", b"false"], CellGuess("text", "bool")),
+    "days": ("due", [b"2023-10-03"], CellGuess("text", "date", 'format="%Y-%m-%d"')),
+    "times": ("at", [b"2023-10-03T10:00:00Z"], CellGuess("text", "datetime", 'format="%Y-%m-%dT%H:%M:%SZ"')),
+    "objects": ("doc", [b'{"a": 1}', b"{}"], CellGuess("json", "dict[str, Any]")),
+    "lists": ("doc", [b"[1]"], CellGuess("json", "list[Any]")),
+    "braces": ("doc", [b"{a}"], CellGuess("text", "str")),
+}
+
+
+@pytest.mark.parametrize(("name", "values", "expected"), GUESSES.values(), ids=GUESSES)
+def test_values_are_guessed(name: str, values: list[bytes], expected: CellGuess) -> None:
+    assert guess(name, values) == expected
+
+
+def forms(keys: Sequence[str], columns: Sequence[Sequence[str]] | None = None) -> list[str]:
+    """The forms of keys, with the type of each value and what its format is."""
+    sets = [{("d", one.encode()) for one in its} for its in columns or [["x"]] * len(keys)]
+    shown = []
+    for group in group_rows(keys, sets):
+        parts = (p.text if p.text is not None else f"<{p.type} {p.options}{p.format}>" for p in group.parts)
+        shown.append("".join(parts).replace(" >", ">"))
+    return shown
+
+
+def test_the_parts_of_row_keys_are_found() -> None:
+    assert forms(["NASDAQ#ZXZZT#1426535612156"]) == ['<str>#<str>#<datetime epoch="ms">']
+    assert forms(["0000987654#20170726", "4000000001#20170727"]) == ['<int 010>#<date format="%Y%m%d">']
+    assert forms(["a:1", "b:22"]) == ["<str>:<int>"]
+    assert forms(["a|1426535612", "b|1426535613"]) == ['<str>|<datetime epoch="s">']
+    assert forms(["x#2015-03-01T10:00:00Z"]) == ['<str>#<datetime format="%Y-%m-%dT%H:%M:%SZ">']
+    assert forms(["x#2015030110"]) == ['<str>#<datetime epoch="s">']  # 2033 as seconds: the first that fits
+    assert forms(["g#201503", "g#201504"]) == ["<str>#<str>"]
+    assert forms(["server1.bbb.com#1426535612045", "server1.bbb.com"]) == ['<str>#<datetime epoch="ms">', "<str>"]
+
+
+def test_words_are_fixed_if_they_distinguish_rows_or_stand_in_very_many() -> None:
+    keys = ["CUSTOMER#1#PROFILE", "CUSTOMER#2#PROFILE", "CUSTOMER#1#ORDER#7"]
+    assert forms(keys) == ["CUSTOMER#<int>#PROFILE", "CUSTOMER#<int>#ORDER#<int>"]
+    keys = ["CUSTOMER#ann#PROFILE", "CUSTOMER#bob#PROFILE", "CUSTOMER#ann#ORDER#7"]
+    assert forms(keys) == ["CUSTOMER#<str>#PROFILE", "CUSTOMER#<str>#ORDER#<int>"]
+    assert forms(["SONG#1", "SONG#2", "TUNE#3"], [["a"], ["a"], ["a"]]) == ["<str>#<int>"]
+    assert forms(["SONG#1", "SONG#2", "USER#3"], [["title"], ["title"], ["mail"]]) == ["SONG#<int>", "USER#<int>"]
+    assert forms([f"USER#{number}" for number in range(200)]) == ["USER#<int>"]
+
+
+def test_keys_of_very_many_forms_are_divided_less_or_not_at_all() -> None:
+    assert forms([f"com.site#{'/a' * number}" for number in range(1, 40)]) == ["<str>#<str>"]
+    assert forms(["/a" * number for number in range(1, 40)]) == ["<str>"]
+
+
+def test_keys_of_fixed_width_are_divided_or_described() -> None:
+    assert forms(["000098765420170726", "000098765420170727"]) == ['<int 010><date format="%Y%m%d">']
+    assert forms(["0071426535612045"]) == ['<int 03><datetime epoch="ms">']
+    assert forms(["ABC20170726", "ABD20170726"]) == ["<str>"]
+    assert fixed_width(["ABC20170726", "ABD20170726"]) == "11 characters each; the last 8 are a day"
+    assert fixed_width(["ab1", "cd2"]) == "3 characters each, with letters and digits at the same places"
+    assert fixed_width(["one", "other"]) == fixed_width(["same", "same"]) == ""
+
+
+def test_names_that_are_data_are_found() -> None:
+    assert data_names([b"0000", b"0015", b"name"], 1, 3) == {"": [b"0000", b"0015"]}
+    assert data_names([b"pay#0680", b"pay#0789", b"note#1"], 1, 3) == {"pay#": [b"pay#0680", b"pay#0789"]}
+    followers = [f"user{chr(97 + n % 26)}{chr(97 + n // 26)}".encode() for n in range(60)]
+    assert data_names(followers, 40, 80) == {"": sorted(followers)}
+    assert data_names(followers, 40, 2400) == {}
+    assert data_names([b"\xff\xfe"], 1, 1) == {"": [b"\xff\xfe"]}
+
+
+def row(key: str, **cells: bytes) -> Row:
+    """A row; ``MD_ASK`` is the column ASK of family MD."""
+    return Row(
+        key.encode(), [Cell(name.partition("_")[0], name.partition("_")[2].encode(), cells[name]) for name in cells]
+    )
+
+
+def inferred(*rows: Row) -> Design:
+    return infer_rows(RowFacts("rows", {"d": ColumnFamily()}, rows))
+
+
+def test_a_table_becomes_a_module() -> None:
+    cells: dict[str, Any] = {"MD_ASK": real(600.6), "MD_SYMBOL": b"ZXZZT", "MD_BID SIZE": whole(500)}
+    design = inferred(
+        row("NASDAQ#ZXZZT#1426535612156", **cells),
+        row("NYSE#IBM#1426535612157", MD_SYMBOL=b"IBM", MD_ASK=real(1.5), d_1=b"x", d_2=b"y"),
+    )
+    assert source_of(design).partition("table=rows):\n")[2] == (
+        "    part_1: str\n"
+        '    at: Annotated[datetime, Stored(epoch="ms")]\n'
+        '    ask: Annotated[float, Cell("MD:ASK", "float64be")]\n'
+        '    symbol: Annotated[str, Cell("MD:SYMBOL", "text")]\n'
+        '    bid_size: Annotated[int | None, Cell("MD:BID SIZE", "int64be")] = None\n'
+        "\n"
+        '    primary = PrimaryKey("{part_1}#{symbol}", "{at}")\n'
+        "\n"
+        "    # Family d: 2 columns whose names are data are not declared, and left as they are: 1, 2 (text).\n"
+    )
+
+
+def test_keys_with_and_without_a_sort_key_are_one_template_each() -> None:
+    design = inferred(row("server1.bbb.com#1426535612045", d_a=b"x"), row("server1.bbb.com", d_a=b"x"))
+    assert [entity.patterns[0].templates for entity in design.entities] == [("{part_1}#{at}",), ("{part_1}",)]
+    assert "each is one template" in design.notes[0]
+    [entity] = inferred(row("#meta", d_a=b"x"), row("#info", d_a=b"x")).entities
+    assert entity.patterns[0].templates == ("#{part_1}",)
+
+
+def test_the_separator_of_partition_and_sort_key_is_found() -> None:
+    design = inferred(row("a|b|1426535612045", d_a=b"x"), row("c|d|1426535612045", d_a=b"x"))
+    assert design.entities[0].patterns[0].templates == ("{part_1}|{part_2}", "{at}")
+    assert '    row_style="verbatim",\n    row_key_join="|",\n)' in source_of(design)
+
+
+def test_keys_of_fixed_width_have_no_separator() -> None:
+    design = inferred(row("000098765420170726", d_a=b"x"), row("000098765420170727", d_a=b"x"))
+    assert design.entities[0].patterns[0].templates == ("{part_1:010}", "{day}")
+    assert '    row_key_join="",\n' in source_of(design)
+
+
+def test_a_table_without_rows_is_described() -> None:
+    assert "The table has no rows" in source_of(inferred())
+
+
+def test_names_that_are_data_become_fields_if_there_are_no_others() -> None:
+    quarters = [f"d_{hour:02}{minute:02}" for hour in range(24) for minute in (0, 15, 30, 45)]
+    day = row("0000987654#20170726", **dict.fromkeys(quarters, real(12.34)))
+    source = source_of(inferred(day))
+    assert source.count('"float64be")') == 96
+    assert 'f_2345: Annotated[float, Cell("d:2345", "float64be")]' in source
+    seconds = row("x", **{f"d_{second}": b"x" for second in range(1000)})
+    assert "Family d: 1000 columns" in source_of(inferred(seconds))
