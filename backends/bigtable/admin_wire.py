@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, assert_never
 
-from odm.backends.bigtable.native import (
+from odm.backends.bigtable.native_admin import (
     AdminCall,
     Aggregate,
     ColumnFamily,

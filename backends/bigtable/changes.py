@@ -9,10 +9,8 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
 from typing import Final
 
-from odm.backends.bigtable.native import (
-    COUNTERS,
-    ENTRIES,
-    FAMILY,
+from odm.backends.bigtable.native import COUNTERS, ENTRIES, FAMILY
+from odm.backends.bigtable.native_admin import (
     NEWEST_ONLY,
     ColumnFamily,
     CreateTable,

@@ -21,17 +21,8 @@ from odm.backends.bigtable.commit import COMMIT_WITHIN, COMMITS
 from odm.backends.bigtable.entries import index_table
 from odm.backends.bigtable.errors import NATIVE_FAILURES, Closed
 from odm.backends.bigtable.generate import write_item
-from odm.backends.bigtable.native import (
-    AdminCall,
-    Call,
-    Concurrent,
-    Mutated,
-    Native,
-    Read,
-    ReadRows,
-    Steps,
-    UpdateTable,
-)
+from odm.backends.bigtable.native import Call, Concurrent, Mutated, Native, Read, ReadRows, Steps
+from odm.backends.bigtable.native_admin import AdminCall, UpdateTable
 from odm.backends.bigtable.profiles import may_lag, reading_from
 from odm.backends.bigtable.rehearsal import rehearse
 from odm.backends.bigtable.requests import Procedures

@@ -8,7 +8,8 @@ from attrs import frozen
 
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.filters import Newest
-from odm.backends.bigtable.native import COUNTERS, FAMILY, DropRows, ReadRows, Row, RowRange, Steps
+from odm.backends.bigtable.native import COUNTERS, FAMILY, ReadRows, Row, RowRange, Steps
+from odm.backends.bigtable.native_admin import DropRows
 from odm.backends.bigtable.retry import Retry, read_all, until_answered
 from odm.backends.bigtable.schema import tables
 from odm.backends.bigtable.verbatim import with_row_keys

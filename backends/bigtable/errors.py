@@ -10,18 +10,8 @@ from google.api_core.exceptions import GoogleAPICallError, GoogleAPIError
 from google.auth.exceptions import GoogleAuthError
 from grpc import RpcError, StatusCode
 
-from odm.backends.bigtable.native import (
-    AdminCall,
-    Call,
-    CheckAndMutateRow,
-    CreateTable,
-    DeleteTable,
-    ListTables,
-    ReadModifyWriteRow,
-    ReadRows,
-    SampleRowKeys,
-    Status,
-)
+from odm.backends.bigtable.native import Call, CheckAndMutateRow, ReadModifyWriteRow, ReadRows, SampleRowKeys, Status
+from odm.backends.bigtable.native_admin import AdminCall, CreateTable, DeleteTable, ListTables
 from odm.errors import BackendError, ItemTooLarge, OdmError, OutcomeUnknown, Throttled, Unsupported
 
 

@@ -4,6 +4,7 @@ The nodes only hold data; `odm.backends.bigtable.encoding` writes them as google
 message of a compound filter in the filter. Their text has the syntax of ``cbt`` filters.
 """
 
+import shlex
 from typing import Final, TypeAlias
 
 from attrs import field, frozen
@@ -206,6 +207,11 @@ Filter: TypeAlias = (
 def shown(text: str) -> str:
     """A text to print: bytes that are not UTF-8, which are surrogates in row keys and qualifiers, as escapes."""
     return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def quoted(text: str) -> str:
+    """A text to print as an argument of a command line."""
+    return shlex.quote(shown(text))
 
 
 def chain(*filters: Filter) -> Filter:

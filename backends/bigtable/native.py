@@ -5,16 +5,13 @@ Google's command line. Row keys are `str`: code points sort in the same order as
 order of rows.
 """
 
-import shlex
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
-from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from attrs import Factory, evolve, field, frozen
 
-from odm.backends.bigtable.filters import AnyFamily, Chain, Filter, Newest, shown
-from odm.backends.bigtable.options import NO_SETTINGS, Settings
-from odm.expressions.collection import GCRule, MaxVersions
+from odm.backends.bigtable.filters import AnyFamily, Chain, Filter, Newest, quoted
+from odm.backends.bigtable.native_admin import AdminCall
 from odm.protocol.connection import NativeGen
 from odm.protocol.requests import Sleep
 
@@ -62,10 +59,10 @@ class RowRange:
         return evolve(self, start=row_key, open=True) if row_key >= self.start else self
 
     def __str__(self) -> str:
-        start = f"start={_quoted(self.start)}" if self.start else ""
+        start = f"start={quoted(self.start)}" if self.start else ""
         if self.open:
-            start = f"after={_quoted(self.start)}"
-        end = f"end={_quoted(self.end)}" if self.end is not None else ""
+            start = f"after={quoted(self.start)}"
+        end = f"end={quoted(self.end)}" if self.end is not None else ""
         return " ".join(part for part in (start, end) if part)
 
 
@@ -90,7 +87,7 @@ class ReadRows:
     def __str__(self) -> str:
         profile = f" app-profile={self.profile}" if self.profile is not None else ""
         if self.keys:
-            return f"lookup {self.table} {' '.join(map(_quoted, self.keys))} {self.filter}{profile}"
+            return f"lookup {self.table} {' '.join(map(quoted, self.keys))} {self.filter}{profile}"
         words = [f"read {self.table}", str(self.range)]
         words += [f"count={self.limit}"] * (self.limit is not None)
         words += ["reversed=true"] * self.reverse
@@ -118,7 +115,7 @@ class DeleteColumn:
 
     def __str__(self) -> str:
         until = "" if self.before is None else f" before {self.before}"
-        return f"deletecolumn {_quoted(f'{self.family}:{self.qualifier}')}{until}"
+        return f"deletecolumn {quoted(f'{self.family}:{self.qualifier}')}{until}"
 
 
 class SetCell(NamedTuple):
@@ -133,7 +130,7 @@ class SetCell(NamedTuple):
         if self.family == COUNTERS:
             return f"{self.family}:{self.qualifier}={int.from_bytes(self.value, 'big', signed=True)}"
         text = _readable(self.value)
-        return f"{self.family}:{self.qualifier}={_quoted(text if len(text) <= _SHOWN else text[:_SHOWN] + '…')}"
+        return f"{self.family}:{self.qualifier}={quoted(text if len(text) <= _SHOWN else text[:_SHOWN] + '…')}"
 
 
 @frozen
@@ -149,7 +146,7 @@ class AddToCell:
     timestamp: int = 0
 
     def __str__(self) -> str:
-        return f"addtocell {_quoted(f'{self.family}:{self.qualifier}')}={self.by}"
+        return f"addtocell {quoted(f'{self.family}:{self.qualifier}')}={self.by}"
 
 
 Mutation: TypeAlias = DeleteFamily | DeleteColumn | SetCell | AddToCell
@@ -163,7 +160,7 @@ class Entry:
     mutations: tuple[Mutation, ...]
 
     def __str__(self) -> str:
-        return f"{_quoted(self.key)} {_listed(self.mutations)}"
+        return f"{quoted(self.key)} {_listed(self.mutations)}"
 
 
 @frozen
@@ -205,7 +202,7 @@ class CheckAndMutateRow:
         what = "there" if self.predicate is None else str(self.predicate)
         cases = ((f"if {what}:", self.matched), (f"if not {what}:", self.unmatched))
         actions = "; ".join(f"{case} {_listed(mutations)}" for case, mutations in cases if mutations)
-        return f"check-and-mutate {self.table} {_quoted(self.key)} {actions}"
+        return f"check-and-mutate {self.table} {quoted(self.key)} {actions}"
 
 
 @frozen
@@ -229,7 +226,7 @@ class AppendValue:
     family: str = FAMILY
 
     def __str__(self) -> str:
-        return f"{self.family}:{self.qualifier}.={_quoted(_readable(self.value))}"
+        return f"{self.family}:{self.qualifier}.={quoted(_readable(self.value))}"
 
 
 @frozen
@@ -241,7 +238,7 @@ class ReadModifyWriteRow:
     rules: tuple[Increment | AppendValue, ...]
 
     def __str__(self) -> str:
-        return f"read-modify-write {self.table} {_quoted(self.key)} {_listed(self.rules)}"
+        return f"read-modify-write {self.table} {quoted(self.key)} {_listed(self.rules)}"
 
 
 @frozen
@@ -253,145 +250,6 @@ class SampleRowKeys:
     def __str__(self) -> str:
         return f"sample-row-keys {self.table}"
 
-
-Aggregate: TypeAlias = Literal["sum", "min", "max", "hll", "other"]
-"""What the cells of an aggregate family hold: the sum, minimum or maximum of 64-bit numbers, or a HyperLogLog++ sketch
-of the distinct values in it. "other": a type that odm does not create."""
-
-
-NEWEST_ONLY: Final = MaxVersions(1)
-"""The rule of odm's own families."""
-
-
-@frozen
-class ColumnFamily:
-    """A column family.
-
-    Attributes:
-        gc: what garbage collection deletes; None: nothing.
-        aggregate: what its cells aggregate; None: plain bytes. It cannot be changed later.
-    """
-
-    gc: GCRule | None = NEWEST_ONLY
-    aggregate: Aggregate | None = None
-
-    @property
-    def rule(self) -> str:
-        """The rule as ``cbt`` writes it."""
-        return "never" if self.gc is None else str(self.gc)
-
-    def __str__(self) -> str:
-        return self.rule if self.aggregate is None else f"{self.rule}:{self.aggregate}"
-
-
-Families: TypeAlias = Mapping[str, ColumnFamily]
-"""The column families of a table, by name."""
-
-
-@frozen
-class CreateTable:
-    """Create a table with its column families and settings. Response: None.
-
-    ``splits``: the row keys at which to divide it at first.
-    """
-
-    table: str
-    families: Families
-    settings: Settings = NO_SETTINGS
-    splits: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        families = ",".join(f"{name}:{family}" for name, family in self.families.items())
-        splits = f" splits={','.join(map(_quoted, self.splits))}" if self.splits else ""
-        return f"createtable {self.table} families={families}{splits}"
-
-
-@frozen
-class UpdateTable:
-    """Change settings of a table; None leaves one unchanged. Response: None, when the change is complete."""
-
-    table: str
-    deletion_protection: bool | None = None
-    stream: timedelta | None = None
-    backups: timedelta | None = None
-
-    def __str__(self) -> str:
-        changed = ("deletion_protection", "stream", "backups")
-        given = ((name, getattr(self, name)) for name in changed)
-        return f"updatetable {self.table} {' '.join(f'{name}={value}' for name, value in given if value is not None)}"
-
-
-@frozen
-class ModifyFamilies:
-    """Change a table's column families, all or none. Response: None.
-
-    Attributes:
-        table: the table.
-        create: families to add.
-        update: families whose garbage collection to change.
-    """
-
-    table: str
-    create: Families = field(default=Factory(dict))
-    update: Families = field(default=Factory(dict))
-
-    def __str__(self) -> str:
-        made = [f"createfamily {self.table} {name}:{family}" for name, family in self.create.items()]
-        changed = [f"setgcpolicy {self.table} {name} {family.rule}" for name, family in self.update.items()]
-        return "\n".join((*made, *changed))
-
-
-@frozen
-class DeleteTable:
-    """Delete a table with all its rows. Response: None."""
-
-    table: str
-
-    def __str__(self) -> str:
-        return f"deletetable {self.table}"
-
-
-@frozen
-class DropRows:
-    """Delete all rows whose keys have a prefix, with all their cells; ``prefix`` None: all rows. Response: None."""
-
-    table: str
-    prefix: str | None = None
-
-    def __str__(self) -> str:
-        if self.prefix is None:
-            return f"deleteallrows {self.table}"
-        return f"droprowrange {self.table} prefix={_quoted(self.prefix)}"
-
-
-@frozen
-class GetTable:
-    """Get the column families and settings of a table. Response: `TableInfo`."""
-
-    table: str
-
-    def __str__(self) -> str:
-        return f"ls {self.table}"
-
-
-@frozen
-class ListTables:
-    """Get one page of the names of the instance's tables. Response: `Tables`.
-
-    Attributes:
-        table: the schema's table, for error messages.
-        page: the page token; "" is the first page.
-    """
-
-    table: str
-    page: str = ""
-
-    def __str__(self) -> str:
-        return "ls"
-
-
-AdminCall: TypeAlias = CreateTable | UpdateTable | ModifyFamilies | DeleteTable | DropRows | GetTable | ListTables
-"""The calls of the table admin service; all of them may be retried."""
 
 DataCall: TypeAlias = ReadRows | MutateRow | MutateRows | CheckAndMutateRow | ReadModifyWriteRow | SampleRowKeys
 Call: TypeAlias = DataCall | AdminCall
@@ -499,22 +357,6 @@ class Sample(NamedTuple):
     offset: int
 
 
-@frozen
-class TableInfo:
-    """An existing table: its column families and settings."""
-
-    families: Families
-    settings: Settings = NO_SETTINGS
-
-
-@frozen
-class Tables:
-    """A page of table names; ``following`` is the token of the next page, "" on the last page."""
-
-    names: tuple[str, ...]
-    following: str = ""
-
-
 class Status(NamedTuple):
     """The server's answer for one entry: a gRPC status code and a message; code 0 is success."""
 
@@ -538,7 +380,3 @@ def _readable(value: bytes) -> str:
     """The text of a cell, with escapes for bytes that are not UTF-8 and for characters that are not printable."""
     text = value.decode("utf-8", "backslashreplace")
     return text if text.isprintable() else "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
-
-
-def _quoted(text: str) -> str:
-    return shlex.quote(shown(text))

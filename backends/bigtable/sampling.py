@@ -7,7 +7,8 @@ from typing import Final
 from google.api_core.exceptions import NotFound
 
 from odm.backends.bigtable.filters import Filter, First, Newest, chain
-from odm.backends.bigtable.native import Families, GetTable, ReadRows, Row, RowRange, Steps, TableInfo
+from odm.backends.bigtable.native import ReadRows, Row, RowRange, Steps
+from odm.backends.bigtable.native_admin import Families, GetTable, TableInfo
 from odm.backends.bigtable.retry import Retry, answers_of, read_all
 from odm.errors import BackendError
 from odm.keys import next_prefix

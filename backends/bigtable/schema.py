@@ -8,7 +8,8 @@ from odm.backends.bigtable.entries import check_entries, index_table
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.kinds import check_rows
 from odm.backends.bigtable.layout import is_wide
-from odm.backends.bigtable.native import COUNTERS, ENTRIES, FAMILY, NEWEST_ONLY, ColumnFamily, CreateTable, Families
+from odm.backends.bigtable.native import COUNTERS, ENTRIES, FAMILY
+from odm.backends.bigtable.native_admin import NEWEST_ONLY, ColumnFamily, CreateTable, Families
 from odm.backends.bigtable.options import NO_OPTIONS, Options
 from odm.backends.bigtable.placement import VERSIONS
 from odm.errors import SchemaError

@@ -13,14 +13,12 @@ from odm.backends.bigtable.drop_index import drop_index
 from odm.backends.bigtable.entries import is_odms
 from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.layout import Layout
-from odm.backends.bigtable.native import (
-    ENTRIES,
+from odm.backends.bigtable.native import ENTRIES, ReadRows, Steps
+from odm.backends.bigtable.native_admin import (
     DeleteTable,
     Families,
     GetTable,
     ListTables,
-    ReadRows,
-    Steps,
     TableInfo,
     Tables,
     UpdateTable,

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from odm.backends.bigtable.native import Cell, ColumnFamily, Row
+from odm.backends.bigtable.native import Cell, Row
+from odm.backends.bigtable.native_admin import ColumnFamily
 from odm.cli.inspect.bigtable import RowFacts, infer_rows
 from odm.cli.inspect.cells import CellGuess, guess
 from odm.cli.inspect.columns import data_names

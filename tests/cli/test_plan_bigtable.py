@@ -10,17 +10,14 @@ import pytest
 from odm import MaxAge, MaxVersions, Store
 from odm.backends.bigtable import Bigtable, admin
 from odm.backends.bigtable.filters import Newest
-from odm.backends.bigtable.native import (
+from odm.backends.bigtable.native import Entry, MutateRow, ReadRows, SetCell
+from odm.backends.bigtable.native_admin import (
     ColumnFamily,
     CreateTable,
     DeleteTable,
-    Entry,
     GetTable,
     ListTables,
     ModifyFamilies,
-    MutateRow,
-    ReadRows,
-    SetCell,
 )
 from odm.cli.target import load_target
 from odm.schema.model import Schema

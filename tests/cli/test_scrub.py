@@ -10,7 +10,8 @@ import pytest
 from odm import Store
 from odm.backends.bigtable import Bigtable, garbage
 from odm.backends.bigtable.filters import Newest
-from odm.backends.bigtable.native import ENTRIES, CreateTable, DeleteTable, Entry, MutateRow, ReadRows, SetCell
+from odm.backends.bigtable.native import ENTRIES, Entry, MutateRow, ReadRows, SetCell
+from odm.backends.bigtable.native_admin import CreateTable, DeleteTable
 from odm.cli.target import load_target
 from tests.backends.bigtable.families import kept
 from tests.cli.conftest import Application, Done, Run

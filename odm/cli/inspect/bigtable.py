@@ -5,7 +5,8 @@ from typing import Final
 
 from attrs import field, frozen
 
-from odm.backends.bigtable.native import ColumnFamily, Families, Row
+from odm.backends.bigtable.native import Row
+from odm.backends.bigtable.native_admin import ColumnFamily, Families
 from odm.cli.inspect.columns import DataColumns, NamedColumn, columns_of, common
 from odm.cli.inspect.design import Design, EntityDesign, FieldDesign, PatternDesign, class_name, python_name
 from odm.cli.inspect.row_keys import KeyPart, RowGroup, fixed_width, group_rows

@@ -13,7 +13,8 @@ from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.driver import BigtableConnection
 from odm.backends.bigtable.drop_index import drop_index
 from odm.backends.bigtable.filters import Newest
-from odm.backends.bigtable.native import CheckAndMutateRow, ColumnFamily, ModifyFamilies, ReadRows
+from odm.backends.bigtable.native import CheckAndMutateRow, ReadRows
+from odm.backends.bigtable.native_admin import ColumnFamily, ModifyFamilies
 from odm.backends.bigtable.retry import Retry
 from odm.protocol.connection import Connection, run
 from odm.schema.model import Schema

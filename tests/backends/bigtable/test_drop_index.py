@@ -10,15 +10,8 @@ from odm.backends.bigtable.codec import Listed, bookkeeping, stored
 from odm.backends.bigtable.drop_index import drop_index
 from odm.backends.bigtable.entries import entry_row, index_table
 from odm.backends.bigtable.form import Form
-from odm.backends.bigtable.native import (
-    CheckAndMutateRow,
-    CreateTable,
-    DeleteTable,
-    Entry,
-    MutateRow,
-    ReadRows,
-    SetCell,
-)
+from odm.backends.bigtable.native import CheckAndMutateRow, Entry, MutateRow, ReadRows, SetCell
+from odm.backends.bigtable.native_admin import CreateTable, DeleteTable
 from odm.backends.bigtable.retry import Retry
 from odm.errors import BackendError, Throttled
 from odm.protocol.connection import run

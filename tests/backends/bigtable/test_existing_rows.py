@@ -52,16 +52,15 @@ from odm.backends.bigtable.admin import Admin
 from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.native import (
     SERVER_TIME,
-    ColumnFamily,
     Entry,
     Increment,
-    ModifyFamilies,
     MutateRow,
     Read,
     ReadModifyWriteRow,
     ReadRows,
     SetCell,
 )
+from odm.backends.bigtable.native_admin import ColumnFamily, ModifyFamilies
 from odm.backends.bigtable.scrub import Scrubbed, scrub
 from odm.schema.model import Schema
 

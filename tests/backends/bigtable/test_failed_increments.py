@@ -15,13 +15,13 @@ from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.native import (
     CheckAndMutateRow,
     Entry,
-    ModifyFamilies,
     MutateRow,
     Read,
     ReadModifyWriteRow,
     ReadRows,
     SetCell,
 )
+from odm.backends.bigtable.native_admin import ModifyFamilies
 from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.retry import Retry
 from odm.backends.bigtable.scrub import scrub

@@ -18,13 +18,13 @@ from odm.backends.bigtable.native import (
     CheckAndMutateRow,
     Entry,
     Increment,
-    ModifyFamilies,
     MutateRow,
     Read,
     ReadModifyWriteRow,
     ReadRows,
     SetCell,
 )
+from odm.backends.bigtable.native_admin import ModifyFamilies
 from odm.backends.bigtable.ownership import PROBE_PREFIX
 from odm.backends.bigtable.retry import Retry
 from odm.backends.bigtable.scrub import Scrubbed, scrub

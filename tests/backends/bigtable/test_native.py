@@ -6,15 +6,9 @@ from odm.backends.bigtable.native import (
     AppendValue,
     CheckAndMutateRow,
     Concurrent,
-    CreateTable,
     DeleteColumn,
-    DeleteTable,
-    DropRows,
     Entry,
-    GetTable,
     Increment,
-    ListTables,
-    ModifyFamilies,
     MutateRow,
     MutateRows,
     Native,
@@ -23,6 +17,7 @@ from odm.backends.bigtable.native import (
     RowRange,
     SetCell,
 )
+from odm.backends.bigtable.native_admin import CreateTable, DeleteTable, DropRows, GetTable, ListTables, ModifyFamilies
 from odm.backends.bigtable.ownership import REMOVED
 from odm.protocol.requests import Sleep
 from tests.backends.bigtable.families import kept

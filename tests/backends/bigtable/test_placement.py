@@ -48,16 +48,15 @@ from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.native import (
     SERVER_TIME,
     AppendValue,
-    ColumnFamily,
     Entry,
     Increment,
-    ModifyFamilies,
     MutateRow,
     Read,
     ReadModifyWriteRow,
     ReadRows,
     SetCell,
 )
+from odm.backends.bigtable.native_admin import ColumnFamily, ModifyFamilies
 from odm.backends.bigtable.scrub import scrub
 from odm.schema.model import Schema
 

@@ -19,7 +19,6 @@ from odm.backends.bigtable.filters import chained
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.native import (
     CheckAndMutateRow,
-    CreateTable,
     DeleteColumn,
     Entry,
     MutateRow,
@@ -27,6 +26,7 @@ from odm.backends.bigtable.native import (
     ReadRows,
     SetCell,
 )
+from odm.backends.bigtable.native_admin import CreateTable
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import (
     Action,

@@ -7,7 +7,8 @@ import pytest
 
 from odm import AccessPattern, Entity, PrimaryKey, Table
 from odm.backends.bigtable import garbage
-from odm.backends.bigtable.native import DeleteColumn, DeleteTable, Entry, MutateRow, MutateRows, ReadRows, SetCell
+from odm.backends.bigtable.native import DeleteColumn, Entry, MutateRow, MutateRows, ReadRows, SetCell
+from odm.backends.bigtable.native_admin import DeleteTable
 from odm.backends.bigtable.scrub import Scrubbed, ascrub
 from odm.backends.bigtable.writer import Writer
 from odm.errors import BackendError, Throttled

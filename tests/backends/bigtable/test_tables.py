@@ -33,17 +33,15 @@ from odm.backends.bigtable import Bigtable, admin_wire, driver
 from odm.backends.bigtable.admin import Admin
 from odm.backends.bigtable.changes import deletes_more, differences
 from odm.backends.bigtable.errors import explain
-from odm.backends.bigtable.native import (
+from odm.backends.bigtable.native import Concurrent, Read, ReadRows
+from odm.backends.bigtable.native_admin import (
     ColumnFamily,
-    Concurrent,
     CreateTable,
     DeleteTable,
     Families,
     GetTable,
     ListTables,
     ModifyFamilies,
-    Read,
-    ReadRows,
     TableInfo,
     Tables,
     UpdateTable,

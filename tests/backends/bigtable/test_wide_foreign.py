@@ -12,7 +12,8 @@ import pytest
 from odm import AccessPattern, Counter, Entity, ItemInvalid, PrimaryKey, Store, Table, collection, increment, set_
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.filters import Newest
-from odm.backends.bigtable.native import AddToCell, Entry, ModifyFamilies, MutateRow, Read, ReadRows, SetCell
+from odm.backends.bigtable.native import AddToCell, Entry, MutateRow, Read, ReadRows, SetCell
+from odm.backends.bigtable.native_admin import ModifyFamilies
 from odm.backends.bigtable.scrub import scrub
 from odm.backends.bigtable.wide import SENTINEL
 from odm.errors import OdmError
