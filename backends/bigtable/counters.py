@@ -28,11 +28,11 @@ from typing import Final, TypeAlias
 
 from attrs import frozen
 
+from odm.backends.bigtable.actions import increments
 from odm.backends.bigtable.bulk import read_many
 from odm.backends.bigtable.cells import qualifier, read_counter, write, write_counter
 from odm.backends.bigtable.codec import REVISION, TAG, Stored
 from odm.backends.bigtable.errors import kind_of
-from odm.backends.bigtable.expressions import increments
 from odm.backends.bigtable.filters import Filter, ValueIs, ValueRange, chain, chained, interleave, newest
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.native import (

@@ -1,4 +1,4 @@
-"""Conditions as predicates of one CheckAndMutateRow, and actions as mutations that need no read.
+"""Conditions as predicates of one CheckAndMutateRow.
 
 No filter returns a cell of a missing row. So a condition that is false for a missing item becomes a predicate without
 change, and the write goes into the matched mutations. A condition that is true for a missing item is negated, and the
@@ -25,14 +25,14 @@ attributes whose kind differs between entities of the table; names that sort aft
 a non-ASCII letter; and conditions whose filter is larger than 20 KB.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias, cast
 
 from attrs import Factory, define, frozen
 
 from odm.backends.bigtable.cell_ranges import Alternatives, Bound, Compares, Spelling, Usual
-from odm.backends.bigtable.cells import EMPTY_MAP, EMPTY_SET, INT64, member_qualifier, qualifier, set_member
-from odm.backends.bigtable.codec import LISTED, REVISION, TAG, attribute_cells, attribute_gone
+from odm.backends.bigtable.cells import EMPTY_MAP, EMPTY_SET, member_qualifier, qualifier, set_member
+from odm.backends.bigtable.codec import LISTED, REVISION, TAG
 from odm.backends.bigtable.filters import (
     Chain,
     Column,
@@ -51,16 +51,11 @@ from odm.backends.bigtable.filters import (
     newest,
 )
 from odm.backends.bigtable.form import Form
-from odm.backends.bigtable.native import FAMILY, AddToCell, DeleteColumn, Increment, Mutation, SetCell
-from odm.backends.bigtable.placement import USUAL, Placement, Spot
+from odm.backends.bigtable.native import FAMILY
+from odm.backends.bigtable.placement import USUAL, Placement
 from odm.codec import WAS
-from odm.errors import BadValue
-from odm.expressions import nodes
-from odm.expressions.evaluate import apply, holds, kind_of
+from odm.expressions.evaluate import holds, kind_of
 from odm.expressions.nodes import (
-    Action,
-    AddTo,
-    AddValue,
     And,
     AnyCondition,
     Between,
@@ -69,17 +64,13 @@ from odm.expressions.nodes import (
     Condition,
     Const,
     Contains,
-    DiscardFrom,
     Exists,
     IsIn,
-    Item,
     Missing,
     Not,
     Operand,
     Or,
     Path,
-    Remove,
-    Set,
     StartsWith,
     Value,
     paths,
@@ -105,20 +96,6 @@ class Predicate:
 
     filter: Filter
     holds: bool
-
-
-@frozen
-class Blind:
-    """Actions as mutations that do not depend on the content of the row.
-
-    Attributes:
-        mutations: the mutations.
-        requires: filters that return at most one cell each. If one returns none, the mutations are not valid: the item
-            must be read, and the actions applied to it.
-    """
-
-    mutations: tuple[Mutation, ...]
-    requires: tuple[Filter, ...] = ()
 
 
 def there() -> Filter:
@@ -149,75 +126,14 @@ def predicate(condition: Condition | None, form: Form, tag: Value = None) -> Pre
         if of_none:
             said = interleave(said, *filters.elsewhere)
         elif filters.elsewhere:
-            said = chained(said, _without(interleave(*filters.elsewhere), placement))
-    except _Unsayable:
+            said = chained(said, without(interleave(*filters.elsewhere), placement))
+    except Unsayable:
         return None
     said = placement.filter(said)
     return Predicate(said, not of_none) if fits(said) else None
 
 
-def settled(actions: Sequence[Action], condition: Condition | None) -> tuple[Action, ...]:
-    """The actions, computed if the condition fixes the value of the attribute: ``n + 1`` becomes a set of its result.
-
-    So an update that checks and increments its item's Revision is one call.
-    """
-    parts = condition.conditions if isinstance(condition, And) else (condition,)
-    known: dict[str, Value] = {}
-    for part in parts:
-        match part:
-            case Compare("=", Path((str(name),)), Const(value)):
-                known[name] = value
-            case Or((Compare("=", Path((str(name),)), Const(value)), Missing(Path((other,))))) if (
-                name == other and _starts_from(actions, name) == value
-            ):  # absent, the attribute counts as that value for the action too
-                known[name] = value
-    return tuple(_settled(action, known) for action in actions)
-
-
-def blind(actions: Sequence[Action], form: Form, now: int, row_key: str = "", tag: Value = None) -> Blind | None:
-    """Actions that need no read: on whole attributes, and on single members of Columns. None if one needs a read.
-
-    Args:
-        actions: the actions, lowered; the condition must check that the item exists.
-        form: the form of the table.
-        now: the cells' timestamp, in microseconds.
-        row_key: for messages.
-        tag: the tag of the item.
-
-    Raises:
-        BadValue: a name or value cannot be stored.
-        ItemTooLarge: a cell is too large.
-    """
-    placement = form.placement(tag)
-    mutations: list[Mutation] = []
-    requires: dict[Filter, None] = {}
-    for action in actions:
-        try:
-            done = _blind(action, form, now, row_key, placement)
-        except _Unsayable:
-            return None
-        if done is None:
-            return None
-        mutations.extend(placement.mutations(done.mutations))
-        requires.update(dict.fromkeys(map(placement.filter, done.requires)))
-    return Blind(tuple(mutations), tuple(requires))
-
-
-def increments(actions: Sequence[Action], form: Form) -> tuple[Increment, ...] | None:
-    """The actions as increments of counters by the server; None if there are other actions."""
-    rules: list[Increment] = []
-    for action in actions:
-        match action:
-            case nodes.Increment(Path((str(name),)), int(by), start=0) if (
-                form.kind(name) == "counter" and abs(by) in INT64
-            ):
-                rules.append(Increment(qualifier(name), by))  # both by and -by fit, because it may be reverted
-            case _:
-                return None
-    return tuple(rules)
-
-
-class _Unsayable(Exception):
+class Unsayable(Exception):
     """No filter can express the condition."""
 
 
@@ -277,14 +193,14 @@ class _Filters:
         asked = [condition for condition in conditions if condition != _HERE]
         parts, lacking = self._parts(asked)
         if lacking:
-            parts.append(_without(interleave(*lacking), self.placement))
+            parts.append(without(interleave(*lacking), self.placement))
         return chained(*parts) if parts else there()
 
     def _any(self, conditions: Iterable[Condition]) -> Filter:
         asked = [condition for condition in conditions if condition != Not(_HERE)]
         parts, lacking = self._parts(asked)
         if lacking:
-            parts.append(_without(chained(*lacking), self.placement))
+            parts.append(without(chained(*lacking), self.placement))
         return interleave(*parts) if parts else Nothing()
 
     def _parts(self, asked: Iterable[Condition]) -> tuple[list[Filter], list[Filter]]:
@@ -323,7 +239,7 @@ class _Filters:
             case Contains(Path((str(name),)), Const(value)) if self.form.kind(name) == "columns":
                 return self._member(name, value)
             case _:
-                raise _Unsayable
+                raise Unsayable
 
     def _among(self, path: Path, said: Callable[[Compares], Alternatives | None], *, every: bool) -> Filter:
         """Returns a cell if the value passes one of the alternatives."""
@@ -334,7 +250,7 @@ class _Filters:
         else:
             alternatives = said(spot.form)
         if alternatives is None:
-            raise _Unsayable
+            raise Unsayable
         column = self._column(path)
         return chain(column, interleave(*alternatives)) if alternatives else Nothing()
 
@@ -346,10 +262,10 @@ class _Filters:
             case (str(name),) if self.form.kind(name) is None and self._sayable(name):
                 return newest(FAMILY, qualifier(name))
             case (str(name), str(key)) if self.form.kind(name) == "columns":
-                self.elsewhere[_holds_other(qualifier(name), EMPTY_MAP)] = None
+                self.elsewhere[holds_other(qualifier(name), EMPTY_MAP)] = None
                 return newest(FAMILY, member_qualifier(name, key))
             case _:
-                raise _Unsayable
+                raise Unsayable
 
     def _sayable(self, name: str) -> bool:
         spot = self.placement.spots.get(name)
@@ -358,20 +274,20 @@ class _Filters:
     def _member(self, name: str, value: Value) -> Filter:
         """Returns a cell if a set in Columns contains the value."""
         if kind_of(value) not in {"string", "number", "bytes"}:
-            raise _Unsayable
-        self.elsewhere[_holds_other(qualifier(name), EMPTY_SET)] = None
+            raise Unsayable
+        self.elsewhere[holds_other(qualifier(name), EMPTY_SET)] = None
         return newest(FAMILY, member_qualifier(name, set_member(value)))
 
 
-def _without(said: Filter, placement: Placement) -> Filter:
+def without(said: Filter, placement: Placement) -> Filter:
     """Returns a cell if there is an item and the filter returns none: then ``~r`` is the first cell.
 
     Families have no order, so it must be in the family of all these cells.
     """
     if any(column > REVISION or placement.place(column)[0] != placement.home for column in _columns(said)):
-        raise _Unsayable
+        raise Unsayable
     if any((spot := placement.place(column)[2]) is not None and spot.cell is not None for column in _columns(said)):
-        raise _Unsayable
+        raise Unsayable
     written = chain(newest(FAMILY, REVISION), ValueRange(open=True))  # the revision of a ghost is empty
     return Chain((interleave(said, written), First(1), Column(FAMILY, REVISION)))
 
@@ -390,82 +306,9 @@ def _exists_in_columns(column: str) -> Filter:
     """Returns a cell if the attribute exists: a plain cell, and for a set in Columns at least one member."""
     empty = chain(newest(FAMILY, column), ValueIs(EMPTY_SET))
     members = chain(ColumnRange(FAMILY, f"{column}#", f"{column}$"), Newest())
-    return interleave(_holds_other(column, EMPTY_SET), chained(empty, members))
+    return interleave(holds_other(column, EMPTY_SET), chained(empty, members))
 
 
-def _holds_other(column: str, marker: bytes) -> Filter:
+def holds_other(column: str, marker: bytes) -> Filter:
     """Returns a cell if the plain cell exists and is not the marker."""
     return chain(newest(FAMILY, column), interleave(ValueRange(b"", marker), ValueRange(marker, open=True)))
-
-
-def _all_in_columns(name: str, marker: bytes, placement: Placement) -> Filter:
-    """Returns a cell if there is an item, and no member of its attribute in Columns is in the plain cell."""
-    return _without(_holds_other(qualifier(name), marker), placement)
-
-
-def _starts_from(actions: Iterable[Action], name: str) -> Value:
-    """The number that an increment of the attribute starts from if it is absent; None if no action increments it."""
-    return next((a.start for a in actions if isinstance(a, nodes.Increment) and a.path.segments == (name,)), None)
-
-
-def _settled(action: Action, known: Item) -> Action:
-    name = action.path.root
-    if isinstance(action, Set | Remove) or len(action.path.segments) > 1 or name not in known:
-        return action
-    try:
-        after = apply((action,), {name: known[name]})
-    except BadValue:  # if the condition holds, evaluating the action on the item raises this error
-        return action
-    return Set(action.path, after[name]) if name in after else Remove(action.path)
-
-
-def _blind(action: Action, form: Form, now: int, row_key: str, placement: Placement) -> Blind | None:
-    """One action, if it needs no read."""
-    name = action.path.root
-    if name in form.disputed or name == WAS:
-        return None
-    kind = form.kind(name)
-    if (added := _added(action, placement.spots.get(name))) is not None:
-        return Blind((added,))
-    match action:
-        case Set(Path((_,)), value) if kind != "columns":
-            made = attribute_cells(name, value, form, row_key, now)
-            return Blind((*attribute_gone(name, None, form), *made))
-        case Remove(Path((_,))) if kind != "columns":
-            return Blind(attribute_gone(name, None, form))
-        case Set(Path((_, str(key))), value) if kind == "columns":
-            made = attribute_cells(name, {key: value}, form, row_key, now)
-            return Blind(tuple(_rewritten(made[1:])), (_is_map(name),))
-        case Remove(Path((_, str(key)))) if kind == "columns":
-            return Blind((DeleteColumn(member_qualifier(name, key)),), (_is_map(name),))
-        case AddTo(Path((_,)), members) if kind == "columns":
-            made = attribute_cells(name, members, form, row_key, now)
-            return Blind(tuple(_rewritten(made)), (_all_in_columns(name, EMPTY_SET, placement),))
-        case DiscardFrom(Path((_,)), members) if kind == "columns":
-            gone = tuple(DeleteColumn(member_qualifier(name, set_member(member))) for member in sorted(members))
-            return Blind(gone, (_all_in_columns(name, EMPTY_SET, placement),))
-        case _:
-            return None
-
-
-def _added(action: Action, spot: Spot | None) -> AddToCell | None:
-    """The mutation that adds a value to an aggregate, if the action does that."""
-    match action:
-        case nodes.Increment(Path((str(name),)), int(by), start=0) if spot is not None and spot.own == "sum":
-            return AddToCell(qualifier(name), by, FAMILY) if by in INT64 else None
-        case AddValue(Path((str(name),)), value, keeps) if spot is not None and spot.own == keeps:
-            return AddToCell(qualifier(name), value, FAMILY)
-        case _:
-            return None
-
-
-def _rewritten(cells: Iterable[SetCell]) -> Iterator[Mutation]:
-    """Mutations that replace all versions of the cells by a new version."""
-    for cell in cells:
-        yield DeleteColumn(cell.qualifier)
-        yield cell
-
-
-def _is_map(name: str) -> Filter:
-    """Returns a cell if the attribute in Columns is a map, and no member of it is in the plain cell."""
-    return chain(newest(FAMILY, qualifier(name)), ValueIs(EMPTY_MAP))

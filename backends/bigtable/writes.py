@@ -17,11 +17,12 @@ from typing import NamedTuple
 
 from attrs import evolve
 
+from odm.backends.bigtable.actions import blind, settled
 from odm.backends.bigtable.codec import bookkeeping
 from odm.backends.bigtable.commit import Work, settle
 from odm.backends.bigtable.counters import asked_tag, asked_version, count, counts
 from odm.backends.bigtable.errors import NATIVE_FAILURES, is_lost, translate
-from odm.backends.bigtable.expressions import Predicate, blind, predicate, settled
+from odm.backends.bigtable.expressions import Predicate, predicate
 from odm.backends.bigtable.filters import chained, fits, interleave
 from odm.backends.bigtable.native import CheckAndMutateRow, Entry, MutateRow, Mutation, Steps
 from odm.backends.bigtable.retry import until_answered

@@ -6,16 +6,9 @@ from decimal import Decimal
 import pytest
 
 from odm.backends.bigtable import filters
+from odm.backends.bigtable.actions import Blind, blind, increments, settled
 from odm.backends.bigtable.encoding import filter_of
-from odm.backends.bigtable.expressions import (
-    Blind,
-    blind,
-    increments,
-    predicate,
-    revision_is,
-    settled,
-    there,
-)
+from odm.backends.bigtable.expressions import predicate, revision_is, there
 from odm.backends.bigtable.filters import (
     Behind,
     Chain,

@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.actions import blind
 from odm.backends.bigtable.codec import cells, decode, replacement
-from odm.backends.bigtable.expressions import Predicate, blind, predicate, there
+from odm.backends.bigtable.expressions import Predicate, predicate, there
 from odm.backends.bigtable.filters import chained
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.native import (
