@@ -40,13 +40,7 @@ def write(call: AdminCall, instance: str) -> AdminMessage:
     path = f"{instance}/tables/{call.table}"
     match call:
         case CreateTable():
-            create = types.CreateTableRequest.pb()(parent=instance, table_id=call.table)
-            _write_settings(call.settings, create.table)
-            for split in call.splits:
-                create.initial_splits.add(key=split.encode())
-            for name, family in call.families.items():
-                create.table.column_families[name].CopyFrom(_family(family))
-            return AdminMessage("create_table", types.CreateTableRequest.wrap(create))
+            return AdminMessage("create_table", _create(call, instance, types))
         case UpdateTable():
             update = types.UpdateTableRequest.pb()(table={"name": path})
             wanted = Settings(call.deletion_protection or False, call.stream, call.backups)
@@ -76,6 +70,16 @@ def write(call: AdminCall, instance: str) -> AdminMessage:
             return AdminMessage("list_tables", types.ListTablesRequest(parent=instance, page_token=call.page))
         case _:
             assert_never(call)
+
+
+def _create(call: CreateTable, instance: str, types: Any) -> Any:
+    create = types.CreateTableRequest.pb()(parent=instance, table_id=call.table)
+    _write_settings(call.settings, create.table)
+    for split in call.splits:
+        create.initial_splits.add(key=split.encode())
+    for name, family in call.families.items():
+        create.table.column_families[name].CopyFrom(_family(family))
+    return types.CreateTableRequest.wrap(create)
 
 
 def read(call: AdminCall, response: Any) -> TableInfo | Tables | None:

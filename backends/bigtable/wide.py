@@ -24,6 +24,7 @@ from typing import Final
 
 from attrs import Factory, field, frozen
 
+from odm.backends.bigtable import wide_size
 from odm.backends.bigtable.bulk import leading
 from odm.backends.bigtable.cells import qualifier, read, read_counter, read_qualifier, write, write_counter
 from odm.backends.bigtable.codec import (
@@ -44,7 +45,6 @@ from odm.backends.bigtable.filters import (
 from odm.backends.bigtable.filters import (
     ColumnRange,
     Filter,
-    First,
     Newest,
     ValueRange,
     chain,
@@ -61,8 +61,6 @@ from odm.backends.bigtable.native import (
     AddToCell,
     Column,
     DeleteColumn,
-    Entry,
-    MutateRow,
     Mutation,
     ReadRows,
     Row,
@@ -72,7 +70,8 @@ from odm.backends.bigtable.native import (
 from odm.backends.bigtable.ownership import PROBE_PREFIX
 from odm.backends.bigtable.placed import Placed
 from odm.backends.bigtable.places import Places
-from odm.backends.bigtable.retry import Retry, read_all, until_answered
+from odm.backends.bigtable.retry import Retry, read_all
+from odm.backends.bigtable.wide_size import SENTINEL, SIZE, bytes_of, check_space, grown, is_full, stored_size_of
 from odm.codec import TAG, VERSION
 from odm.errors import BackendError, BadValue, ItemTooLarge
 from odm.expressions.nodes import Item, Value
@@ -88,23 +87,10 @@ REVISED: Final = f"{SIDE}_r"
 PAST: Final = "#$"
 """A sort key and this text is above all columns of the item, and below those of items with further components."""
 
-SENTINEL: Final = "\udcff"
-"""The qualifier of a cell that is above all others of its family: a byte that UTF-8 does not have."""
-
 DOCUMENT: Final = Column(FAMILY, b"")
 """The column of the document in the row that an item looks like."""
 
 _REVISION: Final = Column(FAMILY, REVISION.encode())
-
-SIZE: Final = Column("size", b"")
-"""The column of the row's size in the row that an item looks like."""
-
-MAX_ROW: Final = 200 * 1024 * 1024
-"""The size in bytes from which a row takes no more items. Bigtable cannot read a row of more than 256 MiB as a whole
-(google.bigtable.v2, data.proto: Row); a batch may add to a row that is almost as large."""
-
-MEASURED: Final = 4 * 1024 * 1024
-"""About how many bytes to read at a time to measure a row."""
 
 FILTER_BYTES: Final = 16 * 1024
 """The maximum bytes of column ranges in one filter; Bigtable allows 20 KB for a filter."""
@@ -198,7 +184,7 @@ class Wide(Places):
             place = self._place(family, side, name)
             if place is not None and not _is_mark(column, value):
                 found.setdefault(sort, {})[place] = (value, time)
-        head, size = row.key + b"##", _size_of(row)
+        head, size = row.key + b"##", stored_size_of(row)
         if size is not None:
             for cells in found.values():
                 cells[SIZE] = (size, 0)
@@ -258,55 +244,15 @@ class Wide(Places):
             return b"", b""
         return revision, entries
 
-    def size_of(self, rows: Iterable[Row]) -> int:
-        """The size of a row, in bytes, or of the row of an item; 0 if it was not read or is not known."""
-        found = (row.values[row.columns.index(SIZE)] if SIZE in row.columns else _size_of(row) for row in rows)
-        return sum(read_counter(size) for size in found if size is not None and len(size) == 8)
-
-    def is_full(self, rows: Iterable[Row]) -> bool:
-        """Whether a row, or the row of an item, seems to have no space left for another item; see `check_space`."""
-        return self.size_of(rows) >= MAX_ROW
-
     def has_space(self, before: Stored | None, *, refused: bool) -> bool:
-        return not refused if before is None else not self.is_full((before.row,))
+        return not refused if before is None else not is_full((before.row,))
 
     def check_space(self, rows: Mapping[str, int], retry: Retry) -> Steps[None]:
-        if not rows:
-            return
-        found = yield from read_all(ReadRows(self.table, keys=tuple(rows), filter=newest(COUNTERS, SENTINEL)), retry)
-        for row in found:
-            added = rows[row.text]
-            if self.size_of((row,)) + added < MAX_ROW:
-                continue
-            size = yield from self._measure(row.text, retry)
-            if size + added >= MAX_ROW:
-                raise ItemTooLarge(
-                    f"the partition {row.text!r} of table {self.table!r} has {size} bytes in one row, which would be "
-                    f"{size + added} now; odm writes at most {MAX_ROW}, because Bigtable cannot read much larger rows: "
-                    'keep fewer items with keep=, add a component to the partition key, or use layout="row_per_item"'
-                )
-            corrected = (DeleteColumn(SENTINEL, COUNTERS), AddToCell(SENTINEL, size, COUNTERS))
-            yield from until_answered(MutateRow(self.table, Entry(row.text, corrected)), retry)
-
-    def _measure(self, row: str, retry: Retry) -> Steps[int]:
-        """The size of a row's items in bytes: the sizes that writes add are too large if they replace items unread."""
-        total = 0
-        for family in self.families:
-            start, most = "", 100
-            while True:
-                some = chain(ColumnRange(family, start, SENTINEL), Newest(), First(most))
-                rows = yield from read_all(ReadRows(self.table, keys=(row,), filter=some), retry)
-                cells = rows[0].cells if rows else ()
-                read = sum(len(cell.qualifier) + len(cell.value) for cell in cells)
-                total += read
-                if len(cells) < most:
-                    break
-                start = cells[-1].qualifier.decode("utf-8", "surrogateescape") + "\0"
-                most = max(10, MEASURED * most // (read + 1))
-        return total
+        if rows:
+            yield from check_space(self.table, self.families, rows, retry)
 
     def taken(self, id: str) -> Filter:
-        return interleave(self._documents(id), _FULL)
+        return interleave(self._documents(id), wide_size.FULL)
 
     def _documents(self, id: str) -> Filter:
         """Returns the document of an item, in any family."""
@@ -316,7 +262,7 @@ class Wide(Places):
         start = opening(tag)
         other = interleave(ValueRange(b"", start), ValueRange(_past(start)))
         others = (chain(newest(family, self.sort(id)), other) for family in self.families)
-        return interleave(*others, _FULL)
+        return interleave(*others, wide_size.FULL)
 
     def there(self, id: str, tag: str | None = None, version: Value = None, *, first: bool = False) -> Filter:
         """Returns a cell if there is an item.
@@ -346,7 +292,7 @@ class Wide(Places):
         return interleave(*(chain(newest(family, self.sort(id) + REVISED), held) for family in self.families))
 
     def removed(self, id: str, before: Stored | None = None) -> tuple[Mutation, ...]:
-        return (*self._removed(id), *_grown(-self._held(before)))
+        return (*self._removed(id), *grown(-self._held(before)))
 
     def _removed(self, id: str) -> Iterator[Mutation]:
         sort = self.sort(id)
@@ -368,8 +314,8 @@ class Wide(Places):
         plain = {name: value for name, value in item.items() if not self._counts(name, value)}
         added = (self._added(id, name, value) for name, value in item.items() if self._counts(name, value))
         written, note = self._written(plain, id, now), self._note(item, id, revision, listed, now)
-        grown = _bytes_of(written) + _bytes_of(note) - self._held(before)
-        return (*self._removed(id), written, *added, note, *_grown(grown))
+        added_bytes = bytes_of(written) + bytes_of(note) - self._held(before)
+        return (*self._removed(id), written, *added, note, *grown(added_bytes))
 
     def _held(self, before: Stored | None) -> int:
         """The bytes of an item that was read, without its counters."""
@@ -394,8 +340,8 @@ class Wide(Places):
             # a part of a counter in the document, from before the field was a Counter, stays there
             parts = {name: whole[name] for name in after if name in whole and name not in plain and name not in changed}
             written = self._written({**plain, **parts}, id, now)
-            grown = len(written.value) - len(before.row.values[before.row.columns.index(DOCUMENT)])
-            made += (DeleteColumn(written.qualifier, written.family), written, *_grown(grown))
+            added_bytes = len(written.value) - len(before.row.values[before.row.columns.index(DOCUMENT)])
+            made += (DeleteColumn(written.qualifier, written.family), written, *grown(added_bytes))
         return tuple(made)
 
     def noted(self, id: str, before: Stored, revision: str, listed: Sequence[Listed], now: int) -> tuple[Mutation, ...]:
@@ -444,25 +390,6 @@ class Wide(Places):
 
     def _family(self, item: Item) -> str:
         return self.family(item[TAG])
-
-
-_FULL: Final = chain(newest(COUNTERS, SENTINEL), ValueRange(write_counter(MAX_ROW), b"\x80"))
-"""Returns a cell if a row has too many bytes for another item."""
-
-
-def _size_of(row: Row) -> bytes | None:
-    """The cell with the size of a row: the bytes of its items, which every write adds to."""
-    cells = zip(row.columns, row.values, strict=True)
-    return next((value for column, value in cells if column == (COUNTERS, b"\xff")), None)
-
-
-def _grown(size: int) -> tuple[AddToCell, ...]:
-    """The mutation that adds to the size of a row. If the write is repeated, the size is too large; see `_measure`."""
-    return (AddToCell(SENTINEL, size, COUNTERS),) if size else ()
-
-
-def _bytes_of(cell: SetCell) -> int:
-    return len(cell.qualifier.encode()) + len(cell.value)
 
 
 def places_of(schema: Schema, form: Form, layout: Layout) -> Places:

@@ -18,7 +18,8 @@ from odm.backends.bigtable.loading import Loader, RowItem, RowItems
 from odm.backends.bigtable.native import COUNTERS, ReadRows, Row, RowRange, Steps
 from odm.backends.bigtable.pages import examined, passes, rows_to_read
 from odm.backends.bigtable.retry import Retry, read_all
-from odm.backends.bigtable.wide import SENTINEL, Wide
+from odm.backends.bigtable.wide import Wide
+from odm.backends.bigtable.wide_size import SENTINEL
 from odm.codec import EntityCodec, Lazy
 from odm.expressions.nodes import Value
 from odm.protocol.requests import Page, Position, Query, Scan

@@ -47,7 +47,8 @@ from odm.backends.bigtable.native import (
     Steps,
 )
 from odm.backends.bigtable.retry import all_of, until_answered
-from odm.backends.bigtable.wide import SENTINEL, SIDE, Wide
+from odm.backends.bigtable.wide import SIDE, Wide
+from odm.backends.bigtable.wide_size import SENTINEL, is_full
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
 from odm.errors import BadValue, OdmError, OutcomeUnknown, Throttled, Unsupported
@@ -120,7 +121,7 @@ def write_together(writer: Writer, places: Wide, request: Transact) -> Steps[Wri
         ]
         if not attempts:
             return Written()  # the read shows all items at one instant
-        if places.is_full(rows) and not all(attempt.change.removed for attempt in attempts):
+        if is_full(rows) and not all(attempt.change.removed for attempt in attempts):
             yield from places.check_space({places.row(works[0].row_key): 0}, writer.retry)
         asked = _Asked(places, works, befores, attempts)
         yield from asked.set_up(writer, rows)

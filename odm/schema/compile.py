@@ -10,9 +10,10 @@ from attrs import Factory, asdict, evolve, frozen
 from pydantic.errors import PydanticUndefinedAnnotation
 
 from odm.codec import TAG, TTL_ATTRIBUTE, EntityCodec, compile_codec
-from odm.entities.companions import companions_of
+from odm.entities.companions import BaseCompanion, companions_of
 from odm.entities.patterns import AccessPattern, Pattern, PrimaryKey, patterns_of, primary_of
 from odm.errors import BadValue, SchemaError
+from odm.expressions.nodes import Condition
 from odm.expressions.references import Reference
 from odm.keys import Form, Template, compile_several, compile_template, compile_verbatim
 from odm.schema.cells import check_cells, find_cells
@@ -110,19 +111,12 @@ def _compile_entity(
     row = None
     if style.verbatim_rows:
         primary, row = as_row(primary, patterns[primary.name], style.row_key_join, templates.compile)
-    others = {
-        name: spread_with(p, primary, patterns[name]) if p.kind == "local" else p
-        for name, p in compiled.items()
-        if p.kind != "primary"
-    }
+    others = {name: p for name, p in compiled.items() if p.kind != "primary"}
+    others |= {n: spread_with(p, primary, patterns[n]) for n, p in others.items() if p.kind == "local"}
     optional = frozenset(filter(codec.may_be_none, cls.model_fields))
     roles, keep = find_roles(cls, compiled.values(), codec), find_keep(cls, primary)
     companions = companions_of(cls)
-    if keep is not None and any(one.deletes for one in companions):
-        raise SchemaError(
-            f"{cls.__name__}: keep={keep} deletes items, but not those that {companions[0].name} keeps of them: remove "
-            "one of the two"
-        )
+    _check_keep(cls, keep, companions)
     entity = EntitySchema(
         cls,
         tag,
@@ -138,21 +132,29 @@ def _compile_entity(
         row=row,
         **roles,
     )
-    try:
-        match = None if cls.__odm_match__ is None else codec.lower_stored(cls.__odm_match__)
-    except BadValue as error:
-        raise SchemaError(f"class {cls.__name__}: match= {error}") from error
-    entity = evolve(entity, match=match)
+    entity = evolve(entity, match=_lowered(codec, cls.__odm_match__, f"class {cls.__name__}: match="))
     check_entity(entity, verbatim=style.verbatim)
     check_local(entity, patterns, hash_only=hash_only)
-    lowered = {}
-    for name, pattern in others.items():
-        try:
-            when = None if pattern.when is None else codec.lower_stored(pattern.when)
-        except BadValue as error:
-            raise SchemaError(f"{cls.__name__}.{name}: when= {error}") from error
-        lowered[name] = evolve(pattern, when=when, projection=_projection(cls, codec, patterns[name]))
+    whens = {name: _lowered(codec, one.when, f"{cls.__name__}.{name}: when=") for name, one in others.items()}
+    held = {name: _projection(cls, codec, patterns[name]) for name in others}
+    lowered = {name: evolve(one, when=whens[name], projection=held[name]) for name, one in others.items()}
     return evolve(entity, patterns=lowered)
+
+
+def _check_keep(cls: "type[Entity]", keep: int | None, companions: Sequence[BaseCompanion]) -> None:
+    if keep is not None and any(one.deletes for one in companions):
+        raise SchemaError(
+            f"{cls.__name__}: keep={keep} deletes items, but not those that {companions[0].name} keeps of them: remove "
+            "one of the two"
+        )
+
+
+def _lowered(codec: EntityCodec, condition: Condition | None, where: str) -> Condition | None:
+    """A condition of a declaration over stored names; raises SchemaError if it is not one of the entity."""
+    try:
+        return None if condition is None else codec.lower_stored(condition)
+    except BadValue as error:
+        raise SchemaError(f"{where} {error}") from error
 
 
 def _projection(cls: "type[Entity]", codec: EntityCodec, pattern: Pattern) -> tuple[str, ...] | None:

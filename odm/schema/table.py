@@ -75,27 +75,15 @@ class Table:
     ) -> None:
         if not isinstance(name, str) or not is_name(name):
             raise SchemaError(f"Table({name!r}): a name has {NAMES}")
-        _check_choice(name, "row_style", row_style, "own", "verbatim")
-        as_they_are = row_style == "verbatim"
-        if not as_they_are:
-            _check_choice(name, "row_key_join", row_key_join, "#", "##")
-        elif tag not in (None, TAG) or layout != "row_per_item" or not isinstance(row_key_join, str):
-            raise SchemaError(
-                f'Table({name!r}): row_style="verbatim" has rows of other programs, without tag= and layout= of odm; '
-                "the form of the row key, or match= of a class, shows the entity of a row, and row_key_join is a text"
-            )
-        _check_choice(name, "layout", layout, "row_per_item", "row_per_partition")
-        _check_choice(name, "exclusive", exclusive, True, False)
-        _check_choice(name, "keep_unknown", keep_unknown, True, False)
+        as_they_are = _check_rows(name, row_style, row_key_join, layout, tag)
+        for option, given in (("exclusive", exclusive), ("keep_unknown", keep_unknown)):
+            _check_choice(name, option, given, True, False)
         _check_choice(name, "key_style", key_style, "escaped", "verbatim")
         self.name = name
         self.exclusive = exclusive
         self._style = Style(
             flat(_names(keys, f"Table({name!r}): keys {_TAKES} {_UNUSED}")),
-            {
-                index: _names(names, f"Table({name!r}): index_keys[{index!r}] {_TAKES}{_SEVERAL}", several=True)
-                for index, names in index_keys.items()
-            },
+            _index_names(name, index_keys),
             row_key_join,
             exclusive,
             key_style == "verbatim" or as_they_are,
@@ -106,8 +94,7 @@ class Table:
             as_they_are,
         )
         self._entities: list[tuple[type[Entity], str]] = []
-        # Read by stores at every call; None until `compile`, and again after an entity joins.
-        self.newest: Schema | None = None
+        self.newest: Schema | None = None  # Read at every call; None until `compile`, and after an entity joins.
         self._lock = Lock()
         self._with_companions: set[type[Entity]] = set()
         self._making = RLock()  # a class that joins during `_make` may ask for the schema
@@ -204,6 +191,29 @@ _UNUSED: Final = "(the second is not used if no primary key has a sort template)
 def _check_choice(table: str, option: str, given: object, *choices: object) -> None:
     if given not in choices:
         raise SchemaError(f"Table({table!r}): {option} is {' or '.join(map(repr, choices))}, not {given!r}")
+
+
+def _check_rows(name: str, row_style: object, row_key_join: object, layout: object, tag: object) -> bool:
+    """Check the options for rows of Bigtable; returns whether they have the form of other programs."""
+    _check_choice(name, "row_style", row_style, "own", "verbatim")
+    _check_choice(name, "layout", layout, "row_per_item", "row_per_partition")
+    if row_style == "own":
+        _check_choice(name, "row_key_join", row_key_join, "#", "##")
+    elif tag not in (None, TAG) or layout != "row_per_item" or not isinstance(row_key_join, str):
+        raise SchemaError(
+            f'Table({name!r}): row_style="verbatim" has rows of other programs, without tag= and layout= of odm; '
+            "the form of the row key, or match= of a class, shows the entity of a row, and row_key_join is a text"
+        )
+    return row_style == "verbatim"
+
+
+def _index_names(table: str, index_keys: Mapping[str, Sequence[str | Sequence[str]]]) -> dict[str, KeyNames]:
+    """The key attributes of the indexes that exist already."""
+    takes = f"{_TAKES}{_SEVERAL}"
+    return {
+        index: _names(names, f"Table({table!r}): index_keys[{index!r}] {takes}", several=True)
+        for index, names in index_keys.items()
+    }
 
 
 def _names(names: Sequence[str | Sequence[str]], takes: str, *, several: bool = False) -> KeyNames:

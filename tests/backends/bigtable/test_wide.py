@@ -21,7 +21,7 @@ from odm import (
     increment,
     set_,
 )
-from odm.backends.bigtable import Bigtable, wide
+from odm.backends.bigtable import Bigtable, wide_size
 from odm.backends.bigtable.cells import write_counter
 from odm.backends.bigtable.filters import ValueRange, chain, newest
 from odm.backends.local import Memory
@@ -213,9 +213,9 @@ class TestSize:
 
     @pytest.fixture(autouse=True)
     def small(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        full = chain(newest("c", wide.SENTINEL), ValueRange(write_counter(self.MOST), b"\x80"))
-        monkeypatch.setattr(wide, "MAX_ROW", self.MOST)
-        monkeypatch.setattr(wide, "_FULL", full)
+        full = chain(newest("c", wide_size.SENTINEL), ValueRange(write_counter(self.MOST), b"\x80"))
+        monkeypatch.setattr(wide_size, "MAX_ROW", self.MOST)
+        monkeypatch.setattr(wide_size, "FULL", full)
 
     @staticmethod
     def together(db: Store, one: Comment) -> None:

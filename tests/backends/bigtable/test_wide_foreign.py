@@ -15,7 +15,7 @@ from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.native import AddToCell, Entry, MutateRow, Read, ReadRows, SetCell
 from odm.backends.bigtable.native_admin import ModifyFamilies
 from odm.backends.bigtable.scrub import scrub
-from odm.backends.bigtable.wide import SENTINEL
+from odm.backends.bigtable.wide_size import SENTINEL
 from odm.errors import OdmError
 from odm.schema.model import Schema
 from tests.backends.bigtable.families import kept
