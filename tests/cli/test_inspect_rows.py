@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from odm.backends.bigtable.native import Cell, Row
 from odm.backends.bigtable.native_admin import ColumnFamily
@@ -13,6 +15,7 @@ from odm.cli.inspect.cells import CellGuess, guess
 from odm.cli.inspect.columns import data_names
 from odm.cli.inspect.design import Design
 from odm.cli.inspect.row_keys import fixed_width, group_rows
+from odm.cli.inspect.row_models import source_of_rows
 from odm.cli.inspect.source import source_of
 
 
@@ -57,6 +60,7 @@ GUESSES: dict[str, tuple[str, list[bytes], CellGuess]] = {
     "objects": ("doc", [b'{"a": 1}', b"{}"], CellGuess("json", "dict[str, Any]")),
     "lists": ("doc", [b"[1]"], CellGuess("json", "list[Any]")),
     "braces": ("doc", [b"{a}"], CellGuess("text", "str")),
+    "a number that JSON does not have": ("doc", [b'{"a": NaN}'], CellGuess("text", "str")),
 }
 
 
@@ -175,9 +179,74 @@ def test_a_table_without_rows_is_described() -> None:
 
 def test_names_that_are_data_become_fields_if_there_are_no_others() -> None:
     quarters = [f"d_{hour:02}{minute:02}" for hour in range(24) for minute in (0, 15, 30, 45)]
+    named = row("0000987655#20170726", d_name=b"x")
     day = row("0000987654#20170726", **dict.fromkeys(quarters, real(12.34)))
+    assert source_of(inferred(day, named)).count('"float64be")') == 96
     source = source_of(inferred(day))
     assert source.count('"float64be")') == 96
     assert 'f_2345: Annotated[float, Cell("d:2345", "float64be")]' in source
     seconds = row("x", **{f"d_{second}": b"x" for second in range(1000)})
     assert "Family d: 1000 columns" in source_of(inferred(seconds))
+
+
+KEYS = (
+    "u#1",
+    "u#2",
+    "USER#a",
+    "a",
+    "#META#",
+    "2024-01-01T00:00:00Z",
+    "o#1#line",
+    "##",
+    "a#",
+    "é#ü",
+    "\n",
+    "a#{b}",
+    "a:1#2",
+)
+NAMES = (
+    b"",
+    b"a",
+    b"A",
+    b"a:b",
+    b"0000",
+    b'x"y',
+    b"\xff",
+    b"class",
+    b"date",
+    b"Any",
+    b"a\nb",
+    b"primary",
+    b"p#1",
+    b"_t",
+)
+VALUES = (
+    b"",
+    b"x",
+    b"-1",
+    b"0680",
+    b"600.60",
+    b"1.5",
+    b"true",
+    b'{"a": 1.50}',
+    b'{"a": NaN}',
+    b"[1e999]",
+    b"2024-01-01",
+)
+numbers = st.one_of(st.floats(), st.integers(-(2**63), 2**63 - 1)).map(
+    lambda n: whole(n) if isinstance(n, int) else real(n)
+)
+cells = st.tuples(st.sampled_from(("f", "MD", "a-b.c")), st.sampled_from(NAMES))
+tables = st.dictionaries(
+    st.sampled_from(KEYS),
+    st.dictionaries(cells, st.one_of(st.sampled_from(VALUES), numbers), min_size=1, max_size=5),
+    min_size=1,
+    max_size=6,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=50)
+@given(tables)
+def test_models_of_any_rows_read_them(found: dict[str, dict[tuple[str, bytes], bytes]]) -> None:
+    rows = (Row(key.encode(), [Cell(*at, value) for at, value in sorted(its.items())]) for key, its in found.items())
+    assert source_of_rows(RowFacts("any", {}, tuple(rows)))  # it raises an error if they do not

@@ -5,13 +5,15 @@ from typing import Final
 
 from attrs import field, frozen
 
-from odm.backends.bigtable.native import Row
+from odm.backends.bigtable.native import FAMILY, Column, Row
 from odm.backends.bigtable.native_admin import ColumnFamily, Families
 from odm.cli.inspect.columns import DataColumns, NamedColumn, columns_of, common
 from odm.cli.inspect.design import Design, EntityDesign, FieldDesign, PatternDesign, class_name, python_name
 from odm.cli.inspect.row_keys import KeyPart, RowGroup, fixed_width, group_rows
+from odm.codec import TAG
 
 _SHOWN: Final = 4
+_TAG: Final = Column(FAMILY, TAG.encode())
 _DATE: Final = "date"
 """The name of a type; a field of that name would hide it from the fields behind it."""
 
@@ -59,6 +61,8 @@ def _design(facts: RowFacts, groups: Sequence[RowGroup]) -> Design:
         design.entities.append(_entity(name, group, rows, split))
     seen = {column.family for row in facts.rows for column in row.columns}
     design.notes += [_family(name, family, seen) for name, family in sorted(facts.families.items())]
+    if any(_TAG in row.columns for row in facts.rows):
+        design.notes.append("Rows with a cell d:_t were written by odm: the models that wrote them fit better.")
     if not facts.rows:
         design.notes.append("The table has no rows, so its columns are not known.")
     return design

@@ -4,7 +4,6 @@ Bytes have no types in Bigtable. A guess is only made if it holds for every valu
 back as the same bytes; JSON is written back as equal JSON.
 """
 
-import json
 import math
 import re
 import struct
@@ -15,6 +14,7 @@ from typing import Final
 
 from attrs import frozen
 
+from odm.backends.bigtable.cell_forms import JsonForm
 from odm.backends.bigtable.cells import write
 from odm.cli.inspect.types import FORMATS
 from odm.codec.faults import Unfit
@@ -120,9 +120,10 @@ def _of_texts(name: str, texts: Sequence[str]) -> CellGuess:
 
 
 def _json(texts: Sequence[str]) -> str | None:
+    form = JsonForm()
     try:
-        found = {type(json.loads(text)).__name__ for text in texts}
-    except ValueError:
+        found = {type(form.read(text.encode())).__name__ for text in texts}
+    except (ValueError, ArithmeticError, RecursionError):
         return None
     return {"dict": "dict[str, Any]", "list": "list[Any]"}["".join(found)] if len(found) == 1 else "Any"
 

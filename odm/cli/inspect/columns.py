@@ -55,7 +55,7 @@ class DataColumns:
 def columns_of(rows: Sequence[Row]) -> tuple[list[NamedColumn], list[DataColumns]]:
     """The columns of rows, in the order of families and names.
 
-    If all names are data, those of small groups are named nevertheless: a model needs a column to read a row by.
+    If a row has no columns but those of data, small groups of these are named, too: a model reads a row by a column.
     """
     found: dict[str, dict[bytes, list[bytes | None]]] = defaultdict(dict)
     for at, row in enumerate(rows):
@@ -67,7 +67,7 @@ def columns_of(rows: Sequence[Row]) -> tuple[list[NamedColumn], list[DataColumns
         for prefix, names in data_names(columns, len(rows), _cells(columns.values())).items()
     ]
     data = {(family, name) for family, _, names in groups for name in names}
-    if len(data) == sum(map(len, found.values())):
+    if any(data.issuperset((column.family, column.qualifier) for column in row.columns) for row in rows):
         groups = [one for one in groups if len(one[2]) > MOST_NAMED or not all(map(_is_text, one[2]))]
         data = {(family, name) for family, _, names in groups for name in names}
     named = [

@@ -60,11 +60,18 @@ def source_of_rows(facts: RowFacts) -> str:
 
 
 def fault_of(source: str, design: Design, rows: Sequence[Row]) -> OdmError | None:
-    """The first error of a store that reads rows with the models; None if it reads all of them."""
+    """The first error of a store that reads rows with the models; None if it reads all that have a declared column."""
     ordered = tuple(sorted(rows, key=lambda row: row.key))
     try:
-        with Store(load(source, design), _Sample("project", "instance", rows=ordered)) as db:
+        table = load(source, design)
+        named = {(at.family, at.qualifier) for one in table.compile().entities.values() for at in one.cells.values()}
+        with Store(table, _Sample("project", "instance", rows=ordered)) as db:
             read = sum(1 for _ in db.scan())
     except OdmError as error:
         return error
-    return None if read == len(rows) else BadValue(f"{len(rows) - read} rows belong to no entity")
+    asked = sum(not named.isdisjoint((family, _text(name)) for family, name in row.columns) for row in rows)
+    return None if read == asked else BadValue(f"{asked - read} rows belong to no entity")
+
+
+def _text(qualifier: bytes) -> str:
+    return qualifier.decode(errors="surrogateescape")
