@@ -15,6 +15,7 @@ from attrs import frozen
 from odm.backends.bigtable.cells import qualifier
 from odm.backends.bigtable.layout import is_wide
 from odm.backends.bigtable.native import COUNTERS, FAMILY
+from odm.backends.bigtable.placement import VERSIONS
 from odm.codec import TAG
 from odm.codec.moments import DateTimeType, DateType
 from odm.codec.scalars import BoolType, BytesType, FloatType, IntType
@@ -138,6 +139,10 @@ def _columns(schema: Schema, entity: EntitySchema) -> Iterator[tuple[str, str, s
             yield part.name, at.family, at.qualifier, _encoded(bare(part.type), at.encoding)
         elif part.name in entity.counters:
             yield part.name, COUNTERS, qualifier(part.stored), _COUNTER
+        elif part.name in entity.aggregates:
+            yield part.name, entity.aggregates[part.name], qualifier(part.stored), _COUNTER
+        elif part.name in entity.versioned:
+            yield part.name, VERSIONS, qualifier(part.stored), _shown(bare(part.type))
         else:
             yield part.name, entity.families.get(part.stored) or home, qualifier(part.stored), _shown(bare(part.type))
 

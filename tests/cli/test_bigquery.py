@@ -13,10 +13,11 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Annotated
 
-from odm import TTL, Cell, Columns, Counter, Entity, PrimaryKey, Stored, Table
+from odm import TTL, Cell, CellVersions, Columns, Counter, Entity, PrimaryKey, Stored, Sum, Table
 
 media = Table("media")
 days = Table("days", row_style="verbatim")
+ads = Table("ads")
 wide = Table("wide", layout="row_per_partition")
 
 
@@ -60,6 +61,14 @@ class Host(Entity, table=days):
     note: str | None = None
 
     primary = PrimaryKey("HOST:{host}", "load's")
+
+
+class Ad(Entity, table=ads):
+    ad: str
+    clicks: Annotated[int, Sum] = 0
+    price: Annotated[float, CellVersions(3)] = 0.5
+
+    primary = PrimaryKey("AD#{ad}")
 
 
 class Note(Entity, table=wide):
@@ -186,6 +195,15 @@ def test_fields_that_stand_in_keys_only_are_read_from_them(run: Run) -> None:
     made = run("schema", "--bigquery", "media:days")
     assert made.out.endswith(DAY)
     assert "projects/PROJECT/instances/INSTANCE/tables/days" in made.out
+
+
+@pytest.mark.usefixtures("models")
+def test_fields_in_families_of_odm_are_read_from_there(run: Run) -> None:
+    made = run("schema", "--bigquery", "media:ads").out
+    assert (
+        "  TO_INT64(`sum`['clicks']) AS `clicks`,\n  CAST(CAST(`v`['price'] AS STRING) AS FLOAT64) AS `price`\n" in made
+    )
+    assert '{"qualifierString": "clicks", "type": "INTEGER", "encoding": "BINARY"}' in made
 
 
 @pytest.mark.usefixtures("models")
