@@ -71,7 +71,7 @@ MISTAKES = [
     "Store(shop, Memory)",
     "Store(shop)",
     "Store('shop', Memory())",
-    "Table('shop', row_key_join='/')",
+    "Table('shop', layout='wide')",
     "Store(shop, Memory(), limits='none')",
     "Store(shop, Memory(), on_unknown='ignore')",
     "Store(shop, Memory(), on_request=lambda: None)",
