@@ -209,7 +209,7 @@ def test_such_a_field_has_no_other_family(annotation: Any, says: str) -> None:
 
     class One(Entity, table=table):
         name: str
-        number: annotation = 0
+        number: annotation = 0  # pyright: ignore[reportInvalidTypeForm]
         primary = PrimaryKey("AD#{name}")
 
     with pytest.raises(SchemaError, match=says):
