@@ -1,6 +1,6 @@
 """Fixtures for the local services, and the selection of tests that run on them by default.
 
-With ``--full`` all modules run sync and async. By default:
+With ``--full`` all modules but those of `ONCE` run sync and async. By default:
 
 * on the engine in memory the suite runs sync and async, which takes seconds;
 * on every other backend each test runs once. A checksum of its name decides whether sync or async, so that each module
@@ -29,10 +29,18 @@ DYNAMODB: dict[str, Callable[[], bool]] = {
 """The modules that run the suite on DynamoDB's stand-ins; by default, the first that can run."""
 
 
+ONCE = {"test_bigtable_wide"}
+"""The modules of which each test runs once, sync or async, also with ``--full``: another module runs it in both, on the
+same backend in another layout."""
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if effort.full():
-        return
-    out = {item for item in items if HERE in item.path.parents and not _by_default(item)}
+    full = effort.full()
+    out = {
+        item
+        for item in items
+        if HERE in item.path.parents and not (full and item.path.stem not in ONCE) and not _by_default(item)
+    }
     if out:
         config.hook.pytest_deselected(items=list(out))
         items[:] = [item for item in items if item not in out]
