@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from attrs import Factory, field, frozen
+from attrs import Factory, evolve, field, frozen
 
 from odm.backends.bigtable.codec import MAX_CELL
 from odm.backends.bigtable.layout import MAX_ROW_KEY
@@ -78,6 +78,8 @@ class Bigtable(Backend):
         transport: "lean" sends requests for data through pyqwest (the extra ``fast``), which takes less time than
             grpcio; "vendor" uses Google's client. None: "lean" where pyqwest is installed and supports all settings;
             the log ``odm.bigtable`` says what it does not support.
+        layout: "row_per_item" or "row_per_partition", to open a table whose rows have another layout than its models
+            say, such as the source or the target of a copy. None: as `odm.Table` says.
         deletion_protection: whether the tables, including those of the indexes, cannot be deleted. ``create()`` turns
             it on, `odm apply` also off. None: it is not changed.
         stream: how long the change stream of the items' table is retained, 1 to 7 days. ``create()`` adds one if the
@@ -102,6 +104,7 @@ class Bigtable(Backend):
     endpoint: str | None = field(default=None, kw_only=True)
     credentials: "Credentials | None" = field(default=None, kw_only=True, repr=False)
     transport: Literal["lean", "vendor"] | None = field(default=None, kw_only=True)
+    layout: Literal["row_per_item", "row_per_partition"] | None = field(default=None, kw_only=True)
     deletion_protection: bool | None = field(default=None, kw_only=True)
     stream: timedelta | None = field(default=None, kw_only=True)
     automated_backups: timedelta | None = field(default=None, kw_only=True)
@@ -126,6 +129,10 @@ class Bigtable(Backend):
                 f"Bigtable(endpoint={self.endpoint!r}): an endpoint is an emulator. Connections to it are not "
                 "encrypted, so odm does not send credentials there: remove endpoint= or credentials="
             )
+        if self.layout not in ("row_per_item", "row_per_partition", None):
+            raise BadValue(
+                f"layout={self.layout!r} is not known: write 'row_per_item' or 'row_per_partition', or leave it out"
+            )
         if self.transport not in ("lean", "vendor", None):
             raise BadValue(f"transport={self.transport!r} is not known: write 'lean' or 'vendor', or leave it out")
 
@@ -133,6 +140,11 @@ class Bigtable(Backend):
     def emulator(self) -> str | None:
         """The address of the emulator to use, or None for Google Cloud."""
         return self.endpoint or os.environ.get(EMULATOR) or None
+
+    def laid_out(self, schema: Schema) -> Schema:
+        """The schema with the layout of the rows, and the separator of row keys that it needs."""
+        wide = schema.wide if self.layout is None else self.layout == "row_per_partition"
+        return with_row_keys(evolve(schema, wide=wide))
 
     def connect(self, schema: Schema) -> Connection[Any]:
         """Check that Bigtable can store this schema, and prepare a connection; sends no request.
@@ -143,7 +155,8 @@ class Bigtable(Backend):
             BadValue: the address of the emulator is a URL.
             Unsupported: google-cloud-bigtable is not installed.
         """
-        check(with_row_keys(schema))
+        schema = self.laid_out(schema)
+        check(schema)
         _check_address(self.emulator)
         try:
             from odm.backends.bigtable.driver import BigtableConnection

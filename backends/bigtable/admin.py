@@ -11,7 +11,7 @@ from odm.backends.bigtable.repair import missing
 from odm.backends.bigtable.retry import Retry, read_all
 from odm.backends.bigtable.sampling import sample_rows
 from odm.backends.bigtable.tables import apply, plan
-from odm.backends.bigtable.verbatim import stored_key, with_row_keys
+from odm.backends.bigtable.verbatim import stored_key
 from odm.backends.bigtable.wide import Wide
 from odm.backends.bigtable.wide_pages import items_after
 from odm.backends.bigtable.writer import Writer
@@ -35,7 +35,7 @@ class Admin:
 
     def __init__(self, backend: Bigtable, schema: Schema) -> None:
         self._call = backend.connect(schema).call
-        self._schema = with_row_keys(schema)
+        self._schema = backend.laid_out(schema)
         self._retry = Retry(overall=SECONDS)
         self._options = backend.options
 

@@ -12,7 +12,6 @@ from odm.backends.bigtable.native import COUNTERS, FAMILY, ReadRows, Row, RowRan
 from odm.backends.bigtable.native_admin import DropRows
 from odm.backends.bigtable.retry import Retry, read_all, until_answered
 from odm.backends.bigtable.schema import tables
-from odm.backends.bigtable.verbatim import with_row_keys
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
 from odm.errors import BackendError
@@ -52,7 +51,7 @@ class Dropper:
 
     def __init__(self, backend: Bigtable, schema: Schema, prefix: str | None) -> None:
         self._call = backend.connect(schema).call
-        self._schema = with_row_keys(schema)
+        self._schema = backend.laid_out(schema)
         self._prefix = prefix
         self._retry = Retry(overall=10.0)  # a person waits for it
 

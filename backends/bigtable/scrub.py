@@ -24,7 +24,6 @@ from attrs import evolve
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.commit import LEASE_SECONDS
 from odm.backends.bigtable.garbage import Rules, Scrubbed, check_after, collect
-from odm.backends.bigtable.verbatim import with_row_keys
 from odm.backends.bigtable.writer import Writer
 from odm.errors import BadValue
 from odm.protocol.connection import arun, run
@@ -74,7 +73,7 @@ def scrub(  # noqa: PLR0913  # its options
         Throttled: the server did not answer in time.
         OdmError: the server refused a call.
     """
-    schema, rules = _named(table, prefix), Rules(lease, expired, rate, after, clock, repair)
+    schema, rules = _named(backend, table, prefix), Rules(lease, expired, rate, after, clock, repair)
     _check(schema, rules)
     connection = backend.connect(schema)
     try:
@@ -97,7 +96,7 @@ async def ascrub(  # noqa: PLR0913  # its options
     clock: Callable[[], float] | None = None,
 ) -> Scrubbed:
     """Remove garbage, without blocking the event loop; see `scrub`."""
-    schema, rules = _named(table, prefix), Rules(lease, expired, rate, after, clock, repair)
+    schema, rules = _named(backend, table, prefix), Rules(lease, expired, rate, after, clock, repair)
     _check(schema, rules)
     connection = backend.connect(schema)
     try:
@@ -106,8 +105,8 @@ async def ascrub(  # noqa: PLR0913  # its options
         await connection.aclose()
 
 
-def _named(table: Table, prefix: str) -> Schema:
-    schema = with_row_keys(table.compile())
+def _named(backend: Bigtable, table: Table, prefix: str) -> Schema:
+    schema = backend.laid_out(table.compile())
     return evolve(schema, name=prefix + schema.name, prefix=prefix)
 
 

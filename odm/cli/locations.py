@@ -1,7 +1,10 @@
 """Where a table is, in one word: ``shop.db``, ``dynamodb:eu-west-1``, ``bigtable:project/instance``."""
 
 import re
+from typing import Any, cast
 from urllib.parse import parse_qsl
+
+from attrs import evolve
 
 from odm.backends.local import LocalFile
 from odm.cli.clouds import Cloud
@@ -44,7 +47,7 @@ def backend_at(text: str) -> tuple[Backend, str]:
 _KINDS = {
     "file": ("prefix",),
     "dynamodb": ("prefix", "profile", "endpoint_url"),
-    "bigtable": ("prefix", "app_profile", "endpoint"),
+    "bigtable": ("prefix", "app_profile", "endpoint", "layout"),
 }
 """The options of each kind of location."""
 
@@ -61,4 +64,13 @@ def _backend(kind: str, place: str, given: dict[str, str], text: str) -> Backend
         raise BadUsage(f"{text!r}: write bigtable:PROJECT/INSTANCE")
     profile, endpoint = given.get("app_profile"), given.get("endpoint")
     cloud = Cloud(backend="bigtable", project=project, instance=instance, app_profile=profile, endpoint=endpoint)
-    return cloud.settings()
+    return cloud.settings() if "layout" not in given else _laid_out(cloud.settings(), given["layout"])
+
+
+def _laid_out(backend: Backend, layout: str) -> Backend:
+    """The Bigtable instance, with tables of another layout than their models say."""
+    from odm.backends.bigtable import Bigtable  # imported here, as the other clouds
+
+    assert isinstance(backend, Bigtable)
+    with checked():
+        return evolve(backend, layout=cast("Any", layout))  # checked by Bigtable

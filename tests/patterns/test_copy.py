@@ -46,7 +46,7 @@ from odm.testing.stores import Stores
 from tests.patterns.portability import prove
 from tests.patterns.zoo import Animal, Keeper, Ticket, fill, zoo, zoo_v1
 
-BACKENDS = ["memory", "file", "dynamodb_local", "bigtable"]
+BACKENDS = ["memory", "file", "dynamodb_local", "bigtable", "wide"]
 Open = Callable[[str], Backend]
 
 
@@ -59,9 +59,10 @@ def open_backend(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
             return Memory()
         if name == "file":
             return LocalFile(tmp_path / f"{uuid4().hex}.db")
-        if name == "bigtable":
+        if name in ("bigtable", "wide"):
             address = request.getfixturevalue("bigtable_emulator")
-            return Bigtable("project", f"i{uuid4().hex[:12]}", endpoint=address)
+            layout: Any = "row_per_partition" if name == "wide" else None
+            return Bigtable("project", f"i{uuid4().hex[:12]}", endpoint=address, layout=layout)
         session = boto3.Session(
             aws_access_key_id=f"key{uuid4().hex[:12]}", aws_secret_access_key="secret", region_name="eu-west-1"
         )
@@ -121,7 +122,7 @@ class TestCopy:
 
     def test_of_several_thousand_items_through_all_backends(self, open_backend: Open) -> None:
         said: list[str] = []
-        names = ["file", "dynamodb_local", "bigtable", "file"]
+        names = ["file", "dynamodb_local", "bigtable", "wide", "file"]
         prove([open_backend(name) for name in names], 2000, said.append)
         assert "every index is equal" in said[-1]
 
