@@ -1,24 +1,28 @@
 """Items in wide rows: each partition is one row, and each item of it is one cell, a *document*.
 
 The row key is the partition key. The qualifier of an item's document is its sort key, so the items of a row are in the
-order of a query. Next to the document stand the cells of the item that change without it::
+order of a query. Next to the document stand the cells of the item that change without it:
 
-    comments: COMMENT  # 2023-09-10           {"_t": "Comment", "text": "..."}
-    comments: COMMENT  # 2023-09-10##_r       4f0c... [["by_user", "USER#1", "...", "4f0c..."]]
-    c: COMMENT  # 2023-09-10##likes           (8 bytes)
+.. code-block:: text
+
+    comments:COMMENT#2023-09-10           {"_t": "Comment", "_c": ["likes"], "text": "..."}
+    comments:COMMENT#2023-09-10##_r       4f0c... [["by_user", "USER#1", "...", "4f0c..."]]
+    c:COMMENT#2023-09-10##likes           (8 bytes)
 
 ``##_r`` holds the item's revision, and after a space the list of its index entries. A Counter is a cell of the
-aggregate family ``c``, to which the server adds. No key contains ``##`` (see `odm.backends.bigtable.entries`), so all
-these cells are apart from those of other items. Documents stand in the family of their entity, or in ``d``. A document
-begins with its tag, so a range of values shows whether an item has it.
+aggregate family ``c``, to which the server adds; ``_c`` names the item's Counters. Other cells of ``c`` do not count:
+an earlier item left them, if the models of a later writer did not have the Counter. An increment of a Counter that
+``_c`` does not name reads the item, and sets the cell. No key contains ``##`` (see `odm.backends.bigtable.entries`), so
+all these cells are apart from those of other items. Documents stand in the family of their entity, or in ``d``. A
+document begins with its tag, so a range of values shows whether an item has it.
 
 To the rest of the backend, each item looks like a row of its own with the columns ``d:`` (the document), ``d:~r`` and
 those of its counters. The row also has its size, in ``c`` under a qualifier that is above all others: every write adds
 to it, because a row must not become too large to be read. Cells of other families, and columns of an item that are not
-known here, belong to other programs: they are not read, and no call changes them.
+named here, belong to other programs: no call changes them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -26,7 +30,7 @@ from attrs import Factory, field, frozen
 
 from odm.backends.bigtable import wide_size
 from odm.backends.bigtable.bulk import leading
-from odm.backends.bigtable.cells import qualifier, read, read_counter, read_qualifier, write, write_counter
+from odm.backends.bigtable.cells import qualifier, read, read_counter, write, write_counter
 from odm.backends.bigtable.codec import (
     MAX_CELL,
     MAX_QUALIFIER,
@@ -39,10 +43,9 @@ from odm.backends.bigtable.codec import (
 )
 from odm.backends.bigtable.columns import REVISION
 from odm.backends.bigtable.declared import Declared
+from odm.backends.bigtable.documents import COUNTED, has_other_tag, has_tag
 from odm.backends.bigtable.filters import (
-    Column as ColumnFilter,
-)
-from odm.backends.bigtable.filters import (
+    MAX_BYTES,
     ColumnRange,
     Filter,
     Newest,
@@ -50,6 +53,9 @@ from odm.backends.bigtable.filters import (
     chain,
     interleave,
     newest,
+)
+from odm.backends.bigtable.filters import (
+    Column as ColumnFilter,
 )
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.kinds import kinds_of
@@ -92,6 +98,9 @@ DOCUMENT: Final = Column(FAMILY, b"")
 
 _REVISION: Final = Column(FAMILY, REVISION.encode())
 
+MARGIN: Final = 512
+"""The maximum bytes of a filter for one family without the sort key: the values of the tag, tags and lengths."""
+
 FILTER_BYTES: Final = 16 * 1024
 """The maximum bytes of column ranges in one filter; Bigtable allows 20 KB for a filter."""
 
@@ -111,6 +120,10 @@ class Wide(Places):
         init=False, default=Factory(lambda self: tuple(sorted(self.form.owned.counters)), takes_self=True)
     )
 
+    _longest: int = field(
+        init=False, default=Factory(lambda self: (MAX_BYTES // (len(self.families) + 1) - MARGIN) // 2, takes_self=True)
+    )
+
     @property
     def counters(self) -> tuple[str, ...]:
         """The columns of the models' Counters in a row of their own."""
@@ -120,15 +133,25 @@ class Wide(Places):
         return id.partition(SIDE)[0]
 
     def sort(self, id: str) -> str:
-        """The sort key of an item, which is the qualifier of its document."""
-        return id.partition(SIDE)[2]
+        """The sort key of an item, which is the qualifier of its document.
+
+        Raises:
+            ItemTooLarge: a filter of the item's columns in all families would be too large.
+        """
+        sort = id.partition(SIDE)[2]
+        if len(sort) > self._longest // 4 and len(sort.encode("utf-8", "surrogateescape")) > self._longest:
+            raise ItemTooLarge(
+                f"the sort key {sort[:40]!r}… of table {self.table!r} has {len(sort.encode())} bytes; with "
+                f"{len(self.families)} families for documents, Bigtable allows {self._longest}, because a filter names "
+                "the key for each of them: shorten the values of its key fields, or declare fewer families"
+            )
+        return sort
 
     def columns(self, start: str, end: str) -> Iterator[ColumnRange]:
         """All columns with these qualifiers in which the cells of items may be."""
         for family in self.families:
             yield ColumnRange(family, start, end)
-        if self.counters:
-            yield ColumnRange(COUNTERS, start, end)
+        yield ColumnRange(COUNTERS, start, end)
 
     def read(self, ids: tuple[str, ...], retry: Retry, wanted: Filter = ITEM) -> Steps[dict[str, Row]]:
         found: dict[str, Row] = {}
@@ -171,7 +194,7 @@ class Wide(Places):
         return self.of_tag.get(tag, FAMILY)
 
     def _filter_bytes(self, id: str) -> int:
-        return (len(self.families) + bool(self.counters)) * (2 * len(self.sort(id).encode()) + 64)
+        return (len(self.families) + 1) * (2 * len(self.sort(id).encode()) + 64)
 
     def items(self, rows: Iterable[Row], *, former: bool = False) -> list[Row]:
         return [item for row in rows for item in self.split(row)]
@@ -217,11 +240,10 @@ class Wide(Places):
         if item is None:
             return {row.text.partition(SIDE)[2]: row.values[row.columns.index(DOCUMENT)]}
         try:
-            for (family, column), cell in zip(row.columns, row.values, strict=True):
-                if family == COUNTERS:
-                    name, _ = read_qualifier(column)
-                    before = item.get(name, 0)
-                    item[name] = before + read_counter(cell) if type(before) is int else before
+            for name in item.pop(COUNTED, ()):
+                column = Column(COUNTERS, qualifier(name).encode())
+                if column in row.columns:
+                    item[name] = read_counter(row.values[row.columns.index(column)])
         except UNREADABLE as fault:
             raise _foreign(row, fault) from fault
         return {name: value for name, value in item.items() if value != NO_MEMBERS}
@@ -259,32 +281,14 @@ class Wide(Places):
         return interleave(*(newest(family, self.sort(id)) for family in self.families))
 
     def strange(self, id: str, tag: str) -> Filter:
-        start = opening(tag)
-        other = interleave(ValueRange(b"", start), ValueRange(_past(start)))
-        others = (chain(newest(family, self.sort(id)), other) for family in self.families)
+        others = (chain(newest(family, self.sort(id)), has_other_tag(tag)) for family in self.families)
         return interleave(*others, wide_size.FULL)
 
-    def there(self, id: str, tag: str | None = None, version: Value = None, *, first: bool = False) -> Filter:
-        """Returns a cell if there is an item.
-
-        Args:
-            id: the item's id.
-            tag: the tag that it has; None: any.
-            version: the version that it has.
-            first: it has the first version, which is not stored.
-        """
+    def there(self, id: str, tag: str | None, said: Filter | None = None) -> Filter:
+        """Returns a cell if there is an item with this tag, or any; ``said`` restricts its document (`documents`)."""
         if tag is None:
             return self._documents(id)
-        start = opening(tag)
-        if version is not None:
-            start += f', "{VERSION}": {version}'.encode()
-            ranges: tuple[Filter, ...] = tuple(ValueRange(start + end, _past(start + end)) for end in (b",", b"}"))
-        elif first:
-            later = start + f', "{VERSION}"'.encode()
-            ranges = (ValueRange(start, later), ValueRange(_past(later), _past(start)))
-        else:
-            ranges = (ValueRange(start, _past(start)),)
-        return chain(newest(self.family(tag), self.sort(id)), interleave(*ranges))
+        return chain(newest(self.family(tag), self.sort(id)), has_tag(tag) if said is None else said)
 
     def unchanged(self, id: str, before: Stored) -> Filter:
         revision = before.revision.encode()
@@ -311,42 +315,47 @@ class Wide(Places):
         now: int,
         before: Stored | None = None,
     ) -> tuple[Mutation, ...]:
-        plain = {name: value for name, value in item.items() if not self._counts(name, value)}
-        added = (self._added(id, name, value) for name, value in item.items() if self._counts(name, value))
-        written, note = self._written(plain, id, now), self._note(item, id, revision, listed, now)
+        counts = {name: value for name, value in item.items() if self._counts(name, value)}
+        plain = {name: value for name, value in item.items() if name not in counts}
+        added = (self._added(id, name, value) for name, value in counts.items())
+        written, note = self._written(plain, counts, id, now), self._note(item, id, revision, listed, now)
         added_bytes = bytes_of(written) + bytes_of(note) - self._held(before)
         return (*self._removed(id), written, *added, note, *grown(added_bytes))
 
-    def _held(self, before: Stored | None) -> int:
-        """The bytes of an item that was read, without its counters."""
+    def _held(self, before: Stored | None, *columns: Column) -> int:
+        """The bytes of these cells of an item that was read; default: of all except its counters."""
         if before is None:
             return 0
         sort = len(before.row.key.partition(b"##")[2])
         cells = zip(before.row.columns, before.row.values, strict=True)
         ends = {DOCUMENT: 0, _REVISION: len(REVISED)}
-        return sum(sort + ends[column] + len(value) for column, value in cells if column in ends)
+        return sum(sort + ends[column] + len(value) for column, value in cells if column in (columns or ends))
 
     def updated(self, id: str, names: Iterable[str], before: Stored, after: Item, now: int) -> tuple[Mutation, ...]:
         whole = self.document(before.row) or {}
-        plain = {name: value for name, value in after.items() if not self._counts(name, value)}
-        changed = frozenset(names)
+        plain, counted = dict(whole), set(whole.get(COUNTED, ()))  # counters that do not change keep their cells
         made: list[Mutation] = []
-        for name in changed:
-            if self.form.kind(name) == "counter":
+        for name in frozenset(names):
+            plain.pop(name, None)
+            if name in counted or self.form.kind(name) == "counter":
                 made.append(DeleteColumn(f"{self.sort(id)}{SIDE}{qualifier(name)}", COUNTERS))
+                counted.discard(name)
             if name in after and self._counts(name, after[name]):
                 made.append(self._added(id, name, after[name]))
-        if any(name in plain or name in whole for name in changed) or self.form.renewed(after):
-            # a part of a counter in the document, from before the field was a Counter, stays there
-            parts = {name: whole[name] for name in after if name in whole and name not in plain and name not in changed}
-            written = self._written({**plain, **parts}, id, now)
-            added_bytes = len(written.value) - len(before.row.values[before.row.columns.index(DOCUMENT)])
-            made += (DeleteColumn(written.qualifier, written.family), written, *grown(added_bytes))
+                counted.add(name)
+            elif name in after:
+                plain[name] = after[name]
+        plain.pop(COUNTED, None)
+        written = self._written(plain, counted, id, now)
+        stored = before.row.values[before.row.columns.index(DOCUMENT)]
+        if written.value != stored or self.form.renewed(after):
+            made += (DeleteColumn(written.qualifier, written.family), written, *grown(len(written.value) - len(stored)))
         return tuple(made)
 
     def noted(self, id: str, before: Stored, revision: str, listed: Sequence[Listed], now: int) -> tuple[Mutation, ...]:
         note = self._note(before.item, id, revision, listed, now)
-        return (DeleteColumn(note.qualifier, note.family), note)
+        added_bytes = bytes_of(note) - self._held(before, _REVISION)
+        return (DeleteColumn(note.qualifier, note.family), note, *grown(added_bytes))
 
     def counter(self, id: str, column: str) -> Filter:
         return newest(COUNTERS, f"{self.sort(id)}{SIDE}{column}")
@@ -369,11 +378,13 @@ class Wide(Places):
         write_counter(value)  # raises BadValue for a number of more than 64 bits
         return AddToCell(f"{self.sort(id)}{SIDE}{qualifier(name)}", value, COUNTERS)
 
-    def _written(self, document: Item, id: str, now: int) -> SetCell:
-        """The cell of a document, which begins with its tag and version."""
+    def _written(self, document: Item, counted: Collection[str], id: str, now: int) -> SetCell:
+        """The cell of a document, which begins with its tag, its version and the names of the item's counters."""
         if not document.get(TAG):
             raise BadValue(f"the item {id!r} has no tag: every item has the name of its entity as {TAG!r}")
         marks = {name: document[name] for name in (TAG, VERSION) if name in document}
+        if counted:
+            marks[COUNTED] = sorted(counted)
         try:
             cell = write({**marks, **document})
         except BadValue as error:
@@ -400,16 +411,6 @@ def places_of(schema: Schema, form: Form, layout: Layout) -> Places:
         return (Placed if form.placements else Places)(schema.name, form, layout)
     of_tag = {tag: entity.family for tag, entity in schema.entities.items() if entity.family is not None}
     return Wide(schema.name, form, layout, (FAMILY, *sorted({*of_tag.values()})), of_tag)
-
-
-def opening(tag: str) -> bytes:
-    """The first bytes of the documents of items with this tag."""
-    return write({TAG: tag}).removesuffix(b"}")
-
-
-def _past(start: bytes) -> bytes:
-    """The first text above all texts that begin with this one, which is ASCII at its end."""
-    return start[:-1] + bytes([start[-1] + 1])
 
 
 def _is_mark(column: bytes, value: bytes) -> bool:

@@ -172,7 +172,7 @@ class Reader:
 
     def _cells_of(self, family: str) -> int:
         """The most cells of an item in a family: the document and its revision, or the counters."""
-        return len(self.places.counters) if family == COUNTERS else 2
+        return max(1, len(self.places.counters)) if family == COUNTERS else 2
 
     def _complete(self, row: Row, items: int) -> Stretch:
         """The items of which all cells were read, with a limit of cells of each family."""

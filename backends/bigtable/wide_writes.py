@@ -20,7 +20,8 @@ from attrs import field, frozen
 
 from odm.backends.bigtable.codec import Stored
 from odm.backends.bigtable.commit import Attempt, Work, perform, sort, tidy
-from odm.backends.bigtable.counters import asked_tag, asked_version, asks_first, counts
+from odm.backends.bigtable.counters import Guards, asked_tag, asked_version, asks_first, counts, guards, set_up
+from odm.backends.bigtable.documents import has_counter, has_first_version, has_version
 from odm.backends.bigtable.evaluate import RowChange, evaluate
 from odm.backends.bigtable.filters import (
     Behind,
@@ -72,8 +73,14 @@ def at_once(writer: Writer, places: Wide, request: Operation, id: str) -> CheckA
     tag = asked_tag(request.condition)
     if tag is None:
         return None
-    version, first = asked_version(request.condition), asks_first(request.condition)
-    asked = places.there(id, tag, version, first=first)
+    counted = [has_counter(tag, action.path.root) for action in request.actions]
+    if None in counted:
+        return None
+    version = asked_version(request.condition)
+    said = None if version is None else has_version(tag, version)
+    said = has_first_version(tag) if asks_first(request.condition) else said
+    named = (places.there(id, tag, one) for one in dict.fromkeys(counted))
+    asked = chained(places.there(id, tag, said), *named)
     added = (AddToCell(f"{places.sort(id)}{SIDE}{rule.qualifier}", rule.by, COUNTERS) for rule in rules)
     return CheckAndMutateRow(writer.table, row, asked, matched=tuple(added))
 
@@ -106,10 +113,11 @@ def write_together(writer: Writer, places: Wide, request: Transact) -> Steps[Wri
     """
     works = [Work(operation, writer.row_key(operation.key)) for operation in request.operations]
     pauses = writer.retry.contention()
+    lost: list[_Asked] = []
     while True:
         befores, rows = yield from _read(writer, places, works)
-        if (landed := _landed(works, befores)) is not None:
-            yield from tidy(writer, landed)
+        if (landed := _landed(lost, befores)) is not None:
+            yield from tidy(writer, landed.attempts)
             return Written()
         verdicts = [_verdict(writer, work, before) for work, before in zip(works, befores, strict=True)]
         if any(isinstance(verdict, Refused | BadValue) for verdict in verdicts):
@@ -123,19 +131,28 @@ def write_together(writer: Writer, places: Wide, request: Transact) -> Steps[Wri
             return Written()  # the read shows all items at one instant
         if is_full(rows) and not all(attempt.change.removed for attempt in attempts):
             yield from places.check_space({places.row(works[0].row_key): 0}, writer.retry)
-        asked = _Asked(places, works, befores, attempts)
+        changed = [attempt.work for attempt in attempts]
+        checks = [
+            guards(writer, work.request, work.row_key, before)
+            for work, before in zip(works, befores, strict=True)
+            if work not in changed
+        ]
+        asked = _Asked(places, works, befores, attempts, checks)
+        asked.check(writer)
         yield from asked.set_up(writer, rows)
         reason = yield from perform(writer, attempts, partial(_commit, asked), len(attempts))
         if attempts[0].work.answer is not None:
             return Written()
+        if attempts[0] in attempts[0].work.lost:
+            lost.append(asked)
         if reason is not None or (wait := next(pauses, None)) is None:
-            raise _unfinished(works, reason or "other writers kept changing its items until the time was up")
+            raise _unfinished(works, lost, reason or "other writers kept changing its items until the time was up")
         yield wait
 
 
-def _unfinished(works: Sequence[Work], reason: str) -> OdmError:
+def _unfinished(works: Sequence[Work], lost: Sequence[object], reason: str) -> OdmError:
     what = f"a transaction of {len(works)} items, of which {works[0].row_key!r} is the first: {reason}"
-    if any(work.lost for work in works):
+    if lost:
         return OutcomeUnknown(f"{what}: it may or may not have been applied; read the items before going on")
     return Throttled(f"{what}: nothing was written")
 
@@ -156,27 +173,32 @@ def _verdict(writer: Writer, work: Work, before: Stored | None) -> RowChange | W
         return error
 
 
-def _landed(works: Sequence[Work], befores: Sequence[Stored | None]) -> list[Attempt] | None:
-    """The attempts of a commit whose answer was lost, if it was applied; None: there is none, or it was not applied.
+def _landed(lost: "Sequence[_Asked]", befores: Sequence[Stored | None]) -> "_Asked | None":
+    """The commit whose answer was lost, if it was applied; None: there is none, or it was not applied.
 
-    If no item has changed, the next commit checks the same revisions as the lost one, so only one of the two can be
-    applied.
+    If none of its items has changed, the next commit checks the same revisions, so only one of the two can be applied.
 
     Raises:
-        OutcomeUnknown: the items have changed since, and do not show whether it was applied.
+        OutcomeUnknown: the items have changed since, and do not show whether it was applied. Or it contains an insert
+            that must not be applied twice, and whose item may be deleted in between.
     """
-    now = [(work.lost, before) for work, before in zip(works, befores, strict=True) if work.lost]
-    for attempts, before in now:
-        for place, attempt in enumerate(attempts):
-            if not attempt.change.removed and attempt.shows_in(before):
-                return [lost[place] for lost, _ in now]
-    if all(_revision(before) == _revision(attempts[-1].before) for attempts, before in now):
+    if not lost:
         return None
-    if all(attempts[-1].change.removed and before is None and attempts[-1].work.plain for attempts, before in now):
-        return [attempts[-1] for attempts, _ in now]
+    works, last = lost[-1].works, lost[-1]
+    now = {id(work): before for work, before in zip(works, befores, strict=True)}
+    for asked in lost:
+        shown = (one for one in asked.attempts if not one.change.removed)
+        if any(one.shows_in(now[id(one.work)]) for one in shown):
+            return asked
+    unchanged = all(_revision(now[id(one.work)]) == _revision(one.before) for one in last.attempts)
+    if unchanged and not any(one.work.once and one.before is None for one in last.attempts):
+        return None
+    if all(one.change.removed and one.work.plain and now[id(one.work)] is None for one in last.attempts):
+        return last
     raise OutcomeUnknown(
         f"the answer to a transaction of {len(works)} items was lost, and {works[0].row_key!r} or another of them has "
-        "changed since: it may or may not have been applied; read the items before going on"
+        "changed since, or may not be written twice: the transaction may or may not have been applied; read the items "
+        "before going on"
     )
 
 
@@ -207,35 +229,47 @@ class _Asked:
         works: the operations.
         befores: the items that were read.
         attempts: the changes.
+        checks: the counters on which operations without a change depend.
     """
 
     places: Wide
     works: Sequence[Work]
     befores: Sequence[Stored | None]
     attempts: Sequence[Attempt]
+    checks: Sequence[Guards] = ()
 
     def call(self, writer: Writer) -> CheckAndMutateRow:
-        """The commit.
+        """The commit."""
+        mutations: tuple[Mutation, ...] = tuple(one for attempt in self.attempts for one in attempt.mutations(writer))
+        row = self.places.row(self.works[0].row_key)
+        if self._present():
+            return CheckAndMutateRow(writer.table, row, self._predicate(), matched=mutations)
+        return CheckAndMutateRow(writer.table, row, self._predicate(), unmatched=mutations)
+
+    def check(self, writer: Writer) -> None:
+        """Refuse a transaction with too many, or too long, keys.
 
         Raises:
             Unsupported: its predicate is too large.
+            BackendError: an item has no revision, as another program wrote it.
         """
-        mutations: tuple[Mutation, ...] = tuple(one for attempt in self.attempts for one in attempt.mutations(writer))
-        row, absent, present = self.places.row(self.works[0].row_key), self._absent(), self._present()
-        if not present:
-            call = CheckAndMutateRow(writer.table, row, interleave(*_all(absent)), unmatched=mutations)
-        else:
-            lacks = (_lacks(family, columns) for family, columns in absent.items())
-            call = CheckAndMutateRow(writer.table, row, chained(*present, *lacks), matched=mutations)
-        if call.predicate is not None and not fits(call.predicate):
+        if not fits(self._predicate()):
             raise Unsupported(
                 f"table {writer.table!r}: the keys of these {len(self.works)} items are too long for the condition of "
                 "one request, which has at most 20 KB: use fewer operations in a transaction, or shorter sort keys"
             )
-        return call
+
+    def _predicate(self) -> Filter:
+        """Returns a cell if the items that existed are unchanged and no other exists; if none did: if one exists."""
+        absent, present = self._absent(), self._present()
+        if not present:
+            return interleave(*_all(absent))
+        return chained(*present, *(_lacks(family, columns) for family, columns in absent.items()))
 
     def set_up(self, writer: Writer, rows: Sequence[Row]) -> Steps[None]:
-        """Write the sentinels that the predicate needs and that the row does not have."""
+        """Write the sentinels and counters that the predicate needs and that the row does not have."""
+        for check in self.checks:
+            yield from set_up(writer, check)
         there = {family for row in rows for family, column in row.columns if column == b"\xff"}
         needed = [family for family in self._absent() if family not in there] if self._present() else []
         if needed:
@@ -252,7 +286,8 @@ class _Asked:
         pattern = f"({'|'.join(map(re.escape, revisions))})( \\C*)?"
         ranges = self.places.documents([work.row_key for work, _ in there])
         found = Chain((interleave(*ranges), Newest(), ValueMatches(pattern.encode()), Behind(len(there) - 1)))
-        return [found, *(one for attempt in self.attempts for one in attempt.change.guards.filters)]
+        guarded = (*self.checks, *(attempt.change.guards for attempt in self.attempts))
+        return [found, *(one for guards in guarded for one in guards.filters)]
 
     def _revision(self, work: Work, before: Stored) -> str:
         if not before.revision:

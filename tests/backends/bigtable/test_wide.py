@@ -1,6 +1,7 @@
 """Wide rows through a store: the calls that each operation sends, families, pages and counters, against the engine."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from random import Random
 from typing import Annotated, Any
@@ -8,6 +9,7 @@ from typing import Annotated, Any
 import pytest
 
 from odm import (
+    AccessPattern,
     Counter,
     Entity,
     ItemTooLarge,
@@ -16,14 +18,17 @@ from odm import (
     Store,
     Stored,
     Table,
+    TransactionFailed,
     Unsupported,
     collection,
     increment,
+    remove,
     set_,
 )
-from odm.backends.bigtable import Bigtable, wide_size
-from odm.backends.bigtable.cells import write_counter
-from odm.backends.bigtable.filters import ValueRange, chain, newest
+from odm.backends.bigtable import Bigtable, wide_size, wide_writes
+from odm.backends.bigtable.cells import read_counter, write_counter
+from odm.backends.bigtable.filters import Newest, ValueRange, chain, newest
+from odm.backends.bigtable.native import Read, ReadRows
 from odm.backends.local import Memory
 from odm.entities.query import Query
 from tests.effort import times
@@ -146,6 +151,99 @@ def test_an_increment_of_an_absent_item_leaves_nothing(watched: Watched) -> None
     assert watched.db.one(Video, video_id="0123").likes == 0
 
 
+def test_a_check_of_a_counter_holds_at_the_commit(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    db, key = watched.db, Video.primary(video_id="0123")
+    db.put(Video(video_id="0123", likes=1))
+    commit, rivals = wide_writes._Asked.call, [lambda: db.update(key, increment(Video.likes, -1))]
+
+    def overtaken(asked: Any, writer: Any) -> Any:
+        if rivals:
+            rivals.pop()()
+        return commit(asked, writer)
+
+    monkeypatch.setattr(wide_writes._Asked, "call", overtaken)
+    with pytest.raises(TransactionFailed):
+        checked(db, key)
+    assert (db.one(key).likes, db.count(Comment.primary(video_id="0123"))) == (0, 0)
+
+
+def checked(db: Store, key: Query[Video]) -> None:
+    """Insert a comment if the video has a like."""
+    with db.transaction() as tx:
+        tx.check(key, when=Video.likes >= 1)
+        tx.insert(Comment(video_id="0123", at=1))
+
+
+def test_a_check_of_a_counter_that_is_missing(watched: Watched) -> None:
+    db, key = watched.db, Comment.primary(video_id="0123", at=1)
+    watched.memory.put(Comment(video_id="0123", at=1))
+    db.put(Comment(video_id="0123", at=1))
+    with db.transaction() as tx:
+        tx.check(key, when=Comment.stars == 0)
+        tx.insert(Comment(video_id="0123", at=2))
+    assert db.count(Comment.primary(video_id="0123")) == 2
+
+
+old = Table("videos", layout="row_per_partition")
+
+
+class Film(Entity, table=old, tag="Video"):
+    """The video of a program whose models have other Counters: views is a plain number, and likes is unknown."""
+
+    video_id: str
+    title: str = ""
+    views: int = 0
+
+    primary = PrimaryKey("{video_id}", "A")
+
+
+def batched(db: Store, film: Film) -> None:
+    with db.batch() as batch:
+        batch.put(film)
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        lambda db, film: (db.delete(film), db.insert(film)),
+        lambda db, film: db.put(film),
+        batched,
+    ],
+    ids=["delete and insert", "put", "batch"],
+)
+def test_a_count_is_gone_with_its_item(watched: Watched, again: Callable[[Store, Film], object]) -> None:
+    """Also if a program wrote the item whose models do not have the Counter, or have a plain number."""
+    watched.db.put(Video(video_id="0123", likes=5, views=7))
+    with Store(old, watched.db.backend) as db:
+        assert db.one(Film, video_id="0123").views == 7
+        again(db, Film(video_id="0123", views=1))
+        assert db.one(Film, video_id="0123").views == 1
+    assert watched.db.one(Video, video_id="0123").views == 1
+    assert watched.db.one(Video, video_id="0123").likes == 0
+
+
+def test_keys_that_are_too_long_for_a_filter_of_all_families(watched: Watched) -> None:
+    """With many families a filter of all of them has no space for long sort keys; the server's limit is 20 KB."""
+    table = Table("many", layout="row_per_partition")
+
+    class Note(Entity, table=table):
+        pad: str
+        name: str
+        primary = PrimaryKey("{pad}", "NOTE#{name}")
+
+    for number in range(12):
+        names = {"__module__": __name__, "__annotations__": {"pad": str}, "primary": PrimaryKey("{pad}", f"F{number}")}
+        type(f"F{number}", (Entity,), names, table=table, family=f"f{number}")
+    with Store(table, watched.db.backend) as db:
+        db.create()
+        db.put(Note(pad="p", name="n" * 400))
+        assert db.get(Note, pad="p", name="n" * 400) is not None
+        for call in (db.put, db.insert, db.delete, lambda one: db.get(Note, pad="p", name=one.name)):
+            with pytest.raises(ItemTooLarge, match="13 families"):
+                call(Note(pad="p", name="n" * 1000))
+        db.drop()
+
+
 def test_items_of_one_partition_are_read_at_one_instant(watched: Watched) -> None:
     filled(watched, 150)
     keys = [Comment.primary(video_id="0123", at=at) for at in range(100)]
@@ -206,6 +304,23 @@ def test_queries_over_several_families_are_as_on_the_engine(watched: Watched, se
     assert sorted(map(repr, watched.db.scan(segments=3))) == found
 
 
+def row_cells(db: Store) -> dict[tuple[str, bytes], bytes]:
+    """The cells of the only row of a store's table."""
+    read: Read = db._session.connection.call(ReadRows(db.table.name, filter=Newest()))
+    (row,) = read.rows
+    return {(cell.family, cell.qualifier): cell.value for cell in row.cells}
+
+
+def size_cell(db: Store) -> int:
+    """The size of the row that its cell shows."""
+    return read_counter(row_cells(db)["c", b"\xff"])
+
+
+def held_bytes(db: Store) -> int:
+    """The bytes of the documents and revisions of the row."""
+    return sum(len(name) + len(value) for (family, name), value in row_cells(db).items() if family != "c")
+
+
 class TestSize:
     """A row takes no more items before it is too large to be read; here from 3,000 bytes."""
 
@@ -241,6 +356,8 @@ class TestSize:
             calls[how](Comment(video_id="0123", at=at, text="x" * 500))
         with pytest.raises(ItemTooLarge, match=r"partition '0123' of table 'videos' has \d+ bytes in one row"):
             list(map(calls[how], [Comment(video_id="0123", at=at, text="x" * 500) for at in range(2, 7)]))
+        with suppress(ItemTooLarge):  # a batch is refused earlier, as it counts all of its items
+            db.put(Comment(video_id="0123", at=9, text="x" * 500))
         count = db.count(collection(Video.primary(video_id="0123")))
         with pytest.raises(ItemTooLarge):
             db.update(Comment.primary(video_id="0123", at=0), set_(Comment.text, "y" * 2000))
@@ -249,6 +366,30 @@ class TestSize:
         assert db.count(collection(Video.primary(video_id="0123"))) == count - 1
         db.delete_all(collection(Video.primary(video_id="0123")))
         db.put(Video(video_id="0123"))
+
+    def test_an_update_adds_to_the_size_what_it_adds_to_the_row(self, bigtable_emulator: str) -> None:
+        table = Table("sized", layout="row_per_partition")
+
+        class Note(Entity, table=table):
+            pad: str
+            name: str
+            shelf: str | None = None
+            count: Annotated[int, Counter] = 0
+
+            primary = PrimaryKey("{pad}", "NOTE#{name}")
+            by_shelf = AccessPattern("SHELF#{shelf}", "{name}")
+
+        with Store(table, Bigtable("project", "sized", endpoint=bigtable_emulator)) as db:
+            db.create()
+            for shelf in ("a", "b" * 40, None, "c"):
+                db.put(Note(pad="p", name="n", shelf=shelf))
+                db.update(Note.primary(pad="p", name="n"), set_(Note.shelf, "d" * 30), set_(Note.count, 4))
+                assert size_cell(db) == held_bytes(db)
+            db.update(Note.primary(pad="p", name="n"), remove(Note.shelf))
+            assert size_cell(db) == held_bytes(db)
+            db.delete(Note, pad="p", name="n")
+            assert size_cell(db) == 0
+            db.drop()
 
     def test_items_that_replace_others_are_measured(self, watched: Watched) -> None:
         for _ in range(20):

@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterator
 from itertools import product
 
 import pytest
+from attrs import evolve
 
+from odm.backends.bigtable.native import CheckAndMutateRow
 from odm.errors import BadValue, OutcomeUnknown, Unsupported
 from odm.expressions.nodes import Append, Compare, Const, Path, Set
 from odm.protocol.predicates import ABSENT, EXISTS
@@ -129,6 +131,47 @@ def test_an_answer_that_is_lost(world: World, first: str, second: str, performed
         assert {Key("S", key.sort): value for key, value in items(scene).items()} in allowed
     world.scrub()
     world.check_scrubbed()
+
+
+def to_commit(writer: Steps) -> Steps:
+    """Let a writer make its calls up to the next commit."""
+    while not isinstance(writer.pending, CheckAndMutateRow):
+        writer.step()
+    return writer
+
+
+def test_commits_that_were_lost_need_not_have_had_the_same_items(world: World) -> None:
+    scene = world.scene()
+    writer = to_commit(scene.writer(Transact((scene.put("2"), Delete(scene.other)))))
+    writer.lose(performed=False)  # the other item did not exist
+    scene.do(scene.put("1", key=scene.other))
+    to_commit(writer).lose(performed=True)
+    writer.run()
+    assert (writer.error, writer.answer) == (None, Written())
+    assert items(scene) == {scene.key: "2"}
+    scene.check()
+    world.scrub()
+    world.check_scrubbed()
+    scene.check()
+
+
+def test_a_lost_transaction_that_must_not_be_applied_twice(world: World) -> None:
+    """The lost commit may be applied, and its items deleted, before the next commit."""
+    scene = world.scene()
+    once = evolve(scene.put("2", when=ABSENT), once=True)
+    writer = to_commit(scene.writer(Transact((once, scene.put("2", key=scene.other, when=ABSENT)))))
+    writer.lose(performed=False)
+    writer.run()
+    assert isinstance(writer.error, OutcomeUnknown)
+
+
+def test_a_predicate_that_is_too_large_is_refused_before_anything_is_written(world: World) -> None:
+    scene = world.scene()
+    keys = [Key(scene.part, f"{number:03}" + "i" * 600) for number in range(30)]
+    puts = (Put(key, {"_t": "T", "a": "1"}, scene.entries({"a": "1"}), ABSENT) for key in keys)
+    with pytest.raises(Unsupported, match="20 KB"):
+        scene.do(Transact(tuple(puts)))
+    assert world.columns(scene.part) == set()
 
 
 def test_each_operation_has_its_reason(world: World) -> None:
