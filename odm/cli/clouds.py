@@ -1,10 +1,10 @@
 """The cloud that the command line names, and its admin operations."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from attrs import frozen
+from attrs import fields, frozen
 
 from odm.backends.dynamodb import DynamoDB, Provisioned
 from odm.backends.dynamodb.options import ON_DEMAND, Billing, Stream
@@ -45,6 +45,13 @@ class Cloud:
     deletion_protection: bool | None = None
     automated_backups: float | None = None
     initial_split: Sequence[str] | None = None
+
+    @classmethod
+    def given(cls, options: Mapping[str, Any]) -> "Cloud":
+        """The cloud that the options of a command name, by the names of these attributes."""
+        given: dict[str, Any] = {attribute.name: options[attribute.name] for attribute in fields(cls)}
+        given |= {name: None for name, value in given.items() if value == ()}  # () too is an option that was not given
+        return cls(**given)
 
     def admin(self, schema: Schema) -> Admin:
         """The admin operations on the table in this cloud.

@@ -82,6 +82,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def plan(
+    context: typer.Context,
     target: Target,
     backend: BackendName,
     region: Region = None,
@@ -115,26 +116,12 @@ def plan(
     from odm.cli.clouds import Cloud
     from odm.cli.plan import Options, plan
 
-    cloud = Cloud(
-        backend=backend,
-        region=region,
-        profile=profile,
-        endpoint_url=endpoint_url,
-        billing=billing,
-        stream=stream,
-        project=project,
-        instance=instance,
-        app_profile=app_profile,
-        endpoint=endpoint,
-        deletion_protection=deletion_protection,
-        automated_backups=automated_backups,
-        initial_split=initial_split,
-    )
-    options = Options(cloud, prefix, drop, accept, sample, file)
+    options = Options(Cloud.given(context.params), prefix, drop, accept, sample, file)
     raise typer.Exit(plan(target, options, as_json=json))
 
 
 def apply(
+    context: typer.Context,
     target: Target,
     backend: BackendName,
     region: Region = None,
@@ -166,22 +153,7 @@ def apply(
     from odm.cli.clouds import Cloud
     from odm.cli.plan import Options, apply
 
-    cloud = Cloud(
-        backend=backend,
-        region=region,
-        profile=profile,
-        endpoint_url=endpoint_url,
-        billing=billing,
-        stream=stream,
-        project=project,
-        instance=instance,
-        app_profile=app_profile,
-        endpoint=endpoint,
-        deletion_protection=deletion_protection,
-        automated_backups=automated_backups,
-        initial_split=initial_split,
-    )
-    options = Options(cloud, prefix, drop, accept, sample, file)
+    options = Options(Cloud.given(context.params), prefix, drop, accept, sample, file)
     raise typer.Exit(apply(target, options, as_json=json, yes=yes))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from threading import Lock, RLock
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, overload
 
 from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.codec.attributes import is_attribute_name
@@ -58,6 +58,38 @@ class Table:
         SchemaError: the name or an option is not valid.
     """
 
+    @overload
+    def __init__(
+        self,
+        name: str,
+        *,
+        keys: Sequence[str] = ...,
+        index_keys: Mapping[str, Sequence[str | Sequence[str]]] = ...,
+        key_style: Literal["escaped", "verbatim"] = ...,
+        tag: str | None = ...,
+        ttl: str | None = ...,
+        keep_unknown: bool = ...,
+        row_key_join: Literal["#", "##"] = ...,
+        row_style: Literal["own"] = ...,
+        layout: Literal["row_per_item", "row_per_partition"] = ...,
+        exclusive: bool = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        name: str,
+        *,
+        index_keys: Mapping[str, Sequence[str | Sequence[str]]] = ...,
+        keys: Sequence[str] = ...,
+        key_style: Literal["escaped", "verbatim"] = ...,
+        tag: None = ...,
+        ttl: str | None = ...,
+        keep_unknown: bool = ...,
+        row_key_join: str = ...,
+        row_style: Literal["verbatim"],
+        layout: Literal["row_per_item"] = ...,
+        exclusive: bool = ...,
+    ) -> None: ...
     def __init__(  # noqa: PLR0913  # the options of a table
         self,
         name: str,

@@ -77,4 +77,4 @@ def test_a_put_replaces_what_is_there() -> None:
 
 def test_it_is_true_or_false() -> None:
     with pytest.raises(SchemaError, match="exclusive is True or False, not 'yes'"):
-        Table("notes", exclusive="yes")  # type: ignore[arg-type]
+        Table("notes", exclusive="yes")  # type: ignore[call-overload]

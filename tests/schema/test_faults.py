@@ -636,15 +636,15 @@ TABLES: dict[str, Callable[[], object]] = {
     "long": lambda: Table("a" * 256),
     "slash": lambda: Table("a/b/c"),
     "not ASCII": lambda: Table("straße"),
-    "number": lambda: Table(5),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    "number": lambda: Table(5),  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
     "three keys": lambda: Table("shop", keys=("PK", "SK", "TK")),
     "same keys": lambda: Table("shop", keys=("PK", "PK")),
     "text keys": lambda: Table("shop", keys="ab"),
     "empty key": lambda: Table("shop", keys=("", "sk")),
     "no index key": lambda: Table("shop", index_keys={"gsi": ()}),
     "same index keys": lambda: Table("shop", index_keys={"gsi": ("GSI1PK", "GSI1PK")}),
-    "layout": lambda: Table("shop", layout="wide"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    "join": lambda: Table("shop", row_key_join="/"),
+    "layout": lambda: Table("shop", layout="wide"),  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
+    "join": lambda: Table("shop", row_key_join="/"),  # type: ignore[call-overload]
 }
 
 

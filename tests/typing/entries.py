@@ -71,6 +71,7 @@ def slow(info: RequestInfo) -> None:
 
 
 shop = Table("shop", keys=("PK", "SK"), row_key_join="##")
+quotes = Table("quotes", row_style="verbatim", row_key_join="/")
 
 
 class Order(Entity, table=shop, tag="o"):
