@@ -121,8 +121,9 @@ class Store(Maintenance):
         Args:
             keys: such as ``Order.primary(...)``.
             consistent: False: cheaper, may miss the newest writes.
-            atomic: read all items as they were at one instant, at most 100 of 4 MB together; Unsupported on Bigtable.
-                On DynamoDB it is a transaction, at twice the read units.
+            atomic: read all items as they were at one instant, at most 100 of 4 MB together. On DynamoDB it is a
+                transaction, at twice the read units. On Bigtable the items must be in one row: items of one partition
+                of a table with ``layout="row_per_partition"``; otherwise Unsupported.
         """
         calls, send = self._call()
         return run(calls.get_many(keys, consistent=consistent, atomic=atomic), send)
@@ -256,7 +257,8 @@ class Store(Maintenance):
         Raises:
             BadValue: the entity or an action cannot be merged; nothing was sent.
             ItemInvalid: the key holds an item of another program. Bigtable cannot see that: there, the merge is made.
-            Unsupported: on Bigtable, in a table with ``layout="row_per_partition"``, whose items are single cells.
+                With ``layout="row_per_partition"`` it reads the item first, and sees it.
+            Unsupported: on Bigtable, in a table with ``row_style="verbatim"`` in which a class has ``match=``.
         """
         calls, send = self._call()
         run(calls.merge(which, *actions), send)
@@ -406,6 +408,7 @@ class Store(Maintenance):
 
         Raises:
             TransactionFailed: at the end of the block: nothing was written; its ``reasons`` say why.
-            Unsupported: at the operation on a second item, if the backend has only transactions of one item (Bigtable).
+            Unsupported: on Bigtable, at the operation on an item of another row; with ``layout="row_per_partition"``
+                the items of a partition are one row.
         """
         return Transaction(self)
