@@ -1,15 +1,21 @@
 """Deletes all rows whose row keys have a prefix, on the server and without reading them: ``odm drop-rows``.
 
 Bigtable deletes whole rows, also the cells of other programs in them, without a condition. So `look` is called first:
-it reads some of the rows, and a person decides. Index entries of the rows stay, until a scrub removes them.
+it reads some of the rows, lets the server search all of them for cells of other programs, and a person decides. Index
+entries of the rows stay, until a scrub removes them.
 """
+
+from collections.abc import Iterator
 
 from attrs import frozen
 
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.filters import Newest
+from odm.backends.bigtable.cells import write
+from odm.backends.bigtable.filters import Filter, First, Newest, Stripped, Unless, ValueIs, chain, interleave, newest
+from odm.backends.bigtable.layout import is_wide
 from odm.backends.bigtable.native import COUNTERS, FAMILY, ReadRows, Row, RowRange, Steps
-from odm.backends.bigtable.native_admin import DropRows
+from odm.backends.bigtable.native_admin import DropRows, Families, GetTable
+from odm.backends.bigtable.ownership import outside
 from odm.backends.bigtable.retry import Retry, read_all, until_answered
 from odm.backends.bigtable.schema import tables
 from odm.backends.bigtable.writer import Writer
@@ -20,7 +26,7 @@ from odm.protocol.connection import run
 from odm.schema.model import Schema
 
 LOOKED_AT = 100
-"""The number of rows that are read to look for cells of other programs."""
+"""The number of rows that are read."""
 
 
 @frozen
@@ -78,14 +84,40 @@ def _look(writer: Writer, prefix: str | None) -> Steps[Look]:
     span = RowRange() if prefix is None else RowRange(prefix, next_prefix(prefix))
     call = ReadRows(writer.table, range=span, limit=LOOKED_AT, filter=Newest())
     rows = yield from read_all(call, writer.retry)
-    foreign = (row.text for row in rows if _has_others(writer, row))
-    return Look(len(rows), len(rows) == LOOKED_AT, rows[0].text if rows else None, next(foreign, None))
+    foreign = next((row.text for row in rows if _has_others(writer, row)), None)
+    if foreign is None and len(rows) == LOOKED_AT:
+        info = yield from until_answered(GetTable(writer.table), writer.retry)
+        if others := [*_others(writer, info.families)]:
+            search = ReadRows(
+                writer.table, range=span, limit=1, filter=chain(interleave(*others), First(1), Stripped())
+            )
+            foreign = next((row.text for row in (yield from read_all(search, writer.retry))), None)
+    return Look(len(rows), len(rows) == LOOKED_AT, rows[0].text if rows else None, foreign)
+
+
+def _whole(writer: Writer) -> set[str]:
+    """The families in which every cell of a row with an item is odm's."""
+    schema = writer.schema
+    return set() if schema.verbatim_rows else {FAMILY, COUNTERS, *schema.families, *writer.form.owned.families}
+
+
+def _others(writer: Writer, families: Families) -> Iterator[Filter]:
+    """The filters for cells of other programs in a table with these families.
+
+    A row that has only declared cells, or documents of another entity in a wide row, does not pass them.
+    """
+    for family in sorted({*families} - _whole(writer)):
+        names = sorted(name for its, name in writer.form.owned.cells if its == family)
+        yield from outside(family, [(name, f"{name}\0") for name in names])
+    if not writer.schema.verbatim_rows and not is_wide(writer.schema):
+        tags = ((entity.family or FAMILY, entity.tag) for entity in writer.schema.entities.values())
+        known = interleave(*(chain(newest(home, TAG), ValueIs(write(tag))) for home, tag in tags))
+        yield Unless(known, First(1))
 
 
 def _has_others(writer: Writer, row: Row) -> bool:
     """Whether a row has cells of other programs."""
-    families = set() if writer.schema.verbatim_rows else {FAMILY, COUNTERS, *writer.schema.families}
-    cells = writer.form.owned.cells
+    families, cells = _whole(writer), writer.form.owned.cells
     for family, name in row.columns:
         if family not in families and (family, name.decode(errors="replace")) not in cells:
             return True

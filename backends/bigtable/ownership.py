@@ -86,10 +86,10 @@ class Owned:
         counters = [(name, f"{name}\0") for name in sorted(self.counters)]
         listed = (LISTED, f"{LISTED}\0")
         homes, plain = self.tag_families, [name for name in self.families if name not in self.tag_families]
-        elsewhere = [*_outside(COUNTERS, counters), *(part for name in plain for part in _outside(name, ()))]
+        elsewhere = [*outside(COUNTERS, counters), *(part for name in plain for part in outside(name, ()))]
         elsewhere += [Column(*cell) for cell in self.cells]
-        others = Interleave((*(part for home in homes for part in _outside(home, _BOOKKEEPING)), *elsewhere))
-        unlisted = (part for home in homes for part in _outside(home, (listed, *_BOOKKEEPING)))
+        others = Interleave((*(part for home in homes for part in outside(home, _BOOKKEEPING)), *elsewhere))
+        unlisted = (part for home in homes for part in outside(home, (listed, *_BOOKKEEPING)))
         attributes = Interleave((*unlisted, *elsewhere))
         tagged = interleave(*(chain(newest(home, TAG), ValueRange(open=True)) for home in homes))
         revised = interleave(*(chain(newest(home, REVISION), ValueRange(open=True)) for home in homes))
@@ -174,7 +174,7 @@ def _is_odms(qualifier: bytes, value: bytes) -> bool:
     return value == b"" if qualifier in _MARKS else qualifier.startswith(PROBE_PREFIX.encode())
 
 
-def _outside(family: str, ranges: Sequence[tuple[str, str]]) -> Iterator[Filter]:
+def outside(family: str, ranges: Sequence[tuple[str, str]]) -> Iterator[Filter]:
     """The cells of a family outside of these sorted ranges of qualifiers."""
     for start, end in zip(("", *(end for _, end in ranges)), (*(start for start, _ in ranges), ""), strict=True):
         yield ColumnRange(family, start, end)

@@ -9,12 +9,36 @@ import pytest
 
 from odm import Store
 from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.drop_rows import LOOKED_AT
 from odm.backends.bigtable.filters import Newest
-from odm.backends.bigtable.native import Entry, MutateRow, ReadRows, SetCell
+from odm.backends.bigtable.native import DeleteFamily, Entry, MutateRow, ReadRows, SetCell
 from odm.backends.bigtable.native_admin import ModifyFamilies
 from odm.cli.target import load_target
 from tests.backends.bigtable.families import kept
 from tests.cli.conftest import Application, Done, Run
+
+FORMS = """
+from typing import Annotated
+
+from odm import Cell, Entity, PrimaryKey, Table
+
+wide = Table("wide", layout="row_per_partition")
+quotes = Table("quotes", row_style="verbatim")
+
+
+class Offer(Entity, table=wide):
+    name: str
+    ask: float
+
+    primary = PrimaryKey("{name}", "I")
+
+
+class Quote(Entity, table=quotes):
+    name: str
+    ask: Annotated[float, Cell("MD:ASK", "float64be")]
+
+    primary = PrimaryKey("{name}", "I")
+"""
 
 
 @pytest.fixture
@@ -108,6 +132,62 @@ def test_a_family_of_other_programs_may_have_a_cell_of_the_models(
     assert "row 'CUSTOMER#c1#PROFILE' has cells of another program" in drop("--rows", "CUSTOMER#c1#", "--yes").line
     assert drop("--rows", "CUSTOMER#c10#", "--yes").code == 0
     assert left("shop") == 1
+
+
+@pytest.mark.parametrize(
+    "cell", [SetCell("x", b"y", 1000, "MD"), SetCell("_t", b"Ghost", 1000), SetCell("x", b"y", 1000)], ids=str
+)
+def test_rows_behind_the_first_hundred_are_searched_on_the_server(
+    cell: SetCell, drop: Run, send: Callable[[Any], Any], left: Left, prefix: str
+) -> None:
+    tag = SetCell("_t", b"Customer", 1000)
+    send(ModifyFamilies(f"{prefix}shop", create=kept({"MD": 1})))
+    for number in range(LOOKED_AT + 1):
+        send(MutateRow(f"{prefix}shop", Entry(f"CUSTOMER#d{number:03}#PROFILE", (tag,))))
+    send(MutateRow(f"{prefix}shop", Entry("CUSTOMER#e#PROFILE", (tag, cell) if cell.family == "MD" else (cell,))))
+    done = drop("--rows", "CUSTOMER#", "--yes")
+    assert done.code == 1
+    assert "row 'CUSTOMER#e#PROFILE' has cells of another program" in done.line
+    assert left("shop") == LOOKED_AT + 4
+    assert drop("--rows", "CUSTOMER#d", "--yes").code == 0
+    assert left("shop") == 3
+
+
+def test_families_of_markers_are_not_of_other_programs(
+    drop: Run, application: Application, send: Callable[[Any], Any], left: Left, prefix: str
+) -> None:
+    field = '    email: str\n    note: Annotated[str, CellVersions(3)] = ""'
+    application.change(("    email: str", field), ("import Literal", "import *"))
+    application.change(("import AccessPattern", "import CellVersions, AccessPattern"))
+    send(ModifyFamilies(f"{prefix}shop", create=kept({"v": 3})))
+    send(MutateRow(f"{prefix}shop", Entry("CUSTOMER#c1#PROFILE", (SetCell("note", b"new", 1000, "v"),))))
+    assert drop("--rows", "CUSTOMER#c1#", "--yes").code == 0
+    assert left("shop") == 1
+
+
+@pytest.mark.parametrize("table", ["wide", "quotes"])
+def test_rows_of_other_forms_are_searched_too(
+    table: str, run: Run, application: Application, bigtable_emulator: str, prefix: str
+) -> None:
+    application.write(FORMS, "forms.py")
+    backend = Bigtable("project", "instance", endpoint=bigtable_emulator)
+    found = load_target(f"forms:{table}")
+    item: Any = next(iter(found.schema.entities.values())).cls
+    with Store(found.table, backend, prefix=prefix) as db:
+        db.create()
+        with db.batch() as batch:
+            for number in range(LOOKED_AT + 1):
+                batch.put(item(name=f"a{number:03}", ask=1.5))
+    options = ("--project", "project", "--instance", "instance", "--endpoint", bigtable_emulator, "--prefix", prefix)
+    connection = backend.connect(found.schema)
+    connection.call(ModifyFamilies(f"{prefix}{table}", create=kept({"X": 1})))
+    connection.call(MutateRow(f"{prefix}{table}", Entry("a100#I", (SetCell("x", b"y", 1000, "X"),))))
+    done = run("drop-rows", f"forms:{table}", *options, "--all", "--yes")
+    assert (done.code, "row 'a100#I' has cells of another program" in done.line) == (1, True)
+    connection.call(MutateRow(f"{prefix}{table}", Entry("a100#I", (DeleteFamily("X"),))))
+    assert run("drop-rows", f"forms:{table}", *options, "--all", "--yes").code == 0
+    assert not connection.call(ReadRows(f"{prefix}{table}", filter=Newest())).rows
+    connection.close()
 
 
 @pytest.mark.parametrize("options", [(), ("--rows", ""), ("--rows", "A#", "--all")])
