@@ -78,7 +78,8 @@ def statements(schema: Schema, project: str, instance: str) -> str:
 def _external_table(schema: Schema, project: str, instance: str) -> str:
     families: dict[str, dict[str, Shown]] = {}
     for entity in schema.entities.values():
-        families.setdefault(entity.family or FAMILY, {})
+        if not schema.verbatim_rows:
+            families.setdefault(entity.family or FAMILY, {})
         for _, family, name, shown in _columns(schema, entity):
             known = families.setdefault(family, {}).setdefault(name, shown)
             if (known.type, known.encoding) != (shown.type, shown.encoding):

@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ media = Table("media")
 days = Table("days", row_style="verbatim")
 ads = Table("ads")
 wide = Table("wide", layout="row_per_partition")
+quotes = Table("quotes", row_style="verbatim")
 
 
 class Video(Entity, table=media):
@@ -76,6 +78,13 @@ class Note(Entity, table=wide):
     at: datetime
 
     primary = PrimaryKey("{owner}", "NOTE#{at}")
+
+
+class Quote(Entity, table=quotes):
+    symbol: str
+    ask: Annotated[float, Cell("MD:ASK", "float64be")]
+
+    primary = PrimaryKey("{symbol}")
 """
 
 MEDIA = r"""-- BigQuery: replace DATASET. A column is read as d.name.cell.value; the row key as rowkey.
@@ -207,6 +216,12 @@ def test_fields_in_families_of_odm_are_read_from_there(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("models")
+def test_a_table_of_other_programs_has_no_family_of_odm(run: Run) -> None:
+    options = _options(run("schema", "--bigquery", "media:quotes").out)
+    assert [family["familyId"] for family in options["columnFamilies"]] == ["MD"]
+
+
+@pytest.mark.usefixtures("models")
 def test_items_in_wide_rows_are_a_map(run: Run) -> None:
     assert run("schema", "--bigquery", "media:wide").out.endswith(WIDE)
 
@@ -214,9 +229,13 @@ def test_items_in_wide_rows_are_a_map(run: Run) -> None:
 @pytest.mark.usefixtures("models")
 @pytest.mark.parametrize("table", ["media", "days", "wide"])
 def test_the_options_are_json(run: Run, table: str) -> None:
-    found = re.search(r"r'''(.*)'''", run("schema", "--bigquery", f"media:{table}").out, re.DOTALL)
+    assert _options(run("schema", "--bigquery", f"media:{table}").out)["readRowkeyAsString"] is True
+
+
+def _options(statements: str) -> Any:
+    found = re.search(r"r'''(.*)'''", statements, re.DOTALL)
     assert found is not None
-    assert json.loads(found[1])["readRowkeyAsString"] is True
+    return json.loads(found[1])
 
 
 @pytest.mark.usefixtures("models")
