@@ -112,7 +112,7 @@ def _others(writer: Writer, families: Families) -> Iterator[Filter]:
     if not writer.schema.verbatim_rows and not is_wide(writer.schema):
         tags = ((entity.family or FAMILY, entity.tag) for entity in writer.schema.entities.values())
         known = interleave(*(chain(newest(home, TAG), ValueIs(write(tag))) for home, tag in tags))
-        yield Unless(known, First(1))
+        yield Unless(known, writer.form.owned.taken)
 
 
 def _has_others(writer: Writer, row: Row) -> bool:
