@@ -5,15 +5,28 @@ it reads some of the rows, lets the server search all of them for cells of other
 entries of the rows stay, until a scrub removes them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.cells import write
-from odm.backends.bigtable.filters import Filter, First, Newest, Stripped, Unless, ValueIs, chain, interleave, newest
+from odm.backends.bigtable.entries import is_odms
+from odm.backends.bigtable.filters import (
+    Family,
+    Filter,
+    First,
+    Newest,
+    Stripped,
+    Unless,
+    ValueIs,
+    chain,
+    interleave,
+    newest,
+)
 from odm.backends.bigtable.layout import is_wide
-from odm.backends.bigtable.native import COUNTERS, FAMILY, ReadRows, Row, RowRange, Steps
+from odm.backends.bigtable.native import COUNTERS, ENTRIES, FAMILY, ReadRows, Row, RowRange, Steps
 from odm.backends.bigtable.native_admin import DropRows, Families, GetTable
 from odm.backends.bigtable.ownership import outside
 from odm.backends.bigtable.retry import Retry, read_all, until_answered
@@ -38,12 +51,14 @@ class Look:
         more: whether there may be more rows.
         first: the row key of the first row; None: there are no rows.
         foreign: the row key of a row with cells of other programs; None: none was found.
+        table: the table of that row, or of the items.
     """
 
     rows: int
     more: bool
     first: str | None = None
     foreign: str | None = None
+    table: str = ""
 
 
 class Dropper:
@@ -67,7 +82,12 @@ class Dropper:
         Raises:
             BackendError: the table cannot be read.
         """
-        return run(_look(Writer(self._schema, self._retry), self._prefix), self._call)
+        return run(_look(Writer(self._schema, self._retry), self._prefix, self._tables[1:]), self._call)
+
+    @property
+    def _tables(self) -> list[str]:
+        """The table of the items; with all rows, also those of its indexes."""
+        return [self._schema.name] if self._prefix is not None else [call.table for call in tables(self._schema)]
 
     def drop(self) -> None:
         """Delete the rows. Rows that are written meanwhile may or may not be deleted.
@@ -75,24 +95,53 @@ class Dropper:
         Raises:
             BackendError: the table cannot be changed.
         """
-        names = [self._schema.name] if self._prefix is not None else [call.table for call in tables(self._schema)]
-        for name in names:
+        for name in self._tables:
             run(until_answered(DropRows(name, self._prefix), self._retry), self._call)
 
 
-def _look(writer: Writer, prefix: str | None) -> Steps[Look]:
+def _look(writer: Writer, prefix: str | None, indexes: Sequence[str]) -> Steps[Look]:
     span = RowRange() if prefix is None else RowRange(prefix, next_prefix(prefix))
-    call = ReadRows(writer.table, range=span, limit=LOOKED_AT, filter=Newest())
-    rows = yield from read_all(call, writer.retry)
-    foreign = next((row.text for row in rows if _has_others(writer, row)), None)
-    if foreign is None and len(rows) == LOOKED_AT:
-        info = yield from until_answered(GetTable(writer.table), writer.retry)
-        if others := [*_others(writer, info.families)]:
-            search = ReadRows(
-                writer.table, range=span, limit=1, filter=chain(interleave(*others), First(1), Stripped())
+    rows, foreign = yield from _look_at(
+        writer.table, span, writer.retry, partial(_has_others, writer), partial(_others, writer)
+    )
+    found = Look(len(rows), len(rows) == LOOKED_AT, rows[0].text if rows else None, foreign, writer.table)
+    for index in indexes:
+        if found.foreign is None:
+            _, foreign = yield from _look_at(
+                index, span, writer.retry, lambda row: not is_odms(row, writer.layout), _beside_entries
             )
-            foreign = next((row.text for row in (yield from read_all(search, writer.retry))), None)
-    return Look(len(rows), len(rows) == LOOKED_AT, rows[0].text if rows else None, foreign)
+            found = evolve(found, foreign=foreign, table=index)
+    return found
+
+
+def _look_at(
+    table: str,
+    span: RowRange,
+    retry: Retry,
+    has_others: Callable[[Row], bool],
+    others: Callable[[Families], Iterable[Filter]],
+) -> Steps[tuple[list[Row], str | None]]:
+    """The first rows of a table, and the key of a row with cells of other programs.
+
+    Args:
+        table: the table.
+        span: its rows.
+        retry: how long to retry.
+        has_others: whether a row that was read has such cells.
+        others: the filters for such cells, by which the server searches the other rows.
+    """
+    rows = yield from read_all(ReadRows(table, range=span, limit=LOOKED_AT, filter=Newest()), retry)
+    found = [row for row in rows if has_others(row)]
+    if not found and len(rows) == LOOKED_AT:
+        info = yield from until_answered(GetTable(table), retry)
+        if filters := [*others(info.families)]:
+            cells = chain(interleave(*filters), First(1), Stripped())
+            found = yield from read_all(ReadRows(table, range=span, limit=1, filter=cells), retry)
+    return rows, found[0].text if found else None
+
+
+def _beside_entries(families: Families) -> Iterator[Filter]:
+    return map(Family, sorted({*families} - {ENTRIES}))
 
 
 def _whole(writer: Writer) -> set[str]:

@@ -43,7 +43,8 @@ def drop_rows(
     which = "all rows" if rows is None else f"the rows that begin with {rows!r}"
     stop = ""
     if look.foreign is not None:
-        stop = f"row {look.foreign!r} has cells of another program; delete the items with store.delete_all(...)"
+        where = f" of table {look.table}" * (look.table != schema.name)
+        stop = f"row {look.foreign!r}{where} has cells of another program; delete the items with store.delete_all(...)"
     elif look.first is not None and not yes and not _agreed(schema.name, which, look.first, look.rows, more=look.more):
         stop = "the deletion was not confirmed; to skip the question, add --yes"
     elif look.first is not None:

@@ -155,6 +155,17 @@ def test_rows_behind_the_first_hundred_are_searched_on_the_server(
     assert left("shop") == 3
 
 
+@pytest.mark.parametrize("cell", [SetCell("x", b"y", 1000, "MD"), SetCell("x", b"y", 1000, "i")], ids=str)
+def test_index_tables_are_searched_too(
+    cell: SetCell, drop: Run, send: Callable[[Any], Any], left: Left, prefix: str
+) -> None:
+    send(ModifyFamilies(f"{prefix}shop.by_email", create=kept({"MD": 1})))
+    send(MutateRow(f"{prefix}shop.by_email", Entry("NOTE", (cell,))))
+    done = drop("--all", "--yes")
+    assert (done.code, left("shop"), left("shop.by_email")) == (1, 2, 3)
+    assert f"row 'NOTE' of table {prefix}shop.by_email has cells of another program" in done.line
+
+
 def test_families_of_markers_are_not_of_other_programs(
     drop: Run, application: Application, send: Callable[[Any], Any], left: Left, prefix: str
 ) -> None:
