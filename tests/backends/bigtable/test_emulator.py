@@ -14,6 +14,7 @@ from google.cloud.bigtable_v2 import BigtableClient
 from google.cloud.bigtable_v2.services.bigtable.transports import BigtableGrpcTransport
 
 from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.clients import Clients
 from odm.errors import BackendError, ItemTooLarge
 from odm.expressions.nodes import Compare, Const, Exists, Missing, Path
 from odm.protocol.connection import Connection, aperform, perform
@@ -324,17 +325,24 @@ def test_threads_share_a_connection(connection: Connection[Any]) -> None:
 
 
 def test_a_connection_lives_through_several_event_loops(connection: Connection[Any]) -> None:
-    loops: list[weakref.ref[asyncio.AbstractEventLoop]] = []
-
     async def one(number: int) -> Any:
-        loops.append(weakref.ref(asyncio.get_running_loop()))
         await aperform(connection, CreateTables())
         await aperform(connection, Put(HAT, pet(number)))
         return await aperform(connection, Get(HAT))
 
     assert [asyncio.run(one(number)) for number in range(3)] == [pet(0), pet(1), pet(2)]
+
+
+def test_clients_of_closed_event_loops_are_removed(bigtable_emulator: str) -> None:
+    clients = Clients(bigtable_emulator, None)
+
+    async def opened() -> list[weakref.ref[Any]]:
+        # The clients, not the loops: gRPC itself keeps every loop as long as the process has any channel of asyncio.
+        return [weakref.ref(clients.of_loop("data")), weakref.ref(clients.of_loop("admin"))]
+
+    made = [asyncio.run(opened()) for _ in range(3)]
     gc.collect()
-    assert [loop() is None for loop in loops[:2]] == [True, True]  # clients of closed loops are removed
+    assert [[client() is None for client in pair] for pair in made] == [[True, True], [True, True], [False, False]]
 
 
 async def test_closing_twice_and_using_it_again(connection: Connection[Any]) -> None:
