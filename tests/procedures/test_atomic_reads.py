@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from threading import Event
 from uuid import uuid4
 
 import boto3
@@ -16,7 +17,7 @@ from odm.protocol.connection import Backend
 from tests.effort import times
 
 table = Table("accounts")
-TRANSFERS = times(60, 400)
+READS = times(60, 400)
 
 
 class Account(Entity, table=table):
@@ -46,8 +47,8 @@ def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
         yield store
 
 
-def transfer(db: Store) -> None:
-    for _ in range(TRANSFERS):
+def transfer(db: Store, done: Event) -> None:
+    while not done.is_set():
         with suppress(Throttled), db.transaction() as tx:
             tx.update(KEYS[0], increment(Account.balance, -1))
             tx.update(KEYS[1], increment(Account.balance, 1))
@@ -56,17 +57,21 @@ def transfer(db: Store) -> None:
 def test_a_transfer_is_seen_whole(db: Store) -> None:
     db.put(Account(name="ann", balance=1000))
     db.put(Account(name="bob", balance=0))
-    totals = set()
+    found: list[int] = []
+    done = Event()
     with ThreadPoolExecutor() as threads:
-        writing = threads.submit(transfer, db)
-        while not writing.done():
-            with suppress(Throttled):
-                ann, bob = db.get_many(KEYS, atomic=True)
-                assert ann is not None
-                assert bob is not None
-                totals.add(ann.balance + bob.balance)
+        writing = threads.submit(transfer, db, done)
+        try:
+            while len(found) < READS or db.one(KEYS[1]).balance == 0:
+                with suppress(Throttled):
+                    ann, bob = db.get_many(KEYS, atomic=True)
+                    assert ann is not None
+                    assert bob is not None
+                    found.append(ann.balance + bob.balance)
+        finally:
+            done.set()
         writing.result()
-    assert totals == {1000}
+    assert set(found) == {1000}
 
 
 def test_more_than_4_mb_are_refused(db: Store) -> None:
