@@ -38,15 +38,14 @@ class Seen(NamedTuple):
 
 
 def add(db: Store, ad: str, day: str, seen: Iterable[Seen]) -> None:
-    """Add what a server has seen; the first one creates the item."""
+    """Add what servers have seen; the first one creates the item."""
     for one in seen:
-        db.update(
+        db.merge(
             AdDay.primary(ad=ad, day=day),
             add_value(AdDay.views, one.views),
             add_value(AdDay.clicks, one.clicks),
             add_value(AdDay.lowest_cents, one.lowest_cents),
             add_value(AdDay.highest_cents, one.highest_cents),
-            upsert=True,
         )
 
 

@@ -7,17 +7,21 @@ one read, one claim for each index table, concurrent commits, one cleaning for e
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from odm.backends.bigtable.bulk import WRITE_BYTES, leading, weight, write_many
+from odm.backends.bigtable.bulk import WRITE_BYTES, Refusal, leading, weight, write_many
 from odm.backends.bigtable.commit import Work, settle
 from odm.backends.bigtable.errors import NATIVE_FAILURES
+from odm.backends.bigtable.merges import MergedPut
 from odm.backends.bigtable.native import Entry, MutateRow, Mutation, Steps
-from odm.backends.bigtable.retry import pause
+from odm.backends.bigtable.retry import once, pause
 from odm.backends.bigtable.wide import Wide
 from odm.backends.bigtable.writer import Writer
-from odm.codec import VERSION
+from odm.backends.bigtable.writes import write
+from odm.codec import TAG, VERSION
 from odm.errors import Throttled
+from odm.expressions.nodes import Increment
 from odm.protocol.limits import size_at_most
-from odm.protocol.requests import Delete, Merge, Put, Sleep, Written
+from odm.protocol.predicates import has_tag
+from odm.protocol.requests import Delete, Failed, Merge, Put, Refused, Sleep, Update, Written, repeatable
 
 GROUP = 256
 """The maximum number of writes that go through `commit` together."""
@@ -60,9 +64,13 @@ def merge(writer: Writer, request: Merge) -> Steps[Written]:
     """Write parts of an item in one request.
 
     Raises:
+        OutcomeUnknown: it adds to a sum, and the response was lost.
         OdmError: it was not answered, or refused.
     """
     row_key = writer.row_key(request.key)
+    if not repeatable(request):
+        yield from once(MutateRow(writer.table, _merging(writer, row_key, request)))
+        return Written()
     pauses: Iterator[Sleep] | None = None
     while True:
         call = MutateRow(writer.table, _merging(writer, row_key, request))
@@ -75,12 +83,25 @@ def merge(writer: Writer, request: Merge) -> Steps[Written]:
             return Written()
 
 
-def batch_merge(writer: Writer, merges: Sequence[Merge]) -> Steps[tuple[Written, ...]]:
+def merge_document(writer: Writer, request: Merge) -> Steps[Written | Refused]:
+    """Make a merge. The item is in one document, so it is read first, unless the merge only adds to sums of an item."""
+    if all(isinstance(action, Increment) for action in request.actions):
+        tagged = has_tag(str(request.marks[TAG]))
+        answer = yield from write(writer, Update(request.key, request.actions, condition=tagged, limits=request.limits))
+        if isinstance(answer, Written):
+            return answer
+    return (yield from write(writer, MergedPut.of(request)))
+
+
+def batch_merge(writer: Writer, merges: Sequence[Merge]) -> Steps[tuple[Written | Failed, ...]]:
     """Write parts of items, thousands in one request.
 
+    Returns:
+        An answer for each merge: `Failed` if the server refused it with an error that is not retried, or if it adds to
+        a sum and the response was lost.
+
     Raises:
-        Throttled: ``left`` has the merges that are not known to be applied.
-        OdmError: the server refused a row with an error that is not retried.
+        Throttled: ``left`` has the merges that are not known to be applied, and none was refused.
     """
     by_row = {writer.row_key(one.key): one for one in merges}
     entries = [_merging(writer, row_key, one) for row_key, one in by_row.items()]
@@ -88,15 +109,23 @@ def batch_merge(writer: Writer, merges: Sequence[Merge]) -> Steps[tuple[Written,
     def renewed(entry: Entry) -> Entry:
         return _merging(writer, entry.key, by_row[entry.key])
 
-    stuck = yield from write_many({writer.table: entries}, writer.retry, renewed)
-    if stuck is None:
-        return (Written(),) * len(merges)
-    left = [by_row[entry.key] for entry in stuck.left[writer.table]]
-    raise Throttled(
-        f"table {writer.table!r}: after all retries, {len(left)} of {len(merges)} merges of the batch are not known to "
-        f"be applied ({stuck.reason}): send those in the error's `left` again",
-        left,
-    )
+    def added(entry: Entry) -> bool:
+        return not repeatable(by_row[entry.key])
+
+    refused: list[Refusal] = []
+    stuck = yield from write_many({writer.table: entries}, writer.retry, renewed, added, refused)
+    failed = {by_row[entry.key].key: Failed(error) for entry, error in refused}
+    if stuck is not None:
+        left = [by_row[entry.key] for entry in stuck.left[writer.table]]
+        throttled = Throttled(
+            f"table {writer.table!r}: after all retries, {len(left)} of {len(merges)} merges of the batch are not "
+            f"known to be applied ({stuck.reason}): send those in the error's `left` again",
+            left,
+        )
+        if not failed:
+            raise throttled
+        failed |= {one.key: Failed(throttled) for one in left}
+    return tuple(failed.get(one.key) or Written() for one in merges)
 
 
 def _merging(writer: Writer, row_key: str, request: Merge) -> Entry:

@@ -3,9 +3,10 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, takewhile
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from attrs import frozen
+from grpc import StatusCode
 
 from odm.backends.bigtable.errors import RETRIED, explain, is_throttled, passing, status, status_of, text_of, translate
 from odm.backends.bigtable.filters import Filter
@@ -25,6 +26,9 @@ MUTATION_BYTES = 64
 """The bytes of a mutation without its data. This also keeps a request below Bigtable's limit of 100,000 mutations."""
 
 T = TypeVar("T")
+
+Refusal: TypeAlias = tuple[Entry, OdmError]
+"""An entry that was not written, or is not known to be, and why."""
 
 
 @frozen
@@ -60,31 +64,37 @@ def read_many(table: str, row_keys: tuple[str, ...], retry: Retry, wanted: Filte
 
 
 def write_many(
-    work: Mapping[str, Sequence[Entry]], retry: Retry, renewed: Callable[[Entry], Entry] = lambda entry: entry
+    work: Mapping[str, Sequence[Entry]],
+    retry: Retry,
+    renewed: Callable[[Entry], Entry] = lambda entry: entry,
+    once: Callable[[Entry], bool] = lambda _: False,
+    refused: list[Refusal] | None = None,
 ) -> Steps[Stuck | None]:
     """Write entries, to several tables at the same time. Returns None when all are written.
 
     They are sent in the order of the row keys, so that a request writes to few tablets (Google: Bigtable, "Batch
-    writes"). The entries must be idempotent, because an entry may be applied twice.
+    writes").
 
     Args:
         work: the entries, by table.
         retry: how long to retry.
         renewed: returns an entry that may have been applied as it is sent again.
+        once: whether an entry must not be applied twice: it is refused with OutcomeUnknown if it may have been applied.
+        refused: gets the refused entries, which raise nothing then.
 
     Raises:
         OdmError: the server refused an entry with an error that is not retried. The other entries were written, or
             retried until the time was up.
     """
     left = {table: tuple(sorted(entries, key=_row_key)) for table, entries in work.items() if entries}
-    refusals: list[OdmError] = []
+    refusals: list[Refusal] = [] if refused is None else refused
     pauses = retry.pauses()
     while left:
         calls = tuple(MutateRows(table, leading(entries, _weight, WRITE_BYTES)) for table, entries in left.items())
         answers = yield from all_of(calls)
         again: dict[Entry, str] = {}
         for call, answer in zip(calls, answers, strict=True):
-            undone = _undone(call, answer, refusals)
+            undone = _undone(call, answer, refusals, once)
             again |= undone
             left[call.table] = (*map(renewed, undone), *left[call.table][len(call.entries) :])
         left = {table: entries for table, entries in left.items() if entries}
@@ -93,39 +103,45 @@ def write_many(
         elif (wait := next(pauses, None)) is not None:
             _LOG.warning("Bigtable did not write %d rows: trying again in %.2f s", len(again), wait.seconds)
             yield wait
-        elif not refusals:
+        elif refused is not None or not refusals:
             return Stuck(left, next(iter(again.values())))
         else:
             break
-    if refusals:
-        raise refusals[0]
+    if refusals and refused is None:
+        raise refusals[0][1]
     return None
 
 
-def _undone(call: MutateRows, answer: Mutated | Exception, refusals: list[OdmError]) -> dict[Entry, str]:
+def _undone(
+    call: MutateRows, answer: Mutated | Exception, refusals: list[Refusal], once: Callable[[Entry], bool]
+) -> dict[Entry, str]:
     """The entries to send again, with the reason: entries without an answer or with a temporary error.
 
-    Adds other errors to ``refusals``.
+    Adds entries with other errors to ``refusals``.
     """
     mutated = Mutated(failure=answer) if isinstance(answer, Exception) else answer
-    if mutated.failure is not None and not _may_pass(mutated.failure):
-        refusal = translate(mutated.failure, call)
-        refusal.__cause__ = mutated.failure
-        refusals.append(refusal)
+    failure = mutated.failure
+    if failure is not None and not _may_pass(failure):
+        refusal = translate(failure, call)
+        refusal.__cause__ = failure
+        there = mutated.answers
+        refusals += [(entry, refusal) for at, entry in enumerate(call.entries) if at not in there or there[at].code]
         return {}
-    silence = "the answer ended early" if mutated.failure is None else text_of(mutated.failure)
+    silence = StatusCode.UNAVAILABLE, "the answer ended early"
+    if failure is not None:
+        silence = status(failure), text_of(failure)
     again: dict[Entry, str] = {}
     for index, entry in enumerate(call.entries):
         given = mutated.answers.get(index)
         if given is not None and not given.code:
             continue
-        if given is None:
-            again[entry] = silence
-        elif (code := status_of(given)) in RETRIED or is_throttled(code, given.message):
-            again[entry] = given.message
+        code, message = silence if given is None else (status_of(given), given.message)
+        passes = given is None or code in RETRIED
+        if is_throttled(code, message) or (passes and not once(entry)):
+            again[entry] = message
         else:
             where = f", row {entry.key!r} (other rows of the batch may be written)"
-            refusals.append(explain(code, given.message, call, where))
+            refusals.append((entry, explain(code, message, call, where)))
     return again
 
 

@@ -46,6 +46,7 @@ from odm.backends.bigtable.errors import is_lost, kind_of, translate
 from odm.backends.bigtable.evaluate import RowChange, evaluate
 from odm.backends.bigtable.filters import chained, interleave, newest
 from odm.backends.bigtable.loading import RowItem
+from odm.backends.bigtable.merges import MergedPut
 from odm.backends.bigtable.native import (
     ENTRIES,
     FAMILY,
@@ -64,7 +65,7 @@ from odm.codec import VERSION
 from odm.errors import OdmError, OutcomeUnknown
 from odm.expressions.nodes import Condition, Or, Value
 from odm.protocol.predicates import ABSENT
-from odm.protocol.requests import Operation, Put, Refused, Update, Written
+from odm.protocol.requests import Operation, Put, Refused, Update, Written, repeatable
 
 _LOG = logging.getLogger("odm.bigtable")
 
@@ -117,8 +118,10 @@ class Work:
     @property
     def plain(self) -> bool:
         """Whether the write may be repeated: it has no condition, and its result does not depend on the stored item."""
-        merges = isinstance(self.request, Put) and bool(self.request.known)  # a merge has none, and may be repeated
-        return self.request.condition is None and not isinstance(self.request, Update) and not merges
+        if isinstance(self.request, MergedPut):
+            return repeatable(self.request.merge)
+        keeps = isinstance(self.request, Put) and self.request.known is not None
+        return self.request.condition is None and not isinstance(self.request, Update) and not keeps
 
     @property
     def once(self) -> bool:
@@ -238,7 +241,8 @@ def _attempts(writer: Writer, works: Sequence[Work]) -> Steps[list[Attempt]]:
     """Read the rows of the writes. Answers the writes that the rows decide; returns attempts for the others."""
     reading = tuple(work.row_key for work in works if not work.unread)
     # writes without a condition need only the revision, the list, and whether another program has cells in the row
-    columns = writer.form.owned.bookkeeping if all(work.plain for work in works) else ITEM
+    few = all(work.plain and not isinstance(work.request, MergedPut) for work in works)
+    columns = writer.form.owned.bookkeeping if few else ITEM
     rows = (yield from writer.places.read(reading, writer.retry, columns)) if reading else {}
     landed: list[Attempt] = []
     attempts: list[Attempt] = []

@@ -35,6 +35,7 @@ from odm.backends.bigtable.codec import REVISION, TAG, Stored
 from odm.backends.bigtable.errors import kind_of
 from odm.backends.bigtable.filters import Filter, ValueIs, ValueRange, chain, chained, interleave, newest
 from odm.backends.bigtable.form import Form
+from odm.backends.bigtable.merges import MergedPut
 from odm.backends.bigtable.native import (
     COUNTERS,
     AppendValue,
@@ -336,7 +337,7 @@ def _named(request: Operation, before: Stored) -> dict[str, int]:
     A missing counter may still have a number in a plain cell, from before it was a Counter; the two are added.
     """
     named = dict.fromkeys((path.root for path in paths(request.condition)), 0)
-    if isinstance(request, Update):
+    if isinstance(request, Update | MergedPut):
         for action in request.actions:
             if isinstance(action, IncrementAction) and action.path.root not in before.item:
                 named[action.path.root] = int(action.start)

@@ -7,6 +7,7 @@ from attrs import field, frozen
 
 from odm.backends.bigtable.codec import Stored
 from odm.backends.bigtable.counters import Guards, guards
+from odm.backends.bigtable.merges import MergedPut
 from odm.backends.bigtable.native import Mutation
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
@@ -59,6 +60,8 @@ def evaluate(writer: Writer, request: Operation, row_key: str, before: Stored | 
     match request:
         case Check():
             return Written()
+        case MergedPut() if before is not None:
+            return _merged(writer, request, row_key, before)
         case Put():
             return RowChange(
                 item=request.over(item), entries=request.entries, guards=guards(writer, request, row_key, before)
@@ -73,9 +76,21 @@ def evaluate(writer: Writer, request: Operation, row_key: str, before: Stored | 
             assert_never(request)
 
 
+def _listed(before: Stored) -> dict[str, Key]:
+    return {entry.index: entry.key for entry in before.entries}
+
+
+def _merged(writer: Writer, request: MergedPut, row_key: str, before: Stored) -> RowChange:
+    names = dict.fromkeys(action.path.root for action in request.actions)
+    return RowChange(
+        mutations=writer.places.updated(row_key, names, before, request.over(before.item), writer.now()),
+        entries=_listed(before),
+        guards=guards(writer, request, row_key, before),
+    )
+
+
 def _updated(writer: Writer, request: Update, row_key: str, before: Stored) -> RowChange:
-    listed = {entry.index: entry.key for entry in before.entries}
-    after, entries = apply_update(request, before.item, listed, writer.local)
+    after, entries = apply_update(request, before.item, _listed(before), writer.local)
     names = dict.fromkeys(action.path.root for action in request.actions)
     returned = {"none": None, "old": before.item, "new": after}[request.returning]
     return RowChange(

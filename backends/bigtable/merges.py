@@ -2,7 +2,7 @@
 
 They need no transaction of a row, so an app profile with multi-cluster routing allows them. Each cell is deleted and
 set with an explicit timestamp in one mutation of the row: it is idempotent, and a clock that is behind cannot make the
-new value older than the stored one.
+new value older than the stored one. What is added to a sum is not: such a merge is not sent again.
 
 What only a new item needs is written with the timestamp 0: its tag, its key fields, and the plain cells that show that
 a field in Columns is a dict or a set. Reads take the newest cell, so what is stored already stays. A deleted cell does
@@ -15,17 +15,43 @@ would set it back after another write, and a third writer that had read it befor
 
 from collections.abc import Iterable
 
-from odm.backends.bigtable.cells import member_qualifier, set_member
+from attrs import field, frozen
+
+from odm.backends.bigtable.cells import member_qualifier, qualifier, set_member
 from odm.backends.bigtable.codec import attribute_cells, attribute_gone, bookkeeping
 from odm.backends.bigtable.form import Form
-from odm.backends.bigtable.native import DeleteColumn, Mutation, SetCell
+from odm.backends.bigtable.native import FAMILY, AddToCell, DeleteColumn, Mutation, SetCell
 from odm.codec import TAG
 from odm.errors import BadValue
-from odm.expressions.nodes import Action, AddTo, DiscardFrom, Remove, Set, Value
-from odm.protocol.requests import Merge
+from odm.expressions.nodes import Action, AddTo, AddValue, DiscardFrom, Increment, Item, Remove, Set, Value
+from odm.protocol.apply_update import merged_item
+from odm.protocol.limits import check_item
+from odm.protocol.requests import Merge, Put
 
 OLDEST = 0
 """The timestamp of cells that do not replace stored ones, in microseconds."""
+
+
+@frozen
+class MergedPut(Put):
+    """A merge where an item is one document, which is read and written as a whole; a put if there is no item."""
+
+    merge: Merge = field(kw_only=True)
+
+    @classmethod
+    def of(cls, request: Merge) -> "MergedPut":
+        """A merge as an operation."""
+        return cls(request.key, request.marks, tag=request.tag, known=frozenset(), merge=request)
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """The actions of the merge."""
+        return self.merge.actions
+
+    def over(self, item: Item | None) -> Item:
+        after = merged_item(self.merge, item)
+        check_item(after, self.key, {}, limits=self.merge.limits, local={})
+        return after
 
 
 def merging(request: Merge, form: Form, row_key: str, revision: str, now: int) -> tuple[Mutation, ...]:
@@ -88,6 +114,8 @@ def _changed(
             return (*attribute_gone(name, None, form), *attribute_cells(name, value, form, row_key, now))
         case Remove():
             return attribute_gone(name, None, form)
+        case Increment(_, int(by)) | AddValue(_, by):  # the core lets only aggregates through
+            return (AddToCell(qualifier(name), by, FAMILY),)
         case _:
             raise BadValue(f"{action!r} needs the stored item")
 

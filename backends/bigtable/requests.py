@@ -12,7 +12,7 @@ from typing import Any, assert_never
 
 from attrs import Factory, evolve, field, frozen
 
-from odm.backends.bigtable.batches import batch_merge, batch_write, merge
+from odm.backends.bigtable.batches import batch_merge, batch_write, merge, merge_document
 from odm.backends.bigtable.bulk import read_many
 from odm.backends.bigtable.entries import entry_range, entry_row
 from odm.backends.bigtable.filters import Filter
@@ -28,7 +28,6 @@ from odm.backends.bigtable.tables import create, drop
 from odm.backends.bigtable.transactions import ONCE, unsupported_reason
 from odm.backends.bigtable.wide import Wide
 from odm.backends.bigtable.wide_pages import Documents, Reader
-from odm.backends.bigtable.wide_writes import merged_put
 from odm.backends.bigtable.writer import Writer, new_id, now_micros
 from odm.backends.bigtable.writes import transact, write
 from odm.codec import Lazy
@@ -96,7 +95,7 @@ class Procedures:
             case req.BatchWrite():
                 return batch_write(self.writer, request.operations)
             case req.Merge() if isinstance(self.writer.places, Wide):
-                return write(self.writer, merged_put(request))
+                return merge_document(self.writer, request)
             case req.Merge():
                 return merge(self.writer, request)
             case req.BatchMerge():

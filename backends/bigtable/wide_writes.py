@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from attrs import field, frozen
+from attrs import frozen
 
 from odm.backends.bigtable.codec import Stored
 from odm.backends.bigtable.commit import Attempt, Work, perform, sort, tidy
@@ -53,11 +53,8 @@ from odm.backends.bigtable.wide_size import SENTINEL, is_full
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
 from odm.errors import BadValue, OdmError, OutcomeUnknown, Throttled, Unsupported
-from odm.expressions.nodes import Item
-from odm.protocol.apply_update import merged_item
-from odm.protocol.limits import check_item
 from odm.protocol.predicates import EXISTS
-from odm.protocol.requests import Delete, Merge, Operation, Put, Refusals, Refused, Transact, Update, Written
+from odm.protocol.requests import Delete, Operation, Put, Refusals, Refused, Transact, Update, Written
 
 
 def at_once(writer: Writer, places: Wide, request: Operation, id: str) -> CheckAndMutateRow | None:
@@ -83,23 +80,6 @@ def at_once(writer: Writer, places: Wide, request: Operation, id: str) -> CheckA
     asked = chained(places.there(id, tag, said), *named)
     added = (AddToCell(f"{places.sort(id)}{SIDE}{rule.qualifier}", rule.by, COUNTERS) for rule in rules)
     return CheckAndMutateRow(writer.table, row, asked, matched=tuple(added))
-
-
-@frozen
-class _Merging(Put):
-    """A put of what a merge makes of the stored item, whose document has to be written as a whole."""
-
-    merge: Merge = field(kw_only=True)
-
-    def over(self, item: Item | None) -> Item:
-        after = merged_item(self.merge, item)
-        check_item(after, self.key, {}, limits=self.merge.limits, local={})
-        return after
-
-
-def merged_put(request: Merge) -> Put:
-    """A merge as a put, which reads the item."""
-    return _Merging(request.key, request.marks, tag=request.tag, known=frozenset(), merge=request)
 
 
 def write_together(writer: Writer, places: Wide, request: Transact) -> Steps[Written | Refusals]:

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
+from attrs import evolve
+
 from odm.backends.dynamodb.attributes import Attribute
 from odm.backends.dynamodb.codec import put_values, read_item, write_key, write_put
 from odm.backends.dynamodb.described_conditions import WriteConditions
@@ -11,15 +13,38 @@ from odm.backends.dynamodb.errors import CONDITION_FAILED, code_of, is_without_p
 from odm.backends.dynamodb.expressions import Expressions
 from odm.backends.dynamodb.native import Call, Steps
 from odm.backends.dynamodb.schema import Layout
-from odm.errors import BadValue
-from odm.expressions.nodes import Action, And, Condition, Missing, Not, Or, Path, Remove, Set, SetIfMissing, Value
-from odm.protocol.apply_update import rounds
-from odm.protocol.predicates import ABSENT, EXISTS, guarded, over_own
+from odm.codec import TAG
+from odm.errors import BadValue, Conflict
+from odm.expressions.nodes import (
+    Action,
+    AddValue,
+    And,
+    Condition,
+    Increment,
+    Item,
+    Missing,
+    Not,
+    Or,
+    Path,
+    Remove,
+    Set,
+    SetIfMissing,
+    Value,
+    paths,
+)
+from odm.protocol.apply_update import as_sets, rounds
+from odm.protocol.predicates import ABSENT, EXISTS, every, guarded, over_own
 from odm.protocol.requests import Check, Delete, Merge, Put, Refused, Update, Written, repeatable
 from odm.schema.entity import Key
 
 Arguments: TypeAlias = dict[str, Any]
 """The arguments of a native request, by name."""
+
+_Part: TypeAlias = tuple[tuple[Action, ...], tuple[Action, ...]]
+"""A part of a merge: its actions, and those on aggregates."""
+
+ATTEMPTS: Final = 64
+"""How often a merge is tried while other writers change the aggregates of its item."""
 
 _ALWAYS: Final = Or((EXISTS, Not(EXISTS)))
 """A condition that always holds, because a ConditionCheck must have one."""
@@ -55,45 +80,83 @@ def delete(layout: Layout, request: Delete) -> Steps[Written | Refused]:
 
 
 def merge(layout: Layout, request: Merge) -> Steps[Written | Refused]:
-    """Write parts of an item in one request, which is retried, because it is idempotent.
+    """Write parts of an item in one request, which is retried if it is idempotent.
+
+    DynamoDB cannot keep the least or the greatest value. So a value is set on the condition that it remains; otherwise
+    DynamoDB returns the item, and the next request is made for this item.
+
+    Raises:
+        Conflict: other writers kept changing the aggregates of the item.
+    """
+    if not any(isinstance(action, AddValue) for action in request.actions):
+        return (yield from _merged(layout, request))
+    item: Item | None = None
+    for _ in range(ATTEMPTS):
+        actions, guards = as_sets(request.actions, item)
+        answer = yield from _merged(layout, evolve(request, actions=actions), every(*guards))
+        if isinstance(answer, Written) or (answer.item is not None and request.tag not in (None, answer.item.get(TAG))):
+            return answer
+        item = answer.item
+    raise Conflict(
+        f"table {layout.table!r}: other writers changed the item {request.key} {ATTEMPTS} times in a row: retry later"
+    )
+
+
+def _merged(layout: Layout, request: Merge, condition: Condition | None = None) -> Steps[Written | Refused]:
+    """A merge without `AddValue`, in one request if it can be.
 
     If a dict of which it writes a member does not exist, DynamoDB refuses the path. Then the dict is created first,
     with all whole attributes that the merge writes, so that no reader sees a new item without its required fields.
-    Several merges of a batch that exceed the limits of an expression together are divided.
+    Several merges of a batch that exceed the limits of an expression together are divided. The aggregates are in the
+    last request, with the condition: if an earlier one fails, nothing was added.
     """
-    left: list[Sequence[Action]] = [_whole_first(actions) for actions in rounds(request)]
+    judged = set(paths(condition))
+    added = tuple(one for one in request.actions if isinstance(one, Increment) or one.path in judged)
+    others = sorted((one for one in request.actions if one not in added), key=_is_member)
+    *first, last = rounds(evolve(request, actions=tuple(others)))
+    left: list[_Part] = [*((actions, ()) for actions in first), (last, added)]
     while left:
-        actions = left.pop(0)
+        part = left.pop(0)
+        actions = [*part[0], *part[1]]
         try:
-            call = _merge_call(layout, request, actions)
+            call = _merge_call(layout, request, actions, condition if part[1] else None)
         except BadValue:
-            if (half := len(actions) // 2) == 0:
+            if not (parts := _divided(*part)):
                 raise
-            left[:0] = [actions[:half], actions[half:]]
+            left[:0] = parts
             continue
-        answer = yield from _merged(layout, request, call, actions)
+        answer = yield from _sent(layout, request, call, part)
         if isinstance(answer, Refused):
             return answer
     return Written()
 
 
-def _whole_first(actions: Sequence[Action]) -> list[Action]:
-    return sorted(actions, key=lambda action: len(action.path.segments) > 1)
+def _is_member(action: Action) -> bool:
+    return len(action.path.segments) > 1
 
 
-def _merged(layout: Layout, request: Merge, call: Call, actions: Sequence[Action]) -> Steps[Any]:
+def _divided(actions: tuple[Action, ...], added: tuple[Action, ...]) -> list[_Part]:
+    """Smaller parts in place of one that is too large; empty if there are none."""
+    if added:
+        return [(actions, ()), ((), added)] if actions else []
+    half = len(actions) // 2
+    return [(actions[:half], ()), (actions[half:], ())] if half else []
+
+
+def _sent(layout: Layout, request: Merge, call: Call, part: _Part) -> Steps[Any]:
     """The response to a part of a merge, or Refused."""
     try:
         return (yield from _write(layout, call))
     except Exception as error:
         if not is_without_parent(error):
             raise
-    answer = yield from _write(layout, _merge_call(layout, request, _parents(actions)))
+    answer = yield from _write(layout, _merge_call(layout, request, _parents(*part)))
     return answer if isinstance(answer, Refused) else (yield from _write(layout, call))
 
 
-def _merge_call(layout: Layout, request: Merge, actions: Sequence[Action]) -> Call:
+def _merge_call(layout: Layout, request: Merge, actions: Sequence[Action], condition: Condition | None = None) -> Call:
     """The request for some actions of a merge, with the marks of a new item."""
+    once = any(isinstance(action, Increment) for action in actions)
     marks: Mapping[str, Value] = request.marks
     if layout.described is not None:
         marks = layout.described.values(Put(request.key, marks))
@@ -103,16 +166,17 @@ def _merge_call(layout: Layout, request: Merge, actions: Sequence[Action]) -> Ca
     arguments: Arguments = {"TableName": layout.table, "Key": write_key(layout, layout.keys, request.key)}
     if text := expressions.update([*new, *actions]):
         arguments["UpdateExpression"] = text
-    condition = guarded(request.tag, None)
+    condition = guarded(request.tag, condition)
     arguments |= _conditioned(layout, expressions, condition, request.key) | expressions.arguments()
-    return Call("update_item", arguments)
+    return Call("update_item", arguments, once=once)
 
 
-def _parents(actions: Sequence[Action]) -> list[Action]:
+def _parents(actions: tuple[Action, ...], added: tuple[Action, ...]) -> list[Action]:
     """The actions on whole attributes, and those that create the dicts of which others write members."""
-    whole = [action for action in actions if len(action.path.segments) == 1]
-    roots = dict.fromkeys(action.path.root for action in actions if len(action.path.segments) > 1)
-    return [*whole, *(SetIfMissing(Path((root,)), {}) for root in roots)]
+    whole = [action for action in actions if not _is_member(action)]
+    roots = dict.fromkeys(action.path.root for action in actions if _is_member(action))
+    sums = (SetIfMissing(action.path, 0) for action in added if isinstance(action, Increment))
+    return [*whole, *(SetIfMissing(Path((root,)), {}) for root in roots), *sums]
 
 
 def put_arguments(layout: Layout, request: Put) -> Arguments:

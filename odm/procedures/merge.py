@@ -13,7 +13,19 @@ from attrs import Factory, define, evolve, frozen
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, Unsupported
-from odm.expressions.nodes import Action, AddTo, DiscardFrom, Item, Path, Remove, Set, SetIfMissing
+from odm.expressions.evaluate import apply
+from odm.expressions.nodes import (
+    Action,
+    AddTo,
+    AddValue,
+    DiscardFrom,
+    Increment,
+    Item,
+    Path,
+    Remove,
+    Set,
+    SetIfMissing,
+)
 from odm.procedures.context import Context
 from odm.procedures.update import check_actions
 from odm.protocol import requests as req
@@ -37,6 +49,7 @@ class MergeRules:
         entity: the entity.
         fields: the field of each attribute, by stored name.
         columns: the stored names of the fields in Columns.
+        aggregates: the stored names of the aggregates.
         barred: why an attribute cannot be merged, by stored name.
         required: the stored names of the required fields that the key does not set.
     """
@@ -44,6 +57,7 @@ class MergeRules:
     entity: EntitySchema
     fields: Mapping[str, str]
     columns: frozenset[str]
+    aggregates: frozenset[str]
     barred: Mapping[str, str]
     required: tuple[str, ...]
 
@@ -67,7 +81,8 @@ class MergeRules:
             if info.is_required() and name not in entity.primary.fields
         )
         fields = {attribute: name for name, attribute in stored.items()}
-        return cls(entity, fields, frozenset(stored[name] for name in entity.columns), barred, required)
+        columns, aggregates = (frozenset(stored[name] for name in of) for of in (entity.columns, entity.aggregates))
+        return cls(entity, fields, columns, aggregates, barred, required)
 
     def check(self, actions: Sequence[Action]) -> None:
         """Refuse lowered actions that a merge cannot make.
@@ -80,6 +95,8 @@ class MergeRules:
             member = bool(inner)
             if root in self.barred:
                 raise self._fault(path, self.barred[path.root])
+            if root in self.aggregates and isinstance(action, Increment | AddValue):
+                continue  # it starts at 0 or empty and has no bounds, so no stored value matters
             if root not in self.columns:
                 if member or not isinstance(action, Set | Remove):
                     raise self._fault(path, "a merge can only set it or remove it as a whole")
@@ -233,7 +250,9 @@ _Cell: TypeAlias = tuple[tuple[str | int, ...], bool | None]
 
 @define
 class Merging:
-    """The merges of one item in a batch, as one request. The last action on a place wins.
+    """The merges of one item in a batch, as one request.
+
+    The last action on a place wins; what is added to an aggregate is added to what the actions before it make of it.
 
     Attributes:
         first: the first of them.
@@ -247,12 +266,18 @@ class Merging:
 
     def add(self, actions: Sequence[Action]) -> None:
         """Add the actions of another merge, to be applied after the others."""
-        for action in actions:
+        for action in [self._joined(action) for action in actions]:  # it raises before anything is changed
             place = action.path.segments
             if isinstance(action, AddTo | DiscardFrom):
                 self._add_members(place, action)
             else:
                 self._actions[place, None] = action
+
+    def _joined(self, action: Action) -> Action:
+        earlier = self._actions.get((action.path.segments, None))
+        if earlier is None or not isinstance(action, Increment | AddValue):
+            return action
+        return _added(earlier, action)
 
     def _add_members(self, place: tuple[str | int, ...], action: AddTo | DiscardFrom) -> None:
         adds = isinstance(action, AddTo)
@@ -272,6 +297,31 @@ class Merging:
     def request(self) -> req.Merge:
         """The merge of all actions."""
         return evolve(self.first, actions=tuple(self._actions.values()))
+
+
+def _added(earlier: Action, action: Increment | AddValue) -> Action:
+    """One action on an aggregate that has the effect of two.
+
+    Raises:
+        BadValue: the sum has more than 64 bits.
+    """
+    root = action.path.root
+    match earlier:
+        case Set(_, value):
+            return Set(action.path, _whole(apply((action,), {root: value})[root], action))
+        case Remove():
+            return Set(action.path, apply((action,), {})[root])
+        case Increment(_, by) if isinstance(action, Increment):
+            return evolve(action, by=_whole(action.by + by, action))
+        case AddValue(_, value) if isinstance(action, AddValue):
+            return evolve(action, value=apply((action,), {root: value})[root])
+    raise AssertionError(earlier)  # `MergeRules.check` refuses all others
+
+
+def _whole(number: Any, action: Increment | AddValue) -> Any:
+    if not -(2**63) <= number < 2**63:
+        raise BadValue(f"{action.path}: the merges of one item add up to {number}, and an aggregate has 64 bits")
+    return number
 
 
 def merged_put(context: Context, target: Target, merge_: req.Merge, before: Item | None) -> req.Put:

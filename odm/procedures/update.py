@@ -18,15 +18,10 @@ from odm.expressions.build import checked
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import (
     Action,
-    AddValue,
-    Comparator,
-    Compare,
     Condition,
-    Const,
     Increment,
     Item,
     Missing,
-    Or,
     Path,
     Remove,
     Set,
@@ -38,6 +33,7 @@ from odm.procedures.field_bounds import check_steps, limits_of
 from odm.procedures.upgrades import unchanged, unknown, up_to_date
 from odm.procedures.write import as_it_was, refusal
 from odm.protocol import requests as req
+from odm.protocol.apply_update import as_sets
 from odm.protocol.expressions import are_few, check_update, surely_fits
 from odm.protocol.limits import check_item, check_keys, check_written
 from odm.protocol.predicates import ABSENT, equals, every, has_tag, judged, revision_is, version_is
@@ -243,7 +239,7 @@ def attempt(context: Context, change: ItemUpdate, base: Item | None, *, read: bo
         return _upgrading(context, change, base)
     item = {} if base is None else base
     target = change.target
-    actions, guards = (change.actions, []) if context.adds_values else _as_sets(change.actions, item if read else None)
+    actions, guards = (change.actions, []) if context.adds_values else as_sets(change.actions, item if read else None)
     condition = _condition(context, change, [*(equals(name, item) for name in change.needed), *guards])
     entries = _entries(change, item, context.random)
     changed = {index: key for index, key in entries.items() if key is not None}
@@ -260,30 +256,6 @@ def attempt(context: Context, change: ItemUpdate, base: Item | None, *, read: bo
         pattern=target.entity.primary.full_name,
         base=base,
     )
-
-
-def _as_sets(actions: tuple[Action, ...], item: Item | None) -> tuple[tuple[Action, ...], list[Condition]]:
-    """The actions with a Set for each AddValue, and the conditions under which they have the same effect.
-
-    Args:
-        actions: the actions, lowered.
-        item: the stored item; None: it was not read, so each value is assumed to remain.
-    """
-    made: list[Action] = []
-    guards: list[Condition] = []
-    for action in actions:
-        if not isinstance(action, AddValue):
-            made.append(action)
-            continue
-        path, name = action.path, action.path.root
-        if item is None:
-            made.append(Set(path, action.value))
-            op: Comparator = ">" if action.keeps == "min" else "<"
-            guards.append(Or((Missing(path), Compare(op, path, Const(action.value)))))
-        else:
-            made.append(Set(path, apply([action], item)[name]))
-            guards.append(equals(name, item))
-    return tuple(made), guards
 
 
 def _condition(context: Context, change: ItemUpdate, guards: Iterable[Condition]) -> Condition | None:

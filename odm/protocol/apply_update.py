@@ -1,12 +1,27 @@
-"""Applies an update or a merge to an item, for the backends that compute the new item themselves."""
+"""Applies an update or a merge to an item, for the backends that compute the new item or a part of it themselves."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from odm.codec import TAG
 from odm.errors import BadValue
 from odm.expressions.evaluate import apply
-from odm.expressions.nodes import Action, AddTo, DiscardFrom, Item, Value
+from odm.expressions.nodes import (
+    Action,
+    AddTo,
+    AddValue,
+    Comparator,
+    Compare,
+    Condition,
+    Const,
+    DiscardFrom,
+    Item,
+    Missing,
+    Or,
+    Set,
+    Value,
+)
 from odm.protocol.limits import Local, check_item
+from odm.protocol.predicates import equals
 from odm.protocol.requests import Merge, Update
 from odm.schema.entity import Key
 
@@ -83,3 +98,27 @@ def rounds(request: Merge) -> tuple[tuple[Action, ...], ...]:
         for wanted in (False, True)
     )
     return tuple(map(tuple, steps))
+
+
+def as_sets(actions: Sequence[Action], item: Item | None) -> tuple[tuple[Action, ...], list[Condition]]:
+    """The actions with a Set for each AddValue, and the conditions under which they have the same effect.
+
+    Args:
+        actions: the actions, lowered.
+        item: the stored item; None: it was not read, so each value is assumed to remain.
+    """
+    made: list[Action] = []
+    guards: list[Condition] = []
+    for action in actions:
+        if not isinstance(action, AddValue):
+            made.append(action)
+            continue
+        path, name = action.path, action.path.root
+        if item is None:
+            made.append(Set(path, action.value))
+            op: Comparator = ">" if action.keeps == "min" else "<"
+            guards.append(Or((Missing(path), Compare(op, path, Const(action.value)))))
+        else:
+            made.append(Set(path, apply([action], item)[name]))
+            guards.append(equals(name, item))
+    return tuple(made), guards

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, assert_never, cast
 from attrs import AttrsInstance, Factory, field, fields, frozen
 
 from odm.errors import BadValue
-from odm.expressions.nodes import Action, Condition, Item
+from odm.expressions.nodes import Action, Condition, Increment, Item
 from odm.protocol.limits import PORTABLE, Limits
 from odm.schema.entity import Key
 
@@ -186,11 +186,11 @@ class BatchWrite(_Printed):
 class Merge(_Patterned):
     """Write parts of one item without reading it; creates the item if it does not exist. Response: `Written | Refused`.
 
-    It is idempotent, and its item has no index entries.
+    It is idempotent unless it has an `Increment`, and its item has no index entries.
 
     ``actions`` are a `Set` or `Remove` of a whole attribute that is not in Columns, or of one member of a dict in
-    Columns, and an `AddTo` or `DiscardFrom` of a set in Columns. A dict of which a member is written or removed is
-    created if it does not exist.
+    Columns, an `AddTo` or `DiscardFrom` of a set in Columns, and an `Increment` or `AddValue` of an aggregate, from 0
+    or from nothing. A dict of which a member is written or removed is created if it does not exist.
     ``marks`` are the tag and the key fields: a new item gets them, a stored item keeps its own. ``tag`` is as for a
     `Put`, except that a backend that cannot check it without a read writes nevertheless. ``limits`` are those of the
     new item, for a backend that knows it and does not enforce its own.
@@ -301,7 +301,11 @@ def repeatable(request: Request) -> bool:
             return condition is None
         case Get() | BatchGet() | Query() | Split() | Scan():
             return True
-        case BatchWrite() | Merge() | BatchMerge() | CreateTables() | DropTables():
+        case Merge(actions=actions):
+            return not any(isinstance(action, Increment) for action in actions)
+        case BatchMerge(operations):
+            return all(map(repeatable, operations))
+        case BatchWrite() | CreateTables() | DropTables():
             return True
         case _:
             assert_never(request)

@@ -238,16 +238,19 @@ class AsyncStore(AsyncMaintenance):
     async def merge(self, which: E | Query[E], /, *actions: Action) -> None:
         """Write parts of an item without reading it; creates the item if it does not exist.
 
-        It can be repeated, so it is retried until it is answered. It is for entities without access patterns,
-        ``Revision``, ``TTL``, ``Counter``, ``keep=``, ``version=`` and companions: for these, use `update`.
+        Unless it adds to a ``Sum``, it can be repeated, so it is retried until it is answered. It is for entities
+        without access patterns, ``Revision``, ``TTL``, ``Counter``, ``keep=``, ``version=`` and companions: for these,
+        use `update`.
 
         Args:
             which: the entity or its key.
             actions: ``set_`` and ``remove`` of whole fields; of a field in ``Columns``, those of a member of a dict,
-                and ``add_to`` and ``discard_from`` of a set. They must set every required field.
+                and ``add_to`` and ``discard_from`` of a set; ``add_value``. They must set every required field.
 
         Raises:
             BadValue: the entity or an action cannot be merged; nothing was sent.
+            Conflict: on DynamoDB, other writers kept changing the ``Min`` or ``Max`` to which it adds.
+            OutcomeUnknown: it adds to a ``Sum``, and the answer was lost.
             ItemInvalid: the key holds an item of another program. Bigtable cannot see that: there, the merge is made.
                 With ``layout="row_per_partition"`` it reads the item first, and sees it.
             Unsupported: on Bigtable, in a table with ``row_style="verbatim"`` in which a class has ``match=``.

@@ -9,5 +9,7 @@ FAULTS: Final[Mapping[str, str]] = {
     "test_a_lesser_value_changes_only_the_rest": _LAST,
     "test_an_upsert_begins_with_the_first_value": _LAST,
     "test_a_condition_precedes_an_added_value": _LAST,
+    "test_merges_keep_the_least_and_the_greatest_value": _LAST,
+    "test_merges_keep_the_extreme_of_a_rival": _LAST,
 }
 """The tests that fail for it, each with the reason."""

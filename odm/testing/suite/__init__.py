@@ -18,7 +18,13 @@ from odm.testing.suite.actions import (
     TestTogether,
 )
 from odm.testing.suite.adjacency import TestAdjacencyCosts, TestAdjacencyList, TestRemoveNode, TestWalk
-from odm.testing.suite.aggregates import TestExtremes, TestSums, campaigns
+from odm.testing.suite.aggregates import (
+    TestExtremes,
+    TestMergedExtremes,
+    TestMergedSums,
+    TestSums,
+    campaigns,
+)
 from odm.testing.suite.backfills import TestBackfill, TestBackfillCompanions
 from odm.testing.suite.batches import TestBatch
 from odm.testing.suite.cell_versions import TestCellVersions, exchange_clock, exchanged
@@ -146,7 +152,9 @@ __all__ = [
     "TestLossy",
     "TestMerge",
     "TestMergeBatches",
+    "TestMergedExtremes",
     "TestMergedOnce",
+    "TestMergedSums",
     "TestMeter",
     "TestMeterIndexes",
     "TestMeterTransactions",

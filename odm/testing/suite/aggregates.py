@@ -190,3 +190,85 @@ class TestExtremes:
             with campaigns.transaction() as tx:
                 tx.update(BID, add_value(Bid.best, value), increment(Bid.bids))
         assert campaigns.get(BID) == Bid(place="p", bids=2, best=8)
+
+
+@needs("updates")
+class TestMergedSums:
+    def test_are_added_with_or_without_an_item(self, campaigns: Store) -> None:
+        for value in (3, -1, 10):
+            campaigns.merge(AD, add_value(Ad.views, value))
+        campaigns.merge(AD, add_value(Ad.clicks, 2), set_(Ad.text, "b"))
+        assert campaigns.get(AD) == Ad(name="a", text="b", views=12, clicks=2)
+        campaigns.update(AD, add_value(Ad.views, 1))
+        campaigns.put(Ad(name="a", views=5))
+        campaigns.merge(AD, add_value(Ad.views, 1))
+        assert list(campaigns.scan(Ad)) == [Ad(name="a", views=6)]
+        campaigns.delete(AD)
+        campaigns.merge(AD, increment(Ad.views, 4))
+        assert campaigns.get(AD) == Ad(name="a", views=4)
+
+    def test_a_merge_can_set_and_remove_them(self, campaigns: Store) -> None:
+        campaigns.merge(AD, add_value(Ad.views, 3), add_value(Ad.clicks, 3))
+        campaigns.merge(AD, set_(Ad.views, 7), remove(Ad.clicks))
+        campaigns.merge(AD, add_value(Ad.views, 1), add_value(Ad.clicks, 1))
+        assert campaigns.get(AD) == Ad(name="a", views=8, clicks=1)
+
+    def test_of_a_batch_are_added_up(self, campaigns: Store, stores: Stores) -> None:
+        campaigns.put(Ad(name="a", views=1, clicks=1))
+        stores.forget()
+        with campaigns.batch() as batch:
+            for name in ("a", "b"):
+                for value in (3, -1, 10):
+                    batch.merge(Ad.primary(name=name), add_value(Ad.views, value))
+        assert len(list(stores.requests)) <= 2
+        assert {ad.name: ad.views for ad in campaigns.scan(Ad)} == {"a": 13, "b": 12}
+
+    def test_of_a_batch_follow_what_comes_before(self, campaigns: Store) -> None:
+        campaigns.put(Ad(name="a", views=100, clicks=100))
+        with campaigns.batch() as batch:
+            batch.merge(AD, set_(Ad.views, 7), remove(Ad.clicks))
+            batch.merge(AD, add_value(Ad.views, 1), add_value(Ad.clicks, 1))
+            batch.merge(AD, add_value(Ad.views, 1))
+        assert campaigns.get(AD) == Ad(name="a", views=9, clicks=1)
+        with campaigns.batch() as batch:
+            batch.merge(AD, add_value(Ad.views, 1), add_value(Ad.clicks, 1))
+            batch.merge(AD, set_(Ad.views, 2))
+        assert campaigns.get(AD) == Ad(name="a", views=2, clicks=2)
+        with campaigns.batch() as batch:
+            batch.put(Ad(name="a", views=20))
+            batch.merge(AD, add_value(Ad.views, 1), add_value(Ad.clicks, 1))
+        assert campaigns.get(AD) == Ad(name="a", views=21, clicks=1)
+
+    def test_keep_what_a_rival_added(self, campaigns: Store, stores: Stores) -> None:
+        campaigns.put(Ad(name="a", views=1))
+        for action in (set_(Ad.text, "b"), add_value(Ad.views, 3)):
+            stores.rival_merges(AD, add_value(Ad.views, 2))
+            campaigns.merge(AD, action)
+        assert campaigns.get(AD) == Ad(name="a", text="b", views=8)
+
+    def test_of_a_batch_have_64_bits_together(self, campaigns: Store) -> None:
+        with campaigns.batch() as batch:
+            batch.merge(AD, add_value(Ad.views, 2**63 - 1))
+            with pytest.raises(BadValue, match=r"views.*64 bits"):
+                batch.merge(AD, set_(Ad.text, "not written"), add_value(Ad.views, 1))
+        assert campaigns.get(AD) == Ad(name="a", views=2**63 - 1)
+
+
+@needs("updates")
+class TestMergedExtremes:
+    def test_merges_keep_the_least_and_the_greatest_value(self, campaigns: Store) -> None:
+        for value in (5, 5, 3, 9, -4, 8):
+            campaigns.merge(BID, add_value(Bid.least, value), add_value(Bid.best, value), set_(Bid.bids, value))
+        assert campaigns.get(BID) == Bid(place="p", bids=8, least=-4, best=9)
+        with campaigns.batch() as batch:
+            for value in (7, 10, 9):
+                batch.merge(BID, add_value(Bid.best, value))
+                batch.merge(Bid.primary(place="q"), add_value(Bid.least, value))
+        assert campaigns.get(BID) == Bid(place="p", bids=8, least=-4, best=10)
+        assert campaigns.get(Bid, place="q") == Bid(place="q", least=7)
+
+    def test_merges_keep_the_extreme_of_a_rival(self, campaigns: Store, stores: Stores) -> None:
+        campaigns.put(Bid(place="p", best=7))
+        stores.rival_puts(Bid(place="p", least=1, best=9))
+        campaigns.merge(BID, add_value(Bid.best, 8), add_value(Bid.least, 2), set_(Bid.bids, 1))
+        assert campaigns.get(BID) == Bid(place="p", bids=1, least=1, best=9)

@@ -9,8 +9,20 @@ from botocore.exceptions import ClientError
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.native import Call
 from odm.backends.dynamodb.schema import create_table, layout_of
-from odm.errors import BackendError, BadValue, SchemaError, Throttled
-from odm.expressions.nodes import AddTo, Compare, Const, DiscardFrom, IsIn, Missing, Path, Remove, Set
+from odm.errors import BackendError, BadValue, Conflict, SchemaError, Throttled
+from odm.expressions.nodes import (
+    AddTo,
+    AddValue,
+    Compare,
+    Const,
+    DiscardFrom,
+    Increment,
+    IsIn,
+    Missing,
+    Path,
+    Remove,
+    Set,
+)
 from odm.protocol.connection import RetryPolicy, run
 from odm.protocol.expressions import TEXT_BYTES
 from odm.protocol.requests import (
@@ -410,3 +422,41 @@ def test_merges_that_exceed_an_expression_are_divided() -> None:
     assert "note" in sent[0].kwargs["ExpressionAttributeNames"].values()
     assert [text.count("ADD") for text in texts] == [1] + [0] * (len(texts) - 1)
     assert ["DELETE" in text for text in texts] == [False] * (len(texts) - 1) + [True]
+
+
+def test_a_merge_adds_to_a_sum_once() -> None:
+    member, adds = Set(Path(("readings", "a")), 1), Increment(Path(("views",)), 3)
+    sent, answer = merged(member, adds)
+    assert ([call.once for call in sent], answer) == ([True], Written())
+    failures = iter((True, False, False))
+    sent, answer = merged(member, adds, fail=lambda _: next(failures))
+    assert ([call.once for call in sent], answer) == ([True, False, True], Written())
+    starts = sent[1].kwargs["UpdateExpression"]
+    assert starts.count("if_not_exists") == 4, "the tag, the key, the dict and the sum, which readers may need"
+    assert "ADD" not in starts
+
+
+def test_the_aggregates_of_a_divided_merge_are_in_the_last_request() -> None:
+    members = [Set(Path(("readings", str(n))), n) for n in range(700)]
+    discards = AddTo(Path(("flags",)), frozenset({"a"})), DiscardFrom(Path(("flags",)), frozenset({"a"}))
+    sent, _ = merged(Increment(Path(("views",)), 3), AddValue(Path(("best",)), 5, "max"), *members, *discards)
+    names = [{*call.kwargs["ExpressionAttributeNames"].values()} for call in sent]
+    assert len(sent) > 2
+    assert [{"views", "best"} & some for some in names] == [set()] * (len(sent) - 1) + [{"views", "best"}]
+    assert [call.once for call in sent] == [False] * (len(sent) - 1) + [True]
+    with pytest.raises(BadValue):
+        merged(*(Increment(Path((f"{n}" * 20,)), 1) for n in range(300)))
+
+
+def test_a_merge_gives_up_while_others_change_what_it_adds_to() -> None:
+    sent: list[Call] = []
+
+    def refuse(call: Any) -> Any:
+        sent.append(call)
+        error: Any = {"Error": {"Code": "ConditionalCheckFailedException", "Message": "no"}}
+        raise ClientError(error | {"Item": {"_t": {"S": "Day"}, "best": {"N": str(len(sent))}}}, "UpdateItem")
+
+    request = Merge(KEY, (AddValue(Path(("best",)), 5, "max"),), {"_t": "Day", "meter": "1"}, tag="Day")
+    with pytest.raises(Conflict, match="64 times in a row"):
+        run(DynamoDB().connect(SHOP).steps(request), refuse)
+    assert len(sent) == 64
