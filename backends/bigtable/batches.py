@@ -17,14 +17,17 @@ from odm.backends.bigtable.wide import Wide
 from odm.backends.bigtable.writer import Writer
 from odm.backends.bigtable.writes import write
 from odm.codec import TAG, VERSION
-from odm.errors import Throttled
+from odm.errors import OdmError, Throttled
 from odm.expressions.nodes import Increment
 from odm.protocol.limits import size_at_most
 from odm.protocol.predicates import has_tag
-from odm.protocol.requests import Delete, Failed, Merge, Put, Refused, Sleep, Update, Written, repeatable
+from odm.protocol.requests import Delete, Failed, Merge, Operation, Put, Refused, Sleep, Update, Written, repeatable
 
 GROUP = 256
 """The maximum number of writes that go through `commit` together."""
+
+SHOWN = 10
+"""The maximum number of refused rows that an error names."""
 
 
 def batch_write(writer: Writer, operations: Sequence[Put | Delete]) -> Steps[None]:
@@ -32,26 +35,54 @@ def batch_write(writer: Writer, operations: Sequence[Put | Delete]) -> Steps[Non
 
     Raises:
         Throttled: ``left`` has the operations that are not known to be applied.
-        OdmError: the server refused a row with an error that is not retried.
+        OdmError: the server refused rows with an error that is not retried; the others were written. ``left`` is the
+            same.
     """
     yield from writer.places.check_space(_sizes(writer, operations), writer.retry)
     bulk = list(_entries(writer, [one for one in operations if writer.unlisted(one)]))
-    stuck = yield from write_many({writer.table: [entry for entry, _ in bulk]}, writer.retry)
-    reason = None if stuck is None else stuck.reason
+    refused: list[Refusal] = []
+    stuck = yield from write_many({writer.table: [entry for entry, _ in bulk]}, writer.retry, refused=refused)
     of = {id(entry): some for entry, some in bulk}
-    left = [] if stuck is None else [one for entry in stuck.left[writer.table] for one in of[id(entry)]]
+    undone = [entry for entry, _ in refused] + ([] if stuck is None else [*stuck.left[writer.table]])
+    left = [one for entry in undone for one in of[id(entry)]]
     others = [one for one in operations if not writer.unlisted(one)]
+    error, reason = None, None if stuck is None else stuck.reason
     for start in range(0, len(others), GROUP):
-        if reason is not None:
+        if reason is not None or error is not None:
             left += others[start:]
             break
         group = others[start : start + GROUP]
         works = [Work(one, writer.row_key(one.key)) for one in group]
         try:
             reason = yield from settle(writer, works)
-        except Throttled as error:  # its `left` has no operations of the batch
-            reason = str(error)
+        except Throttled as throttled:  # its `left` has no operations of the batch
+            reason = str(throttled)
+        except OdmError as failure:
+            error = failure
         left += [one for one, work in zip(group, works, strict=True) if work.answer is None]
+    _raise_for(writer, operations, left, refused, error, reason)
+
+
+def _raise_for(
+    writer: Writer,
+    operations: Sequence[Put | Delete],
+    left: Sequence[Operation],
+    refused: Sequence[Refusal],
+    error: OdmError | None,
+    reason: str | None,
+) -> None:
+    """Raise the error of a batch of which operations are left."""
+    if refused:
+        rows = ", ".join(repr(entry.key) for entry, _ in refused[:SHOWN]) + ", ..." * (len(refused) > SHOWN)
+        cause = refused[0][1]
+        error = type(cause)(
+            f"table {writer.table!r}: {len(left)} of {len(operations)} operations of the batch were not applied, those "
+            f"in the error's `left`; the server refused row {rows}; the first error: {cause}"
+        )
+        error.__cause__ = cause
+    if error is not None:
+        error.left = tuple(left)
+        raise error
     if reason is not None:
         raise Throttled(
             f"table {writer.table!r}: after all retries, {len(left)} of {len(operations)} operations of the batch are "

@@ -62,7 +62,7 @@ from odm.backends.bigtable.native import (
 from odm.backends.bigtable.retry import all_of
 from odm.backends.bigtable.writer import Writer
 from odm.codec import VERSION
-from odm.errors import OdmError, OutcomeUnknown
+from odm.errors import BackendError, OdmError, OutcomeUnknown
 from odm.expressions.nodes import Condition, Or, Value
 from odm.protocol.predicates import ABSENT
 from odm.protocol.requests import Operation, Put, Refused, Update, Written, repeatable
@@ -279,7 +279,10 @@ def perform(
     """
     claims = _columns(writer, ((one, one.claimed) for one in attempts), claim=True)
     lease = _Lease(writer)
-    stuck = yield from write_many(claims, writer.retry)
+    try:
+        stuck = yield from write_many(claims, writer.retry)
+    except OutcomeUnknown as error:  # of the claims, which have no effect without a commit
+        raise BackendError(f"index entries could not be written, so the item was not written: {error}") from error
     if stuck is not None:
         return f"index entries could not be written, so the items were not written: {stuck.reason}"
     for attempt in attempts:

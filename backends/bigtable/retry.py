@@ -12,6 +12,7 @@ from attrs import evolve, frozen
 
 from odm.backends.bigtable.errors import NATIVE_FAILURES, kind_of, passing, translate
 from odm.backends.bigtable.native import Call, Concurrent, Read, ReadRows, Row, Steps
+from odm.errors import BackendError
 from odm.protocol.connection import RetryPolicy
 from odm.protocol.requests import Sleep
 
@@ -128,12 +129,18 @@ def pause(pauses: Iterator[Sleep], failure: Exception, call: Call) -> Steps[None
 
 
 def read_all(call: ReadRows, retry: Retry) -> Steps[list[Row]]:
-    """All rows of a read; a retry continues after the last row that was scanned."""
+    """All rows of a read; a retry continues after the last row that was scanned.
+
+    Raises:
+        BackendError: the server returned more rows than were asked for, or a row that it had returned before.
+        OdmError: the read failed, and is not retried.
+    """
     rows: list[Row] = []
     pauses = retry.pauses()
     left: ReadRows | None = call
     while left is not None:
         read: Read = yield from once(left)
+        _check(left, read, rows)
         rows += read.rows
         if read.failure is None:
             break
@@ -143,6 +150,17 @@ def read_all(call: ReadRows, retry: Retry) -> Steps[list[Row]]:
         if left is not None:
             yield from pause(pauses, read.failure, left)
     return rows
+
+
+def _check(call: ReadRows, read: Read, before: Sequence[Row]) -> None:
+    """Refuse an answer that does not continue the rows before it; the collector checks the order within an answer."""
+    if not read.rows:
+        return
+    where = f"Bigtable's answer about table {call.table!r} was discarded"
+    if call.limit is not None and len(read.rows) > call.limit:
+        raise BackendError(f"{where}: it has {len(read.rows)} rows, and {call.limit} were asked for")
+    if before and not (read.rows[0].key < before[-1].key if call.reverse else read.rows[0].key > before[-1].key):
+        raise BackendError(f"{where}: row {read.rows[0].text!r} is out of order after row {before[-1].text!r}")
 
 
 def _rest(call: ReadRows, read: Read) -> ReadRows | None:

@@ -81,7 +81,8 @@ def _keys(request: req.Request, error: OdmError) -> tuple[Key, ...]:
     if isinstance(request, req.Merge):
         return (request.key,)
     assert isinstance(request, req.BatchWrite | req.BatchMerge)
-    return tuple(one.key for one in (error.left if isinstance(error, Throttled) else request.operations))
+    known = error.left or isinstance(error, Throttled)  # of an error without it, everything may be left
+    return tuple(one.key for one in (error.left if known else request.operations))
 
 
 def _joined(failures: Sequence[Failure], given: Mapping[Key, Sequence[Any]]) -> OdmError:

@@ -78,8 +78,9 @@ def test_an_exhausted_quota() -> None:
     ids=["forwards", "backwards", "scan"],
 )
 def test_a_read_continues_after_the_last_row(request_: Request, calls: list[Any]) -> None:
-    pair = ("hats#c", "hats#b") if isinstance(request_, Query) and request_.reverse else ("hats#a", "hats#b")
-    sent, answer = play(request_, rows(*pair, x="1", failure=BUSY), rows("hats#z", x="1"))
+    backwards = isinstance(request_, Query) and request_.reverse
+    *pair, last = ("hats#c", "hats#b", "hats#a") if backwards else ("hats#a", "hats#b", "hats#z")
+    sent, answer = play(request_, rows(*pair, x="1", failure=BUSY), rows(last, x="1"))
     reads = [one for one in sent if isinstance(one, ReadRows)]
     assert [(one.range.start, one.range.end, one.range.open, one.limit) for one in reads] == calls
     assert len(answer.items) == 3
@@ -132,3 +133,25 @@ def forward(pauses: Iterable[Sleep], clock: Clock) -> Iterable[Sleep]:
     for pause in pauses:
         clock.now += pause.seconds
         yield pause
+
+
+@pytest.mark.parametrize(
+    ("request_", "first", "then"),
+    [
+        (Query("hats", limit=5), ("hats#a", "hats#c"), "hats#b"),
+        (Query("hats", limit=5), ("hats#a", "hats#c"), "hats#c"),
+        (Query("hats", reverse=True), ("hats#c", "hats#b"), "hats#d"),
+        (BatchGet((Key("a", "1"), Key("b", "1"), Key("c", "1"))), ("a#1", "b#1"), "a#1"),
+    ],
+    ids=["before", "again", "backwards", "keys"],
+)
+def test_a_continued_read_with_rows_that_were_read_is_refused(
+    request_: Request, first: tuple[str, str], then: str
+) -> None:
+    with pytest.raises(BackendError, match=f"'{then}'.*out of order"):
+        play(request_, rows(*first, x="1", failure=BUSY), rows(then, x="1"))
+
+
+def test_more_rows_than_were_asked_for_are_refused() -> None:
+    with pytest.raises(BackendError, match="3 rows, and 2 were asked for"):
+        play(Query("hats", limit=2), rows("hats#a", "hats#b", "hats#c", x="1", failure=BUSY))

@@ -19,7 +19,7 @@ from odm.backends.bigtable.native import (
     Status,
 )
 from odm.backends.bigtable.ownership import REMOVED
-from odm.errors import BackendError, Throttled
+from odm.errors import BackendError, OutcomeUnknown, Throttled
 from odm.protocol.requests import BatchWrite, Delete, Put, Sleep
 from odm.schema.entity import Key
 from tests.backends.bigtable.playing import BUSY, Clock, google, play, row
@@ -210,3 +210,20 @@ def test_an_exhausted_quota_returns_the_remaining_operations(where: str, monkeyp
     with pytest.raises(Throttled, match="quota") as raised:
         play(BatchWrite(tuple(map(put, ALL))), *answers, on=procedures())
     assert raised.value.left == tuple(map(put, ALL if where == "read" else ALL[1:]))
+
+
+def test_all_rows_that_are_refused_are_returned() -> None:
+    shelves = tuple(Put(Key(f"SHELF#{name}", "SHELF"), {"_t": "Shelf", "name": name}) for name in "abc")
+    bad = Status(3, "bad")
+    answered = Mutated({0: bad, 1: Status(0), 2: bad})
+    with pytest.raises(BackendError, match=r"2 of 4 operations.*'SHELF#a#SHELF', 'SHELF#c#SHELF'.*bad") as raised:
+        play(BatchWrite((*shelves, put("a"))), answered, NOTHING, done(), False, on=procedures())
+    assert raised.value.left == (shelves[0], shelves[2]), "the item with entries is written nevertheless"
+
+
+def test_claims_that_fail_have_written_no_item() -> None:
+    for failure in (google.Unknown("what"), google.InternalServerError("inside")):
+        with pytest.raises(BackendError, match="so the item was not written") as raised:
+            play(BatchWrite((put("a"),)), NOTHING, failure, on=procedures())
+        assert isinstance(raised.value.__cause__, OutcomeUnknown)
+        assert raised.value.left == (put("a"),)
