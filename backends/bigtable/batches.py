@@ -11,7 +11,7 @@ from odm.backends.bigtable.bulk import WRITE_BYTES, Refusal, leading, weight, wr
 from odm.backends.bigtable.commit import Work, settle
 from odm.backends.bigtable.errors import NATIVE_FAILURES
 from odm.backends.bigtable.merges import MergedPut
-from odm.backends.bigtable.native import Entry, MutateRow, Mutation, Steps
+from odm.backends.bigtable.native import Cookies, Entry, MutateRow, Mutation, Steps
 from odm.backends.bigtable.retry import once, pause
 from odm.backends.bigtable.wide import Wide
 from odm.backends.bigtable.writer import Writer
@@ -103,13 +103,14 @@ def merge(writer: Writer, request: Merge) -> Steps[Written]:
         yield from once(MutateRow(writer.table, _merging(writer, row_key, request)))
         return Written()
     pauses: Iterator[Sleep] | None = None
+    cookies: Cookies = ()
     while True:
-        call = MutateRow(writer.table, _merging(writer, row_key, request))
+        call = MutateRow(writer.table, _merging(writer, row_key, request), cookies=cookies)
         try:
             yield call
         except NATIVE_FAILURES as failure:
             pauses = pauses or writer.retry.pauses()
-            yield from pause(pauses, failure, call)
+            cookies = (yield from pause(pauses, failure, call)).cookies
         else:
             return Written()
 

@@ -8,11 +8,13 @@ from typing import TypeAlias, TypeVar
 from attrs import frozen
 from grpc import StatusCode
 
+from odm.backends.bigtable.advice import Advice, advice_of
 from odm.backends.bigtable.errors import RETRIED, explain, is_throttled, passing, status, status_of, text_of, translate
 from odm.backends.bigtable.filters import Filter
 from odm.backends.bigtable.native import ITEM, Entry, Mutated, MutateRows, Mutation, ReadRows, Row, SetCell, Steps
 from odm.backends.bigtable.retry import Retry, all_of, read_all
 from odm.errors import OdmError
+from odm.protocol.requests import Sleep
 
 _LOG = logging.getLogger("odm.bigtable")
 
@@ -88,19 +90,26 @@ def write_many(
     """
     left = {table: tuple(sorted(entries, key=_row_key)) for table, entries in work.items() if entries}
     refusals: list[Refusal] = [] if refused is None else refused
+    advice = dict.fromkeys(left, Advice())
     pauses = retry.pauses()
     while left:
-        calls = tuple(MutateRows(table, leading(entries, _weight, WRITE_BYTES)) for table, entries in left.items())
+        calls = [
+            MutateRows(table, leading(entries, _weight, WRITE_BYTES), cookies=advice[table].cookies)
+            for table, entries in left.items()
+        ]
         answers = yield from all_of(calls)
         again: dict[Entry, str] = {}
         for call, answer in zip(calls, answers, strict=True):
             undone = _undone(call, answer, refusals, once)
             again |= undone
+            told = advice_of(answer if isinstance(answer, Exception) else answer.failure)
+            advice[call.table] = Advice(told.seconds, told.followed_by(call).cookies)
             left[call.table] = (*map(renewed, undone), *left[call.table][len(call.entries) :])
         left = {table: entries for table, entries in left.items() if entries}
         if not again:
             pauses = retry.pauses()
         elif (wait := next(pauses, None)) is not None:
+            wait = Sleep(max([one.seconds for one in advice.values() if one.seconds is not None], default=wait.seconds))
             _LOG.warning("Bigtable did not write %d rows: trying again in %.2f s", len(again), wait.seconds)
             yield wait
         elif refused is not None or not refusals:
@@ -147,7 +156,8 @@ def _undone(
 
 def _may_pass(failure: Exception) -> bool:
     """Whether a failure is temporary. In bulk writes, an exhausted quota is: the unwritten entries are returned."""
-    return passing(failure) or is_throttled(status(failure), text_of(failure))
+    told = advice_of(failure).seconds is not None
+    return told or passing(failure) or is_throttled(status(failure), text_of(failure))
 
 
 def leading(things: tuple[T, ...], size: Callable[[T], int], budget: int) -> tuple[T, ...]:

@@ -6,7 +6,7 @@ response has no messages.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final, Protocol
 from urllib.parse import unquote
@@ -35,9 +35,9 @@ _BY_HTTP: Final = {
 class CallFailed(RpcError):
     """A call ended with a status that is not OK. Has the methods of grpcio's errors."""
 
-    def __init__(self, code: StatusCode, details: str) -> None:
+    def __init__(self, code: StatusCode, details: str, metadata: Iterable[tuple[str, str]] = ()) -> None:
         super().__init__(f"{code.name}: {details}")
-        self._code, self._details = code, details
+        self._code, self._details, self._metadata = code, details, tuple(metadata)
 
     def code(self) -> StatusCode:
         """The status."""
@@ -46,6 +46,10 @@ class CallFailed(RpcError):
     def details(self) -> str:
         """The message."""
         return self._details
+
+    def trailing_metadata(self) -> tuple[Any, ...]:
+        """The metadata that the server sent, also before the messages."""
+        return self._metadata
 
 
 class Response(Protocol):
@@ -58,7 +62,7 @@ class Response(Protocol):
 
     @property
     def headers(self) -> Any:
-        """The headers, with a method ``get`` by the name."""
+        """The headers, with a method ``get`` by the name, and ``items``."""
         ...
 
     @property
@@ -98,7 +102,8 @@ def failure_of(response: Response) -> CallFailed | None:
         return CallFailed(StatusCode.UNAVAILABLE, "the response ended without a status")
     if found == "0":
         return None
-    return CallFailed(_BY_NUMBER.get(found, StatusCode.UNKNOWN), unquote(where.get("grpc-message") or ""))
+    metadata = (*response.headers.items(), *response.trailers.items())
+    return CallFailed(_BY_NUMBER.get(found, StatusCode.UNKNOWN), unquote(where.get("grpc-message") or ""), metadata)
 
 
 @lru_cache(maxsize=64)

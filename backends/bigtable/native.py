@@ -24,6 +24,9 @@ COUNTERS = "c"
 ENTRIES = "i"
 """The column family of an index table."""
 
+Cookies: TypeAlias = tuple[tuple[str, str], ...]
+"""Metadata that the server sent, to be returned to it, see `odm.backends.bigtable.advice`."""
+
 SERVER_TIME = -1
 """The timestamp that the server replaces by its own time."""
 
@@ -67,7 +70,14 @@ class RowRange:
 
 
 @frozen
-class ReadRows:
+class _DataCall:
+    """A call of the data service. ``cookies``: metadata to return that the server sent with an earlier attempt."""
+
+    cookies: Cookies = field(default=(), kw_only=True, eq=False, repr=False)
+
+
+@frozen
+class ReadRows(_DataCall):
     """Read rows by ``keys``, or in ``range``; only the cells that pass ``filter``. Response: `Read`.
 
     ``limit`` is the maximum number of rows. The response omits rows of which no cell passes. ``streamed``: an attempt
@@ -164,7 +174,7 @@ class Entry:
 
 
 @frozen
-class MutateRow:
+class MutateRow(_DataCall):
     """Change one row without a condition. Response: None."""
 
     table: str
@@ -175,7 +185,7 @@ class MutateRow:
 
 
 @frozen
-class MutateRows:
+class MutateRows(_DataCall):
     """Change several rows, each independently. Response: `Mutated`."""
 
     table: str
@@ -186,7 +196,7 @@ class MutateRows:
 
 
 @frozen
-class CheckAndMutateRow:
+class CheckAndMutateRow(_DataCall):
     """Change one row, depending on whether a cell of it passes the predicate. Response: bool, whether a cell passed.
 
     ``predicate`` None: any cell passes, so the request checks whether the row exists.
@@ -230,7 +240,7 @@ class AppendValue:
 
 
 @frozen
-class ReadModifyWriteRow:
+class ReadModifyWriteRow(_DataCall):
     """Increment cells or append to them, without a condition. Response: `Row` of the written cells."""
 
     table: str
@@ -242,7 +252,7 @@ class ReadModifyWriteRow:
 
 
 @frozen
-class SampleRowKeys:
+class SampleRowKeys(_DataCall):
     """Get row keys that divide the table into parts of similar size. Response: tuple of `Sample`, in order."""
 
     table: str

@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from math import inf
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import evolve, frozen
 
+from odm.backends.bigtable.advice import advice_of
 from odm.backends.bigtable.errors import NATIVE_FAILURES, kind_of, passing, translate
 from odm.backends.bigtable.native import Call, Concurrent, Read, ReadRows, Row, Steps
 from odm.errors import BackendError
@@ -17,6 +18,8 @@ from odm.protocol.connection import RetryPolicy
 from odm.protocol.requests import Sleep
 
 _LOG = logging.getLogger("odm.bigtable")
+
+C = TypeVar("C", bound=Call)
 
 ATTEMPT_SECONDS = 20.0
 """The deadline of one attempt, including a whole stream; the same as in Google's clients."""
@@ -94,12 +97,13 @@ def until_answered(call: Call, retry: Retry) -> Steps[Any]:
         try:
             return (yield call)
         except NATIVE_FAILURES as failure:
-            yield from pause(pauses, failure, call)
+            call = yield from pause(pauses, failure, call)
 
 
 def answers_of(calls: Sequence[Call], retry: Retry, *expected: type[Exception]) -> Steps[list[Any]]:
     """Make idempotent calls at the same time, and retry each until it is answered; an expected failure is an answer."""
     answers: dict[int, Any] = {}
+    calls = list(calls)
     pauses = retry.pauses()
     while left := [number for number in range(len(calls)) if number not in answers]:
         given = yield from all_of([calls[number] for number in left])
@@ -107,6 +111,7 @@ def answers_of(calls: Sequence[Call], retry: Retry, *expected: type[Exception]) 
         for number, answer in zip(left, given, strict=True):
             if isinstance(answer, Exception) and not isinstance(answer, expected):
                 failed.append((answer, calls[number]))
+                calls[number] = advice_of(answer).followed_by(calls[number])
             else:
                 answers[number] = answer
         if failed:
@@ -115,17 +120,21 @@ def answers_of(calls: Sequence[Call], retry: Retry, *expected: type[Exception]) 
     return [answers[number] for number in range(len(calls))]
 
 
-def pause(pauses: Iterator[Sleep], failure: Exception, call: Call) -> Steps[None]:
-    """Wait before the next attempt.
+def pause(pauses: Iterator[Sleep], failure: Exception, call: C) -> Steps[C]:
+    """Wait before the next attempt, as long as the server says. Returns the call for it.
 
     Raises:
         OdmError: the failure is not temporary, or the time is up.
     """
-    wait = next(pauses, None) if passing(failure) else None
+    advice = advice_of(failure)
+    wait = next(pauses, None) if advice.seconds is not None or passing(failure) else None
     if wait is None:
         raise translate(failure, call) from failure
+    if advice.seconds is not None:
+        wait = Sleep(advice.seconds)
     _LOG.warning("Bigtable answered %s: trying again in %.2f s", kind_of(failure), wait.seconds)
     yield wait
+    return advice.followed_by(call)
 
 
 def read_all(call: ReadRows, retry: Retry) -> Steps[list[Row]]:
@@ -148,7 +157,7 @@ def read_all(call: ReadRows, retry: Retry) -> Steps[list[Row]]:
             pauses = retry.pauses()
         left = _rest(left, read)
         if left is not None:
-            yield from pause(pauses, read.failure, left)
+            left = yield from pause(pauses, read.failure, left)
     return rows
 
 
@@ -160,7 +169,8 @@ def _check(call: ReadRows, read: Read, before: Sequence[Row]) -> None:
     if call.limit is not None and len(read.rows) > call.limit:
         raise BackendError(f"{where}: it has {len(read.rows)} rows, and {call.limit} were asked for")
     if before and not (read.rows[0].key < before[-1].key if call.reverse else read.rows[0].key > before[-1].key):
-        raise BackendError(f"{where}: row {read.rows[0].text!r} is out of order after row {before[-1].text!r}")
+        order = f"out of order: the keys must be {'decreasing' if call.reverse else 'increasing'}"
+        raise BackendError(f"{where}: row {read.rows[0].text!r} after row {before[-1].text!r} is {order}")
 
 
 def _rest(call: ReadRows, read: Read) -> ReadRows | None:

@@ -140,7 +140,8 @@ class RowMerger:
         if not key:
             raise self._broken("a row begins without a row key")
         if not self._follows(key):
-            raise self._broken(f"row {key!r} is out of order")
+            order = "decreasing" if self._reverse else "increasing"
+            raise self._broken(f"row {key!r} is out of order: the keys must be {order}")
         self._key = key
 
     def _commit(self) -> None:

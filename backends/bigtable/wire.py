@@ -54,9 +54,12 @@ def _agent() -> str:
     return str(info.to_user_agent())  # type: ignore[no-untyped-call]
 
 
-_FEATURES: Final = urlsafe_b64encode(data.FeatureFlags.serialize(data.FeatureFlags(reverse_scans=True))).decode()
+_SUPPORTED: Final = data.FeatureFlags(
+    reverse_scans=True, last_scanned_row_responses=True, retry_info=True, routing_cookie=True
+)
+_FEATURES: Final = urlsafe_b64encode(data.FeatureFlags.serialize(_SUPPORTED)).decode()
 _ABOUT: Final[Metadata] = (
-    ("bigtable-features", _FEATURES),  # servers do reverse scans only for clients that declare support for it
+    ("bigtable-features", _FEATURES),  # servers use these features only with clients that declare support for them
     (METRICS_METADATA_KEY, _agent()),
 )
 """The metadata about this client, sent with every request for data."""
@@ -116,6 +119,8 @@ class Wire:
         """The call of a data method; ``profile``: the field number of ``app_profile_id`` in its request."""
         own = call.profile if isinstance(call, ReadRows) else None
         start, metadata = _routed(f"{self.instance}/tables/{call.table}", own or self.app_profile, profile)
+        if call.cookies:
+            metadata = (*metadata, *call.cookies)
         # a commit that is applied late must still find its claims
         seconds = min(self.seconds, COMMIT_WITHIN) if isinstance(call, CheckAndMutateRow) else self.seconds
         return Message("data", method, start + content, seconds, metadata)

@@ -26,10 +26,11 @@ Change: TypeAlias = Callable[[Answer], Answer]
 
 
 class Status(NamedTuple):
-    """Ends a call with a status."""
+    """Ends a call with a status, and with metadata behind it."""
 
     code: grpc.StatusCode
     text: str = "on purpose"
+    trailers: tuple[tuple[str, str | bytes], ...] = ()
 
 
 class Delay(NamedTuple):
@@ -145,7 +146,9 @@ class Server:
             if isinstance(part, Delay):
                 _wait(part.seconds, context)
             elif isinstance(part, Status | grpc.StatusCode):
-                context.abort(*(part if isinstance(part, Status) else Status(part)))
+                ends = part if isinstance(part, Status) else Status(part)
+                context.set_trailing_metadata(ends.trailers)
+                context.abort(ends.code, ends.text)
             elif callable(part):  # a Change
                 change = cast("Change", part)
                 yield from change(self._forward(method, request, metadata))

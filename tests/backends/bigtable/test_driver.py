@@ -78,7 +78,9 @@ async def test_requests_carry_the_client_and_its_features(ask: Ask, server: Serv
     await ask(Query("p"))
     metadata = server.calls[0].metadata
     features = types.FeatureFlags.deserialize(urlsafe_b64decode(metadata["bigtable-features"]))
-    assert features == types.FeatureFlags(reverse_scans=True)
+    assert features == types.FeatureFlags(
+        reverse_scans=True, last_scanned_row_responses=True, retry_info=True, routing_cookie=True
+    )
     assert " gapic/" in metadata["x-goog-api-client"]
 
 

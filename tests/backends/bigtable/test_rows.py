@@ -129,8 +129,8 @@ def test_a_failure_keeps_whole_rows_and_drops_the_current_one() -> None:
 @pytest.mark.parametrize(
     ("responses", "reverse", "rule"),
     [
-        ([response(chunk(B, A, **COMMIT), chunk(A, A, **COMMIT))], False, "out of order"),
-        ([response(chunk(A, A, **COMMIT), chunk(B, A, **COMMIT))], True, "out of order"),
+        ([response(chunk(B, A, **COMMIT), chunk(A, A, **COMMIT))], False, "out of order: the keys must be increasing"),
+        ([response(chunk(A, A, **COMMIT), chunk(B, A, **COMMIT))], True, "out of order: the keys must be decreasing"),
         ([response(chunk(A, A, **COMMIT), scanned=b"K"), response(chunk(B, A, **COMMIT))], False, "out of order"),
         ([response(scanned=b"K"), response(scanned=b"A")], False, "moves back"),
         ([response(chunk(A, A), scanned=b"A")], False, "last_scanned_row_key inside a row"),
