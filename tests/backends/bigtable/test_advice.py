@@ -1,4 +1,4 @@
-"""What a server tells a client about the next attempt: RetryInfo and routing cookies, through both transports."""
+"""What a failed call says about the next attempt: RetryInfo and routing cookies, through both transports."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -111,7 +111,7 @@ async def test_routing_cookies_are_returned(server: Server, connection: Connecti
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
 @pytest.mark.parametrize("which", REQUESTS)
-async def test_the_server_says_how_long_to_wait(
+async def test_a_retry_waits_as_long_as_the_server_says(
     server: Server, connection: Connection[Any], which: str, mode: str
 ) -> None:
     method, request, answer = REQUESTS[which]
