@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from attrs import Factory, define, frozen
 
@@ -19,7 +19,16 @@ from benchmarks.report import Row, Target
 from benchmarks.services import Service, Unavailable
 from benchmarks.timing import Racer, Samples, race
 
+
+class Named(Protocol):
+    """A candidate: what a command measures, by name."""
+
+    @property
+    def name(self) -> str: ...
+
+
 T = TypeVar("T")
+N = TypeVar("N", bound=Named)
 
 _UNITS: Final = {"k": 1_000, "m": 1_000_000}
 
@@ -72,7 +81,7 @@ class Run:
                     found[entry.name] = contender
             yield found
 
-    def of(self, entries: Sequence[Entry]) -> list[Entry]:
+    def of(self, entries: Sequence[N]) -> list[N]:
         """Those that are asked for."""
         return [entry for entry in entries if self.names is None or entry.name in self.names]
 
@@ -106,7 +115,7 @@ class Benchmark:
     module: str
     title: str
     text: str | None
-    entries: Sequence[Entry]
+    entries: Sequence[Named]
     sections: Mapping[str, Callable[[Run], Iterator[Row]]]
     targets: Sequence[Target]
     columns: Sequence[str]

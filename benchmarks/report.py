@@ -12,6 +12,12 @@ from attrs import frozen
 from benchmarks.timing import Clock, Samples, ratio
 
 NONE: Final = "–"
+WHOLE: Final = ("B", "calls")
+"""Units whose figures are shown without decimals."""
+
+UNSAID: Final = ("us", "calls")
+"""Units that are not repeated in each cell: the head of the table, or the label, names them."""
+
 Figure = Samples | float
 
 
@@ -44,7 +50,9 @@ class Row:
     def _cell(self, found: Figure) -> str:
         if isinstance(found, Samples):
             found = median(found.of(self.clock)) if self.clock else found.median
-        return f"{found:,.0f}" if found >= 100 or self.unit == "B" else f"{found:.{2 if self.unit == 'syncs' else 1}f}"
+        if found >= 100 or self.unit in WHOLE:
+            return f"{found:,.0f}"
+        return f"{found:.{2 if self.unit == 'syncs' else 1}f}"
 
 
 @frozen
@@ -138,7 +146,7 @@ def readme(rows: Sequence[Row], columns: Sequence[str], line: str) -> str:
     """The table that the documentation shows."""
     shown = [row for row in rows if row.shown]
     who = [name for name in columns if any(name in row.figures for row in shown)]
-    cells = ([row.label, *row.cells(who, "" if row.unit == "us" else f" {row.unit}")] for row in shown)
+    cells = ([row.label, *row.cells(who, "" if row.unit in UNSAID else f" {row.unit}")] for row in shown)
     return table(["µs", *who], cells) + f"\n\n{line}\n"
 
 

@@ -1,8 +1,8 @@
 """Pages of queries and scans of wide rows; see `odm.backends.bigtable.wide`.
 
 A *stretch* is a range of columns of one row. Bigtable cannot limit a stretch by items, only by cells of each family. So
-a read asks for as many cells of each family as the items can have. If a family has more, the items from its last cell
-on may be incomplete, and the next read begins there.
+a read asks for as many cells of each family as the items can have, and one more. If a family has this one too, the item
+of that cell and those after it may be incomplete, and the next read begins there.
 
 Bigtable returns the columns of a row only in ascending order. So a query in reverse reads its range up to the end.
 """
@@ -163,23 +163,24 @@ class Reader:
         return ReadRows(self.places.table, keys=keys, filter=columns, **rows)
 
     def _between(self, start: str, end: str | None, items: int | None) -> Filter:
-        """The cells of a range of columns; of at most as many items of each family."""
+        """The cells of a range of columns; at most those of as many items in each family, and one more."""
         parts = []
         for columns in self.places.columns(start, end or SENTINEL):
-            most = () if items is None else (First(items * self._cells_of(columns.family)),)
+            most = () if items is None else (First(self._cells_of(columns.family, items)),)
             parts.append(chain(columns, Newest(), *most))
         return interleave(*parts)
 
-    def _cells_of(self, family: str) -> int:
-        """The most cells of an item in a family: the document and its revision, or the counters."""
-        return max(1, len(self.places.counters)) if family == COUNTERS else 2
+    def _cells_of(self, family: str, items: int) -> int:
+        """The most cells of so many items in a family, a document and its revision or the counters, and one more."""
+        each = max(1, len(self.places.counters)) if family == COUNTERS else 2
+        return items * each + 1
 
     def _complete(self, row: Row, items: int) -> Stretch:
         """The items of which all cells were read, with a limit of cells of each family."""
         last: dict[str, list[bytes]] = {}
         for family, column in row.columns:
             last.setdefault(family, []).append(column)
-        cut = [max(columns) for family, columns in last.items() if len(columns) >= items * self._cells_of(family)]
+        cut = [max(columns) for family, columns in last.items() if len(columns) >= self._cells_of(family, items)]
         found = self.places.split(row)
         if not cut:
             return Stretch(found, None)

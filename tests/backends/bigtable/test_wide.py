@@ -135,6 +135,10 @@ def test_the_video_page_is_one_request(watched: Watched) -> None:
     assert (video.likes, [one.at for one in newest]) == (3, [*range(499, 489, -1)])
     after = watched.db.page(query, size=20, after=page.cursor)
     assert [one.at for one in after.items] == [*range(489, 469, -1)]
+    assert watched.calls() == ["ReadRows"]
+    last = watched.db.page(Comment.primary(video_id="0123").where(Comment.at < 20), size=20)
+    assert ([one.at for one in last.items], last.cursor) == ([*range(19, -1, -1)], None)
+    assert watched.calls() == ["ReadRows"]
 
 
 def test_five_hundred_comments_are_deleted_in_one_mutation(watched: Watched) -> None:

@@ -1,0 +1,1 @@
+"""The page of a video on each backend: in calls, in bytes, and in time."""
