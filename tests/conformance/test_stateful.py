@@ -16,7 +16,7 @@ from odm.testing.bridge import blocking
 from odm.testing.stateful import StoreMachine, table
 from tests.effort import times
 
-STEPS = times(600, 2000)
+STEPS = times(320, 2000)
 LENGTH = 40
 
 

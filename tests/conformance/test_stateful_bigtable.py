@@ -20,7 +20,7 @@ from odm.testing.stateful import StoreMachine, table
 from tests.effort import times
 from tests.wide import WideBigtable
 
-STEPS = times(80, 240)
+STEPS = times(40, 240)
 LENGTH = 20
 
 

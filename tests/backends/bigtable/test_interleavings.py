@@ -16,6 +16,7 @@ from odm.backends.bigtable.native import ReadRows
 from odm.errors import OutcomeUnknown, Throttled
 from odm.protocol.requests import Request
 from tests.backends.bigtable.stopping import LEASE, Scene, Steps, World
+from tests.effort import times
 
 WRITERS = 3
 CALLS = 60
@@ -105,7 +106,7 @@ class Crowd:
             self.scrubber.step()
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(times(12, 30)))
 def test_writers_and_scrubs_in_random_order(world: World, seed: int) -> None:
     crowd = Crowd(world, Random(seed))
     for _ in range(CALLS):
