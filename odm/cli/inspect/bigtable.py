@@ -60,7 +60,8 @@ def _design(facts: RowFacts, groups: Sequence[RowGroup]) -> Design:
         rows = [facts.rows[at] for at in group.rows]
         design.entities.append(_entity(name, group, rows, split))
     seen = {column.family for row in facts.rows for column in row.columns}
-    design.notes += [_family(name, family, seen) for name, family in sorted(facts.families.items())]
+    families = ((name, _about(name, family, seen)) for name, family in sorted(facts.families.items()))
+    design.notes += [f"Family {name}{about}." for name, about in families if about]
     if any(_TAG in row.columns for row in facts.rows):
         design.notes.append("Rows with a cell d:_t were written by odm: the models that wrote them fit better.")
     if not facts.rows:
@@ -68,11 +69,11 @@ def _design(facts: RowFacts, groups: Sequence[RowGroup]) -> Design:
     return design
 
 
-def _family(name: str, family: ColumnFamily, seen: set[str]) -> str:
+def _about(name: str, family: ColumnFamily, seen: set[str]) -> str:
     aggregate = "" if family.aggregate is None else f", an aggregate ({family.aggregate})"
     empty = "" if name in seen else ", without cells in the sample"
     rule = "" if family.gc is None else f", gc={family.gc!r}"
-    return f"Family {name}{rule}{aggregate}{empty}."
+    return f"{rule}{aggregate}{empty}"
 
 
 def _entity(name: str, group: RowGroup, rows: Sequence[Row], split: int | None) -> EntityDesign:
