@@ -183,6 +183,7 @@ class BaseStore:
                     turns=connection.turns,
                     merge_unsupported_reason=connection.merge_unsupported_reason,
                     merges_together=connection.merges_together,
+                    samples=connection.samples,
                 )
                 if not context.transactions:
                     check_companions(named, transactions=False)
