@@ -59,7 +59,7 @@ class Columns:
 
 @frozen
 class Selected(Chain):
-    """The cells of some attributes, as they are stored, and one more cell of each row.
+    """The cells of some attributes, in the families that they have, and one more cell of each row.
 
     Attributes:
         wanted: their columns.

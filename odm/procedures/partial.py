@@ -73,6 +73,11 @@ class Wanted:
             return None
         return Partial(self, {segments: part.of_entity(made) for segments, part in self.parts.items()})
 
+    @property
+    def explained(self) -> str:
+        """The fields, and why whole items are read nevertheless."""
+        return f"{self}, taken out of whole items: {self.why}" if self.why else str(self)
+
     def __str__(self) -> str:
         return ", ".join(str(Path(segments)) for segments in self.parts)
 
@@ -109,8 +114,7 @@ class Partial(Generic[E]):
         path, value = self._value(field)
         if value is NOTHING:
             raise BadValue(
-                f"{self._wanted.entity.name}.{path} has no value in the item {self.key}: take it with "
-                f"part.get({self._wanted.entity.name}.{path.root}...), which gives None then"
+                f"{self._wanted.entity.name}.{path} has no value in the item {self.key}: part.get(...) of it gives None"
             )
         found: T = value
         return found
@@ -215,13 +219,3 @@ def _stored(parts: Any) -> tuple[Path, ...]:
     return tuple(
         path for path in paths if not any(path.segments[:length] in kept for length in range(1, len(path.segments)))
     )
-
-
-def refuse_only(only: object, what: str) -> None:
-    """Refuse ``only=`` where it has no meaning.
-
-    Raises:
-        BadValue: it was given.
-    """
-    if only is not None:
-        raise BadValue(f"only= with {what}: it is for reads of one entity; leave it out")
