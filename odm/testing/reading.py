@@ -192,6 +192,19 @@ class Lone(Entity, table=fewer, tag="Meter"):
     primary = PrimaryKey("METER#{meter}", "{number}")
 
 
+moving = Table("metering")
+
+
+class Moved(Entity, table=moving, tag="Meter"):
+    """Writes meters under keys that are not those of their fields."""
+
+    place: str
+    meter: str
+    number: Annotated[int, Field(ge=0, lt=1000)] = 0
+
+    primary = PrimaryKey("METER#{place}", "{number}")
+
+
 folders = Table("folders", row_style="verbatim")
 
 

@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from odm import BadValue, ItemInvalid, ItemNotFound, Partial, collection, increment, procedure, set_, some
 from odm.procedures.calls import Calls
@@ -18,6 +19,7 @@ from odm.testing.reading import (
     Judged,
     Lone,
     Meter,
+    Moved,
     Owner,
     Reading,
     Seen,
@@ -26,9 +28,11 @@ from odm.testing.reading import (
     fewer,
     indexed_reads,
     metering,
+    moving,
     sums,
 )
 from odm.testing.stores import Stores
+from odm.testing.suite.described import Cash, Digest, Game, Player, Visit, digests, existing, visits
 from odm.testing.suite.helpers import FUTURE, PAST, fill
 from odm.testing.suite.verbatim_rows import KEY, QUOTES, Quote, Talk, quotes, talks
 
@@ -205,6 +209,40 @@ class TestOnly:
         meters.put(FULL.model_copy(update={"meter": "bad"}))
         meters.update(Meter.primary(meter="bad", number=7), set_(Meter.note, "n"))
         assert meters.one(Meter, meter="bad", number=7, only=[Meter.note])[Meter.note] == "n"
+
+    @needs("indexes")
+    def test_of_items_that_other_programs_wrote(self, stores: Stores) -> None:
+        old = stores.open(existing)
+        old.put(Player(name="ann", mail="a@b"))
+        old.put(Game(player="ann", number=3, at=5, map="m", score=7))
+        old.put(Cash(player="ann", amount=4))
+        part = old.one(Game, player="ann", number=3, only=[Game.score])
+        assert (part[Game.score], part[Game.player], part[Game.number]) == (7, "ann", 3)
+        assert [one[Game.score] for one in old.query(Game.by_map(map="m"), only=[Game.score])] == [7]
+        assert [one[Player.name] for one in old.query(Player.by_mail(mail="a@b"), only=[Player.mail])] == ["ann"]
+        assert old.one(Cash, player="ann", only=[Cash.amount])[Cash.amount] == 4
+        kept = stores.open(visits)
+        kept.put(Visit(who="w", at=NOON, expires=FUTURE))
+        kept.put(Visit(who="x", at=NOON, expires=PAST))
+        assert kept.one(Visit, who="w", at=NOON, only=[Visit.expires])[Visit.expires] == FUTURE
+        assert [one[Visit.at] for one in kept.scan(Visit, only=[Visit.at])] == [NOON]
+        counted = stores.open(digests)
+        counted.put(Digest(digest=b"d", text="t"))
+        assert counted.one(Digest, digest=b"d", only=[Digest.text])[Digest.text] == "t"
+
+    def test_of_an_item_under_the_key_of_another(self, meters: Store, stores: Stores) -> None:
+        stores.open(moving).put(Moved(place="other", meter="m", number=8))
+        with pytest.raises(ItemInvalid, match="another key"):
+            meters.get(Meter, meter="other", number=8, only=[Meter.note])
+        with pytest.raises(ItemInvalid, match="another key"):
+            list(meters.scan(Meter, only=[Meter.note]))
+
+    def test_of_an_item_of_a_later_version(self, meters: Store) -> None:
+        (raw,) = [one for one in meters.scan_page().items if one.entity == EMPTY]
+        meters.put_raw([evolve(raw, attributes={**raw.attributes, "_v": 9})])
+        for only in (None, [Meter.note]):
+            with pytest.raises(ItemInvalid):
+                meters.get(Meter, meter="m", number=8, only=only)
 
     def test_in_a_procedure(self, meters: Store) -> None:
         @procedure
