@@ -237,3 +237,14 @@ def test_a_range_of_partitions_as_rows(lo: str, hi: str | None, start: str, end:
     assert (part.start, part.end) == ("A#15", end or "B")
     wide = rows_of(Scan(partitions=Partitions(lo, hi), tag="Thing"))
     assert (wide.start, wide.end) == (lo, hi)
+
+
+def test_a_meter_counts_what_was_read(db: Store) -> None:
+    db.put(Thing(name="t", note="n" * 9000))
+    with db.meter() as whole:
+        list(db.query(Thing.primary(name="t")))
+    with db.meter() as part:
+        list(db.query(Thing.primary(name="t"), only=[Thing.rank]))
+        db.get(Thing, name="t", only=[Thing.rank])
+        list(db.scan(Thing, only=[Thing.rank]))
+    assert (whole.read_units, part.read_units) == (3, 3)
