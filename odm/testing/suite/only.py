@@ -238,8 +238,10 @@ class TestOnly:
             list(meters.scan(Meter, only=[Meter.note]))
 
     def test_of_an_item_of_a_later_version(self, meters: Store) -> None:
-        (raw,) = [one for one in meters.scan_page().items if one.entity == EMPTY]
-        meters.put_raw([evolve(raw, attributes={**raw.attributes, "_v": 9})])
+        page = meters.scan_page()
+        while not (found := [one for one in page.items if one.entity == EMPTY]):
+            page = meters.scan_page(page.cursor)
+        meters.put_raw([evolve(found[0], attributes={**found[0].attributes, "_v": 9})])
         for only in (None, [Meter.note]):
             with pytest.raises(ItemInvalid):
                 meters.get(Meter, meter="m", number=8, only=only)
