@@ -4,7 +4,7 @@ A part has the value that the whole entity would have. What depends on more than
 validator, a ``model_post_init``, and a validator or default factory that sees the other fields.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from typing import Any, Final, TypeAlias
 
@@ -17,10 +17,10 @@ from odm.codec.faults import NOTHING
 from odm.codec.records import RecordField, RecordType
 from odm.codec.stored import StoredType
 from odm.codec.unions import bare
-from odm.codec.validation import ModelSchema, validated
+from odm.codec.validation import ModelSchema, validating
 from odm.expressions.nodes import Item, Path
 
-Validators: TypeAlias = dict[tuple[str, int], SchemaValidator]
+Validators: TypeAlias = dict[tuple[str, int], Callable[[Any], Any]]
 """Validators by the field, and how many segments of a path lead to the value."""
 
 _AROUND: Final = frozenset({"definitions", "definition-ref", "model", "model-fields"})
@@ -44,7 +44,7 @@ class FieldPart:
     whole: bool
     _field: RecordField = field(repr=False)
     _types: tuple[StoredType, ...] = field(repr=False)  # of the path up to each segment
-    _validator: SchemaValidator = field(repr=False)
+    _validate: Callable[[Any], Any] = field(repr=False)
 
     def of_item(self, item: Item) -> Any:
         """The value in a stored item; `NOTHING` if it has none.
@@ -61,7 +61,7 @@ class FieldPart:
             if value is NOTHING:
                 return NOTHING
             loaded = self._types[len(self.stored.segments)].load(value)
-            value = validated(self._validator, {self.path.root: loaded})[self.path.root]
+            value = self._validate({self.path.root: loaded})[self.path.root]
         return self.inside(value, len(self.stored.segments))
 
     def _of_field(self, item: Item) -> Any:
@@ -71,7 +71,7 @@ class FieldPart:
             values[found.name] = found.type.load(value)
         elif found.fills_in:
             values[found.name] = set()
-        return validated(self._validator, values)[found.name]
+        return self._validate(values)[found.name]
 
     def of_entity(self, entity: Any) -> Any:
         """The value in a whole entity; `NOTHING` if it has none."""
@@ -141,11 +141,11 @@ def needs_whole(cls: type[BaseModel]) -> bool:
     return False
 
 
-def _alone(schema: ModelSchema, name: str, node: CoreSchema) -> SchemaValidator:
+def _alone(schema: ModelSchema, name: str, node: CoreSchema) -> Callable[[Any], Any]:
     """A validator of dicts with only this value; it sees no other data."""
     alone = core_schema.typed_dict_schema({name: core_schema.typed_dict_field(node)}, config=schema.config)
     definitions = list(schema.definitions)
-    return SchemaValidator(core_schema.definitions_schema(alone, definitions) if definitions else alone)
+    return validating(SchemaValidator(core_schema.definitions_schema(alone, definitions) if definitions else alone))
 
 
 def _members(node: Any, schema: ModelSchema) -> Any:
