@@ -60,6 +60,7 @@ from odm.procedures.calls import Calls, Companion, Procedure, procedure
 from odm.procedures.cell_versions import CellVersion
 from odm.procedures.companion_writes import CompanionWrites
 from odm.procedures.explain import Explanation
+from odm.procedures.partial import Partial
 from odm.procedures.raw import RawItem
 from odm.procedures.session import Page
 from odm.protocol.connection import Backend
@@ -118,6 +119,7 @@ __all__ = [
     "OdmError",
     "OutcomeUnknown",
     "Page",
+    "Partial",
     "PatternView",
     "PrimaryKey",
     "Procedure",

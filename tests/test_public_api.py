@@ -57,6 +57,7 @@ NAMES = [
     "OdmError",
     "OutcomeUnknown",
     "Page",
+    "Partial",
     "PatternView",
     "PrimaryKey",
     "Procedure",

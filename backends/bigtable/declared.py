@@ -26,6 +26,7 @@ from odm.backends.bigtable.filters import (
     First,
     Newest,
     Nothing,
+    Stripped,
     Unless,
     ValueIs,
     chain,
@@ -42,12 +43,13 @@ from odm.backends.bigtable.placed import Placed
 from odm.backends.bigtable.placement import usual_row
 from odm.backends.bigtable.places import Places
 from odm.backends.bigtable.retry import Retry
+from odm.backends.bigtable.selected import Columns, Selected
 from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.codec.attributes import ttl_seconds
 from odm.errors import BadValue, Unsupported
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item, Remove, Set, Value, paths
-from odm.protocol.requests import Merge, Operation, Update
+from odm.protocol.requests import Merge, Only, Operation, Update
 from odm.schema.entity import EntitySchema
 
 
@@ -70,7 +72,24 @@ class Declared(Placed):
         return False
 
     def cells(self, wanted: Filter) -> Filter:
-        return Chain((self._every, Newest()))
+        return wanted if isinstance(wanted, Selected) else Chain((self._every, Newest()))
+
+    def without_others(self, tag: str, cells: Filter) -> Filter:
+        return cells  # there are no tags
+
+    def _selected(self, only: Only, roots: frozenset[str], *, listed: bool) -> Filter | None:
+        kind = self.kinds[only.tag]
+        names = {*only.roots, *roots}
+        if TTL_ATTRIBUTE in names and kind.ttl is not None:
+            names.add(kind.ttl)
+        wanted = sorted({column for name in names if (column := kind.column(name)) is not None})
+        others = sorted({column for other in self.kinds.values() for column in other.columns}.difference(wanted))
+        parts: list[Filter] = [Column(family, column.decode()) for family, column in wanted]
+        if others:  # an item exists if it has any of its cells
+            parts.append(chain(_columns_of(tuple(others)), First(1), Stripped()))
+        ranges = tuple(Columns(family, column.decode(), f"{column.decode()}\0") for family, column in wanted)
+        made = Selected((interleave(*parts), Newest()), ranges, frozenset())
+        return made if fits(made) else None
 
     @property
     def _every(self) -> Filter:
@@ -81,13 +100,17 @@ class Declared(Placed):
         found = yield from super().read(ids, retry, wanted)
         return {id: row for id, row in found.items() if row.columns}
 
-    def items(self, rows: Iterable[Row], *, former: bool = False) -> list[Row]:
-        return [row for row in super().items(rows) if row.columns]
+    def items(self, rows: Iterable[Row], *, former: bool = False, wanted: Filter = ITEM) -> list[Row]:
+        cells = wanted if isinstance(wanted, Selected) else None
+        return [found for row in rows if (found := self._usual(row, cells)).columns]
 
     def usual(self, row: Row, *, former: bool = False) -> Row:
         """The row in odm's own form; a row of no entity as it is, and an empty row if its item does not exist."""
+        return self._usual(row, None)
+
+    def _usual(self, row: Row, cells: Selected | None) -> Row:
         at = [(kind, values) for kind in self.kinds.values() if (values := kind.read(row.text)) is not None]
-        found = [made for kind, values in at if (made := self._made(kind, values, row)) is not None]
+        found = [made for kind, values in at if (made := self._made(kind, values, row, cells)) is not None]
         if len(found) == 1:
             return found[0]
         theirs = {column for kind, _ in at for column in kind.columns}
@@ -101,11 +124,14 @@ class Declared(Placed):
         """The declared cells of a row."""
         return _columns_of(tuple(sorted({column for kind in self._kinds_at(id) for column in kind.columns})))
 
-    def _made(self, kind: Kind, values: Mapping[str, Value], row: Row) -> Row | None:
+    def _made(self, kind: Kind, values: Mapping[str, Value], row: Row, cells: Selected | None) -> Row | None:
         """The row as an item of this entity; None if it is not one."""
         plan = kind.placement.plan(row.columns)
         if not plan.numbers:
             return None
+        if cells is not None:
+            row = cells.cut(row)
+            plan = kind.placement.plan(row.columns)
         found = usual_row(row, plan)
         more = {TAG: write(kind.entity.tag)}
         more |= {stored: self.form.write(stored, value) for stored, value in values.items()}

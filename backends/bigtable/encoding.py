@@ -7,6 +7,7 @@ other work for a row. Tests parse what it writes with Google's messages.
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from struct import pack
 from typing import Final, assert_never
 
 from odm.backends.bigtable.filters import (
@@ -22,6 +23,7 @@ from odm.backends.bigtable.filters import (
     Interleave,
     Newest,
     Nothing,
+    Sampled,
     Stripped,
     Unless,
     ValueIs,
@@ -169,6 +171,8 @@ def _simple(wanted: Filter) -> bytes:
             return number_field(10, cells)
         case Stripped():
             return number_field(13, True)
+        case Sampled(share):
+            return varint(14 << 3 | 1) + pack("<d", share)
         case Nothing():
             return number_field(18, True)
         case Chain() | Interleave() | Unless():

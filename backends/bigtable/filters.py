@@ -143,6 +143,16 @@ class Stripped:
 
 
 @frozen
+class Sampled:
+    """All cells of a random part of the rows: each row passes with this probability, between 0 and 1."""
+
+    share: float
+
+    def __str__(self) -> str:
+        return f"sample={self.share!r}"
+
+
+@frozen
 class Nothing:
     """No cell."""
 
@@ -197,6 +207,7 @@ Filter: TypeAlias = (
     | First
     | Behind
     | Stripped
+    | Sampled
     | Nothing
     | Chain
     | Interleave

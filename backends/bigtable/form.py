@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 from attrs import Factory, field, frozen
 
 from odm.backends.bigtable.cells import qualifier, read, read_text, write, write_text
+from odm.backends.bigtable.filters import Filter, ValueIs, chain, interleave, newest
 from odm.backends.bigtable.layout import is_wide
 from odm.backends.bigtable.ownership import Owned, owned_by
 from odm.backends.bigtable.placement import USUAL, Placement, placement_of
@@ -86,6 +87,17 @@ class Form:
     def is_strange(self, tag: Value) -> bool:
         """Whether an item with this tag belongs to another program."""
         return not isinstance(tag, str) or (self.tags is not None and tag not in self.tags)
+
+    def other_tags(self, tag: str) -> Filter | None:
+        """Returns the tag of an item of another entity of the table; None if there is no other."""
+        homes: dict[str, list[str]] = {}
+        for other in sorted(self.tags or ()):
+            if other != tag:
+                homes.setdefault(self.placement(other).home, []).append(other)
+        tags = (
+            chain(newest(home, TAG), interleave(*(ValueIs(write(one)) for one in them))) for home, them in homes.items()
+        )
+        return interleave(*tags) if homes else None
 
     def renewed(self, item: Item) -> Collection[str]:
         """The attributes that every write of an item writes again, also unchanged ones.

@@ -14,7 +14,7 @@ from odm.backends.bigtable.entries import index_table, position
 from odm.backends.bigtable.filters import Column, Family, Filter, First, Newest, Stripped, chain, interleave
 from odm.backends.bigtable.loading import Loader, RowItems
 from odm.backends.bigtable.native import ENTRIES, FAMILY, Row, Steps
-from odm.backends.bigtable.pages import passes
+from odm.backends.bigtable.pages import passes, roots_of
 from odm.backends.bigtable.places import Places
 from odm.backends.bigtable.retry import Retry
 from odm.expressions.nodes import Item
@@ -72,6 +72,8 @@ class Entries:
         hits = [position(row.text) for row in rows]
         row_keys = tuple(dict.fromkeys(self.places.layout.row_key(hit.key) for hit in hits))
         wanted = LIST_ONLY if request.count and request.filter is None else self.places.current
+        if request.only is not None:
+            wanted = self.places.selection(request.only, roots_of(request), listed=True)
         found = yield from self.places.read(row_keys, self.retry, wanted)
         kept: list[Hit] = []
         for hit in hits:

@@ -10,14 +10,14 @@ from typing import Protocol, TypeVar
 from attrs import frozen
 
 from odm.backends.bigtable.codec import items_among
-from odm.backends.bigtable.filters import Filter
+from odm.backends.bigtable.filters import Chain, Filter, Sampled
 from odm.backends.bigtable.loading import Loader, RowItems
 from odm.backends.bigtable.native import ITEM, ReadRows, Row, RowRange, Steps
 from odm.backends.bigtable.places import Places
 from odm.backends.bigtable.retry import Retry, read_all
 from odm.codec import Lazy
 from odm.expressions.evaluate import holds
-from odm.expressions.nodes import Item
+from odm.expressions.nodes import Item, paths
 from odm.protocol.requests import Page, Position, Query, Scan
 
 PAGE_ROWS = 1000
@@ -92,7 +92,14 @@ class Items:
         """The filter for the whole item; for a count of all items, the filter for the tag."""
         if request.count and request.filter is None:
             return self.places.cells(self.loader.form.owned.held)
-        return self.places.cells(ITEM if _with_former(request) else self.places.current)
+        cells = self.places.cells(self._wanted(request))
+        return scanned(self.places, request, cells) if isinstance(request, Scan) else cells
+
+    def _wanted(self, request: Query | Scan) -> Filter:
+        """The cells of the items that are needed."""
+        if request.only is not None:
+            return self.places.selection(request.only, roots_of(request))
+        return ITEM if _with_former(request) else self.places.current
 
     def place(self, row_key: str) -> Position:
         """The position of an item's row."""
@@ -101,7 +108,7 @@ class Items:
     def kept(self, request: Query | Scan, rows: list[Row]) -> Steps[list[Row]]:
         """The rows of the items that pass the filter."""
         yield from ()
-        rows = self.places.items(rows, former=_with_former(request))
+        rows = self.places.items(rows, former=_with_former(request), wanted=self._wanted(request))
         if request.count and request.filter is None:
             return rows
         if request.filter is None:
@@ -116,6 +123,20 @@ class Items:
         """The positions, each made when it is accessed."""
         at = self.at
         return Lazy(kept, lambda row: at(row.text))
+
+
+def scanned(places: Places, request: Scan, cells: Filter) -> Filter:
+    """The filter of a scan for these cells: without rows of other entities, and only of the rows of the sample."""
+    if request.tag is not None:
+        cells = places.without_others(request.tag, cells)
+    if request.sample is not None and request.sample.share < 1:
+        cells = Chain((Sampled(request.sample.share), cells))
+    return cells
+
+
+def roots_of(request: Query | Scan) -> frozenset[str]:
+    """The attributes that the filter of a request needs."""
+    return frozenset() if request.filter is None else frozenset(path.root for path in paths(request.filter))
 
 
 def passes(request: Query | Scan, item: Item) -> bool:

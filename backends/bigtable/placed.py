@@ -18,6 +18,7 @@ from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.placement import Placement, Plan, usual_row
 from odm.backends.bigtable.places import Places
 from odm.backends.bigtable.retry import Retry
+from odm.backends.bigtable.selected import Selected, narrowed
 from odm.codec import TAG
 from odm.expressions.nodes import Item
 
@@ -54,21 +55,21 @@ class Placed(Places):
     def read(self, ids: tuple[str, ...], retry: Retry, wanted: Filter = ITEM) -> Steps[dict[str, Row]]:
         cells = self.cells(wanted)
         found = yield from read_many(self.table, ids, retry, cells)
-        former = cells == self.form.owned.former
-        return {id: self.usual(row, former=former) for id, row in found.items()}
+        rows = self.items(found.values(), former=cells == self.form.owned.former, wanted=cells)
+        return {row.text: row for row in rows}
 
     @property
     def current(self) -> Filter:
         return self.form.owned.item
 
-    def items(self, rows: Iterable[Row], *, former: bool = False) -> list[Row]:
-        return [self.usual(row, former=former) for row in rows]
+    def items(self, rows: Iterable[Row], *, former: bool = False, wanted: Filter = ITEM) -> list[Row]:
+        return [self.usual(row, former=former) for row in narrowed(rows, wanted)]
 
     def cells(self, wanted: Filter) -> Filter:
         owned = self.form.owned
         if wanted == ITEM:
             return owned.former
-        if wanted in (owned.item, owned.held, owned.bookkeeping):
+        if isinstance(wanted, Selected) or wanted in (owned.item, owned.held, owned.bookkeeping):
             return wanted
         return self._everywhere(wanted)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from attrs import frozen
+from attrs import field, frozen
 
 from odm.backends.bigtable.bulk import read_many
 from odm.backends.bigtable.cells import read
@@ -26,18 +26,21 @@ from odm.backends.bigtable.codec import (
     stored,
 )
 from odm.backends.bigtable.expressions import revision_is
-from odm.backends.bigtable.filters import Filter, newest
+from odm.backends.bigtable.filters import Filter, Unless, fits, newest
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.merges import merging
 from odm.backends.bigtable.native import COUNTERS, FAMILY, ITEM, Mutation, Row, SetCell, Steps
 from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.retry import Retry
+from odm.backends.bigtable.selected import Selected, narrowed, selected
 from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.errors import BackendError
 from odm.expressions.nodes import Item, Value
-from odm.protocol.requests import Merge, Operation
+from odm.protocol.requests import Merge, Only, Operation
 from odm.schema.entity import Key
+
+_MOST_SELECTIONS: Final = 256
 
 _MARKS: Final = frozenset({TAG.encode(), TTL_ATTRIBUTE.encode()})
 
@@ -55,6 +58,7 @@ class Places:
     table: str
     form: Form
     layout: Layout
+    _selections: dict[tuple[Only, frozenset[str], bool], Filter] = field(init=False, factory=dict, eq=False, repr=False)
 
     @property
     def tagged(self) -> bool:
@@ -77,7 +81,40 @@ class Places:
             retry: how long to retry.
             wanted: the cells that are needed; more may be returned.
         """
-        return read_many(self.table, ids, retry, wanted)
+        found = yield from read_many(self.table, ids, retry, wanted)
+        return {row.text: row for row in narrowed(found.values(), wanted)} if isinstance(wanted, Selected) else found
+
+    def selection(self, only: Only, roots: frozenset[str] = frozenset(), *, listed: bool = False) -> Filter:
+        """The cells for some attributes of items; those of whole items, if they cannot be selected.
+
+        Args:
+            only: the attributes.
+            roots: other attributes that are needed, such as those of a filter.
+            listed: the index entries of the items are needed, too.
+        """
+        known = self._selections.get((only, roots, listed))
+        if known is None:
+            known = self._selected(only, roots, listed=listed) or self.current
+            if len(self._selections) >= _MOST_SELECTIONS:
+                self._selections.clear()
+            self._selections[only, roots, listed] = known
+        return known
+
+    def _selected(self, only: Only, roots: frozenset[str], *, listed: bool) -> Filter | None:
+        """The filter for these attributes; None: whole items must be read."""
+        return selected(self.form, only, roots, listed=listed)
+
+    def without_others(self, tag: str, cells: Filter) -> Filter:
+        """The cells, except those of rows with the tag of another entity of the table.
+
+        It contains a Condition filter, which is not atomic (google.bigtable.v2, data.proto: RowFilter.Condition). That
+        is right for a scan: a row that changes its entity while it is read may be in the result or not.
+        """
+        others = self.form.other_tags(tag)
+        if others is None:
+            return cells
+        made = Unless(others, cells)
+        return made if fits(made) else cells
 
     def has_space(self, before: Stored | None, *, refused: bool) -> bool:
         """Whether a row surely has space for an item.
@@ -113,14 +150,15 @@ class Places:
         """The cells to read for these cells of items."""
         return wanted
 
-    def items(self, rows: Iterable[Row], *, former: bool = False) -> list[Row]:
+    def items(self, rows: Iterable[Row], *, former: bool = False, wanted: Filter = ITEM) -> list[Row]:
         """The items of some rows, each as a row of its own whose key is the item's id.
 
         Args:
             rows: the rows.
             former: they were read with the former values of fields.
+            wanted: the cells that they were read for.
         """
-        return [*rows]
+        return narrowed(rows, wanted)
 
     def stored(self, row: Row | None) -> Stored | None:
         """The item of such a row, with its revision and index entries; None if there is no row or no item in it."""

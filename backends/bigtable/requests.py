@@ -19,9 +19,10 @@ from odm.backends.bigtable.filters import Filter
 from odm.backends.bigtable.index_pages import Entries
 from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.loading import Loader, RowItems
-from odm.backends.bigtable.native import ITEM, RowRange, Sample, SampleRowKeys, Steps
+from odm.backends.bigtable.native import ITEM, Sample, SampleRowKeys, Steps
 from odm.backends.bigtable.options import NO_OPTIONS, Options
 from odm.backends.bigtable.pages import Items, read_page
+from odm.backends.bigtable.partitions import rows_of
 from odm.backends.bigtable.parts import CONCURRENT_ONLY, cut
 from odm.backends.bigtable.retry import Retry, until_answered
 from odm.backends.bigtable.tables import create, drop
@@ -85,11 +86,11 @@ class Procedures:
         """
         match request:
             case req.Get():
-                return self.get(request.key, former=request.former)
+                return self.get(request)
             case req.BatchGet():
                 if request.tags:
                     return self.read_tags(request)
-                return self.batch_get(request.keys, self._whole(request.former), atomic=request.atomic)
+                return self.batch_get(request.keys, self._wanted(request), atomic=request.atomic)
             case req.Put() | req.Update() | req.Delete():
                 return write(self.writer, request)
             case req.BatchWrite():
@@ -147,13 +148,15 @@ class Procedures:
         """Why the items with these keys cannot be written in one transaction; None: they are one row."""
         return unsupported_reason([self.writer.places.row(self.layout.row_key(key)) for key in keys])
 
-    def get(self, key: Key, *, former: bool = False) -> Steps[Item | None]:
-        """Read one item; ``former``: with the former values of its fields."""
-        return (yield from self.batch_get((key,), self._whole(former)))[0]
+    def get(self, request: req.Get) -> Steps[Item | None]:
+        """Read one item."""
+        return (yield from self.batch_get((request.key,), self._wanted(request)))[0]
 
-    def _whole(self, former: bool) -> Filter:
-        """The cells of whole items."""
-        return ITEM if former else self.writer.places.current
+    def _wanted(self, request: req.Get | req.BatchGet) -> Filter:
+        """The cells of the items that are needed."""
+        if request.only is not None:
+            return self.writer.places.selection(request.only)
+        return ITEM if request.former else self.writer.places.current
 
     def batch_get(
         self, keys: Sequence[Key], wanted: Filter = ITEM, *, atomic: bool = False
@@ -208,7 +211,7 @@ class Procedures:
         """
         if self.reader is not None:
             return (yield from self.reader.scan(request))
-        span = RowRange() if request.part is None else RowRange(*request.part)
+        span = rows_of(request, self.schema)
         if request.after is not None:
             span = span.beyond(request.after.key.partition, reverse=False)
         source = Items(self.writer.places, lambda row_key: req.Position(Key(row_key)), self.loader)

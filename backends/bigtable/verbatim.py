@@ -102,6 +102,9 @@ def _(request: req.Query) -> Any:
 
 @escaped.register
 def _(request: req.Scan) -> Any:
+    if request.partitions is not None:
+        lo, hi = request.partitions
+        request = evolve(request, partitions=req.Partitions(escape(lo), None if hi is None else escape(hi)))
     if request.after is None:
         return request
     key = _key(request.after.key, escape)

@@ -81,6 +81,7 @@ from odm.backends.bigtable.wide_size import SENTINEL, SIZE, bytes_of, check_spac
 from odm.codec import TAG, VERSION
 from odm.errors import BackendError, BadValue, ItemTooLarge
 from odm.expressions.nodes import Item, Value
+from odm.protocol.requests import Only
 from odm.schema.model import Schema
 from odm.schema.row_keys import UNAMBIGUOUS
 
@@ -196,7 +197,13 @@ class Wide(Places):
     def _filter_bytes(self, id: str) -> int:
         return (len(self.families) + 1) * (2 * len(self.sort(id).encode()) + 64)
 
-    def items(self, rows: Iterable[Row], *, former: bool = False) -> list[Row]:
+    def _selected(self, only: Only, roots: frozenset[str], *, listed: bool) -> Filter | None:
+        return None  # an item is one cell
+
+    def without_others(self, tag: str, cells: Filter) -> Filter:
+        return cells
+
+    def items(self, rows: Iterable[Row], *, former: bool = False, wanted: Filter = ITEM) -> list[Row]:
         return [item for row in rows for item in self.split(row)]
 
     def split(self, row: Row) -> list[Row]:

@@ -16,7 +16,8 @@ from odm.backends.bigtable.entries import bound
 from odm.backends.bigtable.filters import Filter, First, Newest, chain, interleave
 from odm.backends.bigtable.loading import Loader, RowItem, RowItems
 from odm.backends.bigtable.native import COUNTERS, ReadRows, Row, RowRange, Steps
-from odm.backends.bigtable.pages import examined, passes, rows_to_read
+from odm.backends.bigtable.pages import examined, passes, rows_to_read, scanned
+from odm.backends.bigtable.partitions import rows_of
 from odm.backends.bigtable.retry import Retry, read_all
 from odm.backends.bigtable.wide import Wide
 from odm.backends.bigtable.wide_size import SENTINEL
@@ -127,7 +128,7 @@ class Reader:
 
     def scan(self, request: Scan) -> Steps[Page]:
         """A page of the whole table."""
-        span = RowRange() if request.part is None else RowRange(*request.part)
+        span = rows_of(request)
         pages = _Pages(request, self.loader, entries=self.places.entries)
         rest: tuple[str, str] | None = None
         if request.after is not None:
@@ -140,15 +141,17 @@ class Reader:
                 span = span.beyond(row, reverse=False)
                 pages.add(stretch.items, ended=rest is None and span.empty)
             else:
-                rows, rest, span = yield from self._rows(span, min(SCAN_ROWS, pages.to_read))
+                rows, rest, span = yield from self._rows(request, span, min(SCAN_ROWS, pages.to_read))
                 pages.add(rows, ended=rest is None and span.empty)
             if pages.full:
                 break
         return pages.page
 
-    def _rows(self, span: RowRange, most: int) -> Steps[tuple[list[Row], tuple[str, str] | None, RowRange]]:
+    def _rows(
+        self, request: Scan, span: RowRange, most: int
+    ) -> Steps[tuple[list[Row], tuple[str, str] | None, RowRange]]:
         """The items of the next rows, the row that has more items and where to read on, and the rows after these."""
-        columns = self._between("", None, SCAN_ITEMS)
+        columns = scanned(self.places, request, self._between("", None, SCAN_ITEMS))
         rows = yield from read_all(self._call((), columns, range=span, limit=most), self.retry)
         items: list[Row] = []
         for row in rows:

@@ -11,6 +11,7 @@ from odm.backends.dynamodb.codec import read_key, write_key, write_put
 from odm.backends.dynamodb.errors import hot_spots, is_conflict, is_throttled
 from odm.backends.dynamodb.expressions import only_tags
 from odm.backends.dynamodb.native import Call, Steps, backoff
+from odm.backends.dynamodb.only import projected
 from odm.backends.dynamodb.retry import Attempts
 from odm.backends.dynamodb.schema import Layout
 from odm.errors import Throttled
@@ -41,6 +42,7 @@ def batch_get(layout: Layout, request: BatchGet, attempts: Attempts) -> Steps[tu
             wanted["ConsistentRead"] = True
         if request.tags and (layout.described is None or layout.described.tells_by_tag):
             wanted |= only_tags(layout.tag, *layout.keys)
+        wanted |= projected(layout, request.only)
         response = yield Call("batch_get_item", {"RequestItems": {layout.table: wanted}})
         for attributes in response["Responses"].get(layout.table, ()):
             found[read_key(layout, layout.keys, attributes)] = layout.item(attributes)

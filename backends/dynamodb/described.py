@@ -92,6 +92,11 @@ class Described:
         """Whether the tag alone says of which entity an item is."""
         return self.schema.tag is not None and all(e.match is None for e in self.schema.entities.values())
 
+    @property
+    def tells_by_key(self) -> bool:
+        """Whether the tag and the key say of which entity an item is, whatever its other attributes are."""
+        return all(entity.match is None for entity in self.schema.entities.values())
+
     def item(self, attributes: Attributes) -> dict[str, Value]:
         """The item of an entity with these attributes; without a known tag, if it is of none."""
         values = {name: from_attribute(attribute) for name, attribute in attributes.items()}

@@ -121,6 +121,11 @@ class DynamoDBConnection(Connection[Native]):
         self._attempts: int | None = None
 
     @property
+    def samples(self) -> bool:
+        """False: a sample is of segments, which cost less than a scan that drops items."""
+        return False
+
+    @property
     def adds_values(self) -> bool:
         """False: an update expression has no least or greatest of two numbers."""
         return False

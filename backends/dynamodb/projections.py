@@ -39,7 +39,7 @@ def entries_of(layout: Layout, request: Query) -> Query:
     decides = _decides(layout, request)
     filter_, wanted = (request.filter, request.limit) if decides else (None, request.examine or request.limit)
     most = MAX_GETS if wanted is None else min(wanted, MAX_GETS)
-    return evolve(request, filter=filter_, limit=most, count=False)
+    return evolve(request, filter=filter_, limit=most, count=False, only=None)
 
 
 def whole_items(layout: Layout, request: Query, entries: Page, attempts: Attempts) -> Steps[Page]:

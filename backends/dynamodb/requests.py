@@ -12,6 +12,7 @@ from odm.backends.dynamodb.errors import MALFORMED, DamagedAnswer, translated
 from odm.backends.dynamodb.expressions import Expressions
 from odm.backends.dynamodb.loading import AttributesItem
 from odm.backends.dynamodb.native import Call, Native, Steps
+from odm.backends.dynamodb.only import projected, projection
 from odm.backends.dynamodb.projections import entries_of, needs_items, whole_items
 from odm.backends.dynamodb.ranges import native_bounds
 from odm.backends.dynamodb.retry import Attempts, sent_again
@@ -21,11 +22,17 @@ from odm.backends.dynamodb.tables import check_index, create, drop
 from odm.backends.dynamodb.transactions import transact, transact_get
 from odm.backends.dynamodb.writes import delete, merge, put, update
 from odm.codec import Lazy
-from odm.errors import OdmError
+from odm.errors import OdmError, Unsupported
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Condition, Item
 from odm.protocol import requests as req
 from odm.protocol.predicates import of_tags
+
+NO_ORDER: Final = (
+    "scan(prefix=...), scan(start=..., stop=...) on DynamoDB: it hashes partition keys, so a range of them is not "
+    "stored together. Use a condition, as in scan(Meter, Meter.meter >= ...), which reads the whole table; or "
+    "declare an access pattern whose sort key begins with the field, and query it"
+)
 
 MAX_LIMIT: Final = 2**31 - 1
 """The largest Limit that DynamoDB's API accepts; a page ends much earlier, at 1 MB."""
@@ -125,6 +132,8 @@ def _get(layout: Layout, request: req.Get) -> Steps[Item | None]:
     arguments: dict[str, Any] = {"TableName": layout.table, "Key": key}
     if request.consistent:
         arguments["ConsistentRead"] = True
+    if request.only is not None:
+        arguments |= projected(layout, request.only)
     response = yield Call("get_item", arguments)
     if "Item" not in response:
         return None
@@ -181,6 +190,8 @@ def _numbered() -> Steps[None]:
 
 
 def _scan(layout: Layout, request: req.Scan) -> Steps[req.Page]:
+    if request.partitions is not None:
+        raise Unsupported(f"table {layout.table!r}: {NO_ORDER}")
     arguments = {"TableName": layout.table} | _paged(layout, request, Expressions(), request.consistent)
     if request.segment is not None:
         arguments["Segment"], arguments["TotalSegments"] = request.segment
@@ -197,6 +208,10 @@ def _paged(layout: Layout, request: req.Query | req.Scan, expressions: Expressio
     counts = _counts(layout, request)
     if counts == "tags":
         arguments["ProjectionExpression"] = expressions.name(layout.tag)
+    elif request.only is not None and _filters_all(layout, request):
+        text = projection(layout, request.only, _index(request), expressions)
+        if text is not None:
+            arguments["ProjectionExpression"] = text
     arguments |= expressions.arguments()
     # DynamoDB applies Limit before the filter.
     most = request.limit if request.filter is None else request.examine if isinstance(request, req.Query) else None

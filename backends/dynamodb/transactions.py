@@ -10,6 +10,7 @@ from uuid import uuid4
 from odm.backends.dynamodb.codec import write_key
 from odm.backends.dynamodb.errors import BUSY, is_busy, misfit, reasons_of
 from odm.backends.dynamodb.native import Call, Steps
+from odm.backends.dynamodb.only import projected
 from odm.backends.dynamodb.schema import Layout
 from odm.backends.dynamodb.writes import item_arguments, merge_arguments, put_arguments, refused, update_arguments
 from odm.errors import BadValue, Throttled
@@ -41,7 +42,10 @@ def transact_get(layout: Layout, request: BatchGet) -> Steps[tuple[Item | None, 
     Raises:
         Throttled: every attempt was throttled or conflicted with writers.
     """
-    gets = [{"Get": {"TableName": layout.table, "Key": write_key(layout, layout.keys, key)}} for key in request.keys]
+    only = projected(layout, request.only)
+    gets = [
+        {"Get": {"TableName": layout.table, "Key": write_key(layout, layout.keys, key), **only}} for key in request.keys
+    ]
     try:
         response = yield Call("transact_get_items", {"TransactItems": gets})
     except Exception as error:

@@ -19,7 +19,7 @@ from odm.backends.local.clients import Connections, Loan
 from odm.backends.local.opening import Connection
 from odm.backends.local.storage import Change, Record, Rows, not_created, span_of, to_blob
 from odm.errors import BackendError
-from odm.protocol.requests import Key, Query
+from odm.protocol.requests import Key, Partitions, Query
 
 _NO_ENTRIES: Final = b"{}"
 
@@ -186,15 +186,21 @@ class FileTable(Loan):
                 for index_sort, partition, sort, data in cursor:
                     yield _item(data), _text(index_sort), _text(partition), _text(sort)
 
-    def scan(self, after: Key | None, segment: tuple[int, int] | None = None) -> Rows:
+    def scan(
+        self, after: Key | None, segment: tuple[int, int] | None = None, partitions: Partitions | None = None
+    ) -> Rows:
         self.look()
         number, of = segment or (0, 1)
+        low, high = partitions or Partitions("", None)
+        begin = Key(low) if after is None or after.partition < low else after
+        below = "AND partition < ?" if high is not None else ""
         chosen = "AND crc32(partition) % ? = ?" if of > 1 else ""
+        behind = ">" if begin is after else ">="
         sql = (
-            f"SELECT partition, sort, data FROM items WHERE space = ? AND (partition, sort) > (?, ?) {chosen}"
-            " ORDER BY partition, sort"
+            f"SELECT partition, sort, data FROM items WHERE space = ? AND (partition, sort) {behind} (?, ?)"
+            f" {below} {chosen} ORDER BY partition, sort"
         )
-        bounds = (self._spaces[_BASE], *_blobs(*(after or Key(""))))
+        bounds: tuple[Any, ...] = (self._spaces[_BASE], *_blobs(*begin, *(() if high is None else (high,))))
         with closing(self._execute(sql, (*bounds, of, number) if chosen else bounds)) as cursor:
             for partition, sort, data in cursor:
                 yield _item(data), _text(partition), _text(sort)

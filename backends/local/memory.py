@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias, cast
 from odm.backends.local.ordered import Ordered
 from odm.backends.local.storage import Change, Record, Rows, not_created, refuse_within, segment_of, span_of
 from odm.errors import BackendError
-from odm.protocol.requests import Key, Position, Query
+from odm.protocol.requests import Key, Partitions, Position, Query
 
 _Kept: TypeAlias = bytes | tuple[bytes, *tuple[str, ...]]
 """A record in compact form: its data, followed by index name, partition and sort of each entry, if it has any."""
@@ -157,11 +157,15 @@ class MemoryTable:
             self._finish()
         return self._items(query) if query.index is None else self._entries(query, query.index)
 
-    def scan(self, after: Key | None, segment: tuple[int, int] | None = None) -> Rows:
+    def scan(
+        self, after: Key | None, segment: tuple[int, int] | None = None, partitions: Partitions | None = None
+    ) -> Rows:
         if self._journal:
             self._finish()
         number, of = segment or (0, 1)
-        for name in self._names.between("" if after is None else after.partition, None, behind=False, reverse=False):
+        low, high = partitions or Partitions("", None)
+        begin = low if after is None else max(low, after.partition)
+        for name in self._names.between(begin, high, behind=False, reverse=False):
             if of > 1 and segment_of(name, of) != number:
                 continue
             begun = after is not None and after.partition == name

@@ -9,6 +9,7 @@ page follows.
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from functools import lru_cache, partial
+from random import Random
 from typing import Any, Final, assert_never
 
 from attrs import Factory, evolve, frozen
@@ -99,7 +100,8 @@ class Engine:
                         return _page(rows, request, self)
             case req.Scan(after=after, segment=segment):
                 view = self.storage.reading()
-                with view.block, closing(view.scan(after and after.key, segment)) as rows:
+                rows = _drawn(view.scan(after and after.key, segment, request.partitions), request.sample)
+                with view.block, closing(rows):
                     page = _page(rows, request, self)
                     return evolve(page, entries=_entries(view, page)) if request.entries else page
             case req.Split():
@@ -258,6 +260,21 @@ def _entries(view: View, page: req.Page) -> list[Mapping[str, Key]]:
     """The index entries of the items of a page that was read in the same view."""
     records = [view.record(position.key) for position in page.positions]
     return [{} if record is None else record.entries for record in records]
+
+
+def _drawn(rows: Rows, sample: req.Sample | None) -> Rows:
+    """The rows of a sample; each row is drawn by itself."""
+    if sample is None:
+        return rows
+    return _sampled(rows, sample)
+
+
+def _sampled(rows: Rows, sample: req.Sample) -> Rows:
+    random = Random(sample.seed)
+    with closing(rows):
+        for row in rows:
+            if random.random() < sample.share:
+                yield row
 
 
 def _page(rows: Rows, request: req.Query | req.Scan, engine: Engine) -> req.Page:

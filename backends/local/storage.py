@@ -14,7 +14,7 @@ from zlib import crc32
 
 from odm.errors import BackendError
 from odm.expressions.nodes import Item
-from odm.protocol.requests import Key, Position, Query, Scan, Written
+from odm.protocol.requests import Key, Partitions, Position, Query, Scan, Written
 
 
 class Record(NamedTuple):
@@ -86,10 +86,12 @@ class View(Protocol):
         """
         ...
 
-    def scan(self, after: Key | None, segment: tuple[int, int] | None = None) -> Rows:
-        """All rows of the table after a key, in an order that stays the same while rows are added and removed.
+    def scan(
+        self, after: Key | None, segment: tuple[int, int] | None = None, partitions: Partitions | None = None
+    ) -> Rows:
+        """All rows of the table after a key, in the order of their keys.
 
-        ``segment`` is ``(number, of)``: only partitions whose `segment_of` is this number.
+        ``segment`` is ``(number, of)``: only partitions whose `segment_of` is this number. ``partitions``: only these.
         """
         ...
 

@@ -16,7 +16,7 @@ from odm.backends.local.storage import Change, Record, Row, Rows, Storage, View,
 from odm.expressions.nodes import Item, Value, paths
 from odm.protocol.capacity import TRANSACTION, Units, read_units, summed, write_units
 from odm.protocol.limits import stored_size
-from odm.protocol.requests import Key, Page, Query, Refusals, Refused, Request, Scan, Transact
+from odm.protocol.requests import Key, Page, Partitions, Query, Refusals, Refused, Request, Scan, Transact
 
 
 class Measured(NamedTuple):
@@ -177,9 +177,11 @@ class _TalliedView:
     def rows(self, query: Query) -> Rows:
         return self._read(self.view.rows(query), query)
 
-    def scan(self, after: Key | None, segment: tuple[int, int] | None = None) -> Rows:
+    def scan(
+        self, after: Key | None, segment: tuple[int, int] | None = None, partitions: Partitions | None = None
+    ) -> Rows:
         assert isinstance(self.tally.request, Scan)
-        return self._read(self.view.scan(after, segment), self.tally.request)
+        return self._read(self.view.scan(after, segment, partitions), self.tally.request)
 
     def _read(self, rows: Rows, request: Query | Scan) -> Generator[Row, None, None]:
         """The rows. A row counts as read when the engine continues after it."""

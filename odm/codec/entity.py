@@ -24,6 +24,7 @@ from odm.codec.drafts import Draft, Drafts
 from odm.codec.faults import NOTHING, Unfit, nearest, show
 from odm.codec.generate import generated_dump
 from odm.codec.moments import DATETIME
+from odm.codec.parts import FieldPart, Validators, compile_part, needs_whole
 from odm.codec.paths import Resolver
 from odm.codec.proofs import levels_of, nodes_of, reads_json, takes_all
 from odm.codec.records import RecordField, RecordType
@@ -39,6 +40,7 @@ from odm.expressions.nodes import Action, And, Condition, Exists, Item, Missing,
 F = TypeVar("F")
 
 _TAG = Path((TAG,))
+_MOST_PARTS = 1024
 
 
 @frozen(eq=False, slots=False)
@@ -103,6 +105,8 @@ class EntityCodec:
     # Compiled at first use: most fields are never validated alone.
     _validators: dict[str, SchemaValidator] = Factory(dict)
     _drafts: dict[Drafts[Any], Callable[[Any], tuple[Any, int] | None]] = Factory(dict)
+    _parts: dict[tuple[str | int, ...], FieldPart] = Factory(dict)
+    _part_validators: Validators = Factory(dict)
 
     @cached_property
     def _dump(self) -> Callable[[Any], dict[str, Value] | None]:
@@ -217,6 +221,38 @@ class EntityCodec:
             BadValue: a field validator needs another field, which is not available.
         """
         return {name: self._read(item, name, key) for name in fields}
+
+    @cached_property
+    def needs_whole(self) -> bool:
+        """Whether code of the model may change a field by what others hold, so that no field can be read alone."""
+        return needs_whole(self.cls)
+
+    def part(self, path: Path) -> FieldPart:
+        """A field, or a part of one, to read it without the rest of the item.
+
+        Raises:
+            BadValue: the path leads nowhere or belongs to another entity.
+        """
+        mine = path.owner is None or issubclass(self.cls, path.owner)
+        found = self._parts.get(path.segments) if mine else None
+        if found is None:
+            self._actions.resolver.resolve(path)  # raises
+            found = compile_part(self._record, self._schema, path, self._part_validators)
+            if len(self._parts) >= _MOST_PARTS:  # members of dicts may have any name
+                self._parts.clear()
+            self._parts[path.segments] = found
+        return found
+
+    def read_part(self, part: FieldPart, item: Item, key: str = "") -> Any:
+        """The value of a part of a stored item of this version; `odm.codec.faults.NOTHING` if it has none.
+
+        Raises:
+            ItemInvalid: a stored value does not validate.
+        """
+        try:
+            return part.of_item(item)
+        except ValidationError as error:
+            raise self._invalid(error, item, key) from error
 
     def may_be_none(self, name: str) -> bool:
         """Whether the field can be None, so that a sparse index may omit the item."""

@@ -7,7 +7,7 @@ A procedure is a generator function that makes its calls with ``yield from do.ge
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import wraps
 from random import Random
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeAlias, TypeVar, overload
 
 from attrs import frozen
 
@@ -20,6 +20,7 @@ from odm.procedures.backfilled import Backfilled
 from odm.procedures.batch import BatchSteps
 from odm.procedures.cell_versions import CellVersion
 from odm.procedures.companion_writes import CompanionWrites
+from odm.procedures.partial import Partial
 from odm.procedures.raw import PAGE, RawItem
 from odm.procedures.session import Page
 from odm.procedures.transaction import TransactionSteps
@@ -31,6 +32,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
+Only: TypeAlias = Sequence[object]
 
 
 class Calls(Protocol):
@@ -54,28 +56,44 @@ class Calls(Protocol):
         ...
 
     @overload
-    def get(self, which: type[E], /, **key: Any) -> CoreGen[E | None]: ...
+    def get(self, which: type[E], /, *, only: None = None, **key: Any) -> CoreGen[E | None]: ...
     @overload
-    def get(self, which: Query[E], /, *, consistent: bool = True) -> CoreGen[E | None]: ...
+    def get(self, which: type[E], /, *, only: Only, **key: Any) -> CoreGen[Partial[E] | None]: ...
+    @overload
+    def get(self, which: Query[E], /, *, consistent: bool = True, only: None = None) -> CoreGen[E | None]: ...
+    @overload
+    def get(self, which: Query[E], /, *, consistent: bool = True, only: Only) -> CoreGen[Partial[E] | None]: ...
     @overload
     def get(self, which: "Procedure[R]", /) -> CoreGen[R]: ...
-    def get(self, which: Any, /, consistent: bool = True, **key: Any) -> CoreGen[Any]:
-        """The item under a key, or None."""
+    def get(self, which: Any, /, consistent: bool = True, only: Any = None, **key: Any) -> CoreGen[Any]:
+        """The item under a key, or None; with ``only``, these fields of it."""
         ...
 
     @overload
-    def one(self, which: type[E], /, **key: Any) -> CoreGen[E]: ...
+    def one(self, which: type[E], /, *, only: None = None, **key: Any) -> CoreGen[E]: ...
     @overload
-    def one(self, which: Query[E], /, *, consistent: bool = True) -> CoreGen[E]: ...
+    def one(self, which: type[E], /, *, only: Only, **key: Any) -> CoreGen[Partial[E]]: ...
+    @overload
+    def one(self, which: Query[E], /, *, consistent: bool = True, only: None = None) -> CoreGen[E]: ...
+    @overload
+    def one(self, which: Query[E], /, *, consistent: bool = True, only: Only) -> CoreGen[Partial[E]]: ...
     @overload
     def one(self, which: "Procedure[E | None]", /) -> CoreGen[E]: ...
-    def one(self, which: Any, /, consistent: bool = True, **key: Any) -> CoreGen[Any]:
+    def one(self, which: Any, /, consistent: bool = True, only: Any = None, **key: Any) -> CoreGen[Any]:
         """The item under a key; raises ItemNotFound if it does not exist."""
         ...
 
+    @overload
     def get_many(
-        self, keys: Sequence[Query[E]], *, consistent: bool = True, atomic: bool = False
-    ) -> CoreGen[list[E | None]]:
+        self, keys: Sequence[Query[E]], *, consistent: bool = True, atomic: bool = False, only: None = None
+    ) -> CoreGen[list[E | None]]: ...
+    @overload
+    def get_many(
+        self, keys: Sequence[Query[E]], *, consistent: bool = True, atomic: bool = False, only: Only
+    ) -> CoreGen[list[Partial[E] | None]]: ...
+    def get_many(
+        self, keys: Sequence[Query[Any]], *, consistent: bool = True, atomic: bool = False, only: Any = None
+    ) -> CoreGen[list[Any]]:
         """The items under keys, in the order of the keys; None for each key without an item."""
         ...
 
@@ -157,10 +175,15 @@ class Calls(Protocol):
         """Bring stored items up to date with the models, while other programs read and write."""
         ...
 
-    def query(self, query: Query[E], *, consistent: bool = True) -> CoreGen[list[E]]:
+    @overload
+    def query(self, query: Query[E], *, consistent: bool = True, only: None = None) -> CoreGen[list[E]]: ...
+    @overload
+    def query(self, query: Query[E], *, consistent: bool = True, only: Only) -> CoreGen[list[Partial[E]]]: ...
+    def query(self, query: Query[Any], *, consistent: bool = True, only: Any = None) -> CoreGen[list[Any]]:
         """All results of a query, as a list in memory; `page` reads them page by page."""
         ...
 
+    @overload
     def page(
         self,
         query: Query[E],
@@ -169,11 +192,37 @@ class Calls(Protocol):
         after: str | None = None,
         consistent: bool = True,
         max_requests: int | None = None,
-    ) -> CoreGen[Page[E]]:
+        only: None = None,
+    ) -> CoreGen[Page[E]]: ...
+    @overload
+    def page(
+        self,
+        query: Query[E],
+        *,
+        size: int = 25,
+        after: str | None = None,
+        consistent: bool = True,
+        max_requests: int | None = None,
+        only: Only,
+    ) -> CoreGen[Page[Partial[E]]]: ...
+    def page(
+        self,
+        query: Query[Any],
+        *,
+        size: int = 25,
+        after: str | None = None,
+        consistent: bool = True,
+        max_requests: int | None = None,
+        only: Any = None,
+    ) -> CoreGen[Page[Any]]:
         """One page of a query's results, with the cursor of the next page."""
         ...
 
-    def first(self, query: Query[E], *, consistent: bool = True) -> CoreGen[E | None]:
+    @overload
+    def first(self, query: Query[E], *, consistent: bool = True, only: None = None) -> CoreGen[E | None]: ...
+    @overload
+    def first(self, query: Query[E], *, consistent: bool = True, only: Only) -> CoreGen[Partial[E] | None]: ...
+    def first(self, query: Query[Any], *, consistent: bool = True, only: Any = None) -> CoreGen[Any]:
         """The first result of a query, or None."""
         ...
 
@@ -355,9 +404,9 @@ def procedure(steps: Callable[Concatenate[Calls, P], CoreGen[R]]) -> Callable[P,
     return make
 
 
-def whole_procedure(made: Procedure[R], consistent: bool, key: Mapping[str, Any]) -> Procedure[R]:
+def whole_procedure(made: Procedure[R], consistent: bool, key: Mapping[str, Any], only: object = None) -> Procedure[R]:
     """A procedure passed in place of a key; raises BadValue for arguments that are only allowed with a key."""
-    for name, given in {"consistent": not consistent, **dict.fromkeys(key, True)}.items():
+    for name, given in {"consistent": not consistent, "only": only is not None, **dict.fromkeys(key, True)}.items():
         if given:
             raise BadValue(f"{made} is a procedure, which has its own {name}: leave {name}= out")
     return made

@@ -40,6 +40,7 @@ class Context:
         turns: the turns of writers that change the same items, see `Connection.turns`.
         merge_unsupported_reason: why nothing can be merged, see `Connection.merge_unsupported_reason`.
         merges_together: the merges of a batch are one request, see `Connection.merges_together`.
+        samples: a `Scan` can have a ``sample``, see `Connection.samples`.
         merge_rules: the rules of merges that were needed so far, see `odm.procedures.merge`.
     """
 
@@ -54,6 +55,7 @@ class Context:
     turns: Turns | None = field(default=None, repr=False)
     merge_unsupported_reason: str | None = None
     merges_together: bool = False
+    samples: bool = True
     # By tag; Any, because `odm.procedures.merge`, which fills it, imports this module.
     merge_rules: dict[str, Any] = field(init=False, factory=dict, repr=False, eq=False)
 

@@ -37,6 +37,7 @@ class Explanation:
         index: the secondary index that is read; None: the table itself.
         partitions: the partition keys that are read or written.
         range: the sort keys ``[lo, hi)``; if hi is None, to the end of the partition.
+        fields: the fields that a read with ``only=`` asks for, and why whole items are read nevertheless.
         filter: the filter applied to items after they were read (and paid for), or the condition of a write.
         descending: a query reads from the end of the range.
         limit: the most results of a query, counted after the filter.
@@ -77,6 +78,7 @@ class Explanation:
     in_transaction: bool = True
     best: str = ""
     worst: str = ""
+    fields: str = ""
 
     def rows(self) -> list[tuple[str, str]]:
         """The lines to print, each a name and a text."""
@@ -86,6 +88,7 @@ class Explanation:
             ("index", f"{self.index}, a local index" if self.local else self.index or "the table itself"),
             ("partition", _few(self.partitions)),
             ("sort key", _range(*self.range)),
+            ("fields", self.fields),
             ("condition" if self.writes else "filter", "none" if self.filter is None else str(self.filter)),
             ("order", "descending" if self.descending else ""),
             ("limit", "" if self.limit is None else f"{self.limit} results"),
@@ -127,16 +130,25 @@ class Explanation:
 
 
 def explain(
-    session: Session, what: object, actions: Sequence[Action], write_: str | None, when: Condition | bool | None
+    session: Session,
+    what: object,
+    actions: Sequence[Action],
+    write_: str | None,
+    when: Condition | bool | None,
+    only: object = None,
 ) -> Explanation:
     """What a call would do; the arguments are those of `odm.Store.explain`."""
     context, connection = session.context, session.connection
     if isinstance(what, Query) and not actions and write_ is None:
-        plan, reading = make_plan(context.schema, what), read.begin(context, what)
+        plan, reading = make_plan(context.schema, what), read.begin(context, what, only=only, call="explain")
         native = None if reading is None else connection.preview(read.first_request(context, reading))
         explanation = explain_plan(plan, native, connection)
+        if reading is not None and reading.wanted is not None:
+            explanation = evolve(explanation, fields=reading.wanted.explained)
         filtered = reading is not None and not plan.single and context.filter(plan.entity, plan.filter) is not None
         return evolve(explanation, best=_best_case(plan), worst=_worst_case(plan)) if filtered else explanation
+    if only is not None:
+        raise BadValue("explain(only=...) explains a read: pass a query, without actions and write=")
     if write_ == "merge":
         return _explain_merge(session, merge_write(context, what, actions), when)
     return _explain_write(session, _intent(context, what, actions, write_, when))

@@ -7,36 +7,57 @@ from odm.entities.query import Query
 from odm.errors import BadValue, ItemTooLarge, Unsupported
 from odm.expressions.nodes import Item
 from odm.procedures.context import Context
+from odm.procedures.partial import Wanted, wanted
 from odm.procedures.unprocessed import send_batch
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.limits import ACTIONS, item_size
 from odm.schema.entity import Key
+from odm.schema.target import Target
 
 
 def get_many(
-    context: Context, queries: Sequence[Query[Any]], *, consistent: bool = True, atomic: bool = False
+    context: Context,
+    queries: Sequence[Query[Any]],
+    *,
+    consistent: bool = True,
+    atomic: bool = False,
+    only: object = None,
 ) -> CoreGen[list[Any]]:
     """The entities under the keys, in the order of the keys; None for a key without an item."""
     targets = [context.schema.key_target(query) for query in queries]
+    asked = None if only is None or not targets else _wanted(context, targets, only)
     for target in targets:
         context.check_key(target)
     patterns = {target.key: target.entity.primary.full_name for target in targets}
     distinct = tuple(patterns)
     if atomic:
         _check_atomic(context, distinct, consistent=consistent)
-    request = req.BatchGet(distinct, consistent, patterns=tuple(patterns.values()), atomic=atomic)
+    read = None if asked is None else asked.only
+    request = req.BatchGet(distinct, consistent, patterns=tuple(patterns.values()), atomic=atomic, only=read)
     given = {target.key: target.query for target in targets}
     items = (yield from send_batch(request, given)) if distinct else ()
     if atomic:
         _check_atomic_size(context, items)
     found = {
-        key: context.decode(item, key)
+        key: context.decode(item, key) if asked is None else asked.of(context, item, key)
         for key, item in zip(distinct, items, strict=True)
         if context.living(item) is not None
     }
     made = [found.get(target.key) for target in targets]
+    if asked is not None:
+        return made
     return [one if type(one) is target.entity.cls else None for one, target in zip(made, targets, strict=True)]
+
+
+def _wanted(context: Context, targets: Sequence[Target], only: object) -> Wanted | None:
+    entities = list(dict.fromkeys(target.entity.cls for target in targets))
+    if len(entities) > 1:
+        names = ", ".join(cls.__name__ for cls in entities)
+        raise BadValue(
+            f"get_many(only=...) reads fields of one entity, and these keys are of {names}: call it for each"
+        )
+    return wanted(context, entities[0], only, "get_many")
 
 
 def _check_atomic(context: Context, keys: Sequence[Key], *, consistent: bool) -> None:

@@ -16,6 +16,7 @@ from odm.planner.plan import Plan, make_plan
 from odm.procedures.concurrent import sent_together
 from odm.procedures.context import Context
 from odm.procedures.pace import START, Pace
+from odm.procedures.partial import Wanted, wanted
 from odm.procedures.shard_merge import (
     NOTHING,
     Given,
@@ -61,7 +62,8 @@ class Place:
 class Reading:
     """A query in progress: its plan, the next place, how many more results to return, and the consistency.
 
-    ``bounded``: the number of requests is limited, so that each of them must be one of the service's.
+    ``bounded``: the number of requests is limited, so that each of them must be one of the service's. ``wanted``: the
+    fields to read; None: whole items.
     """
 
     plan: Plan
@@ -69,6 +71,7 @@ class Reading:
     left: int | None = None
     consistent: bool = True
     bounded: bool = False
+    wanted: Wanted | None = None
 
 
 class Found(NamedTuple):
@@ -89,8 +92,10 @@ class _Read:
     pace: Pace = START
 
 
-def get(context: Context, target: Target, *, consistent: bool = True) -> CoreGen[Any]:
-    """The entity under a key, or None."""
+def get(context: Context, target: Target, *, consistent: bool = True, only: object = None) -> CoreGen[Any]:
+    """The entity under a key, or None; with ``only``, its fields."""
+    if only is not None:
+        return (yield from _get_part(context, target, consistent, only))
     if len(target.key.partition) + len(target.key.sort) > SHORT_KEY:
         context.check_key(target)
     item = yield req.Get(target.key, consistent, pattern=target.entity.primary.full_name)
@@ -101,9 +106,18 @@ def get(context: Context, target: Target, *, consistent: bool = True) -> CoreGen
     return found if type(found) is target.entity.cls else None
 
 
-def one(context: Context, target: Target, *, consistent: bool = True) -> CoreGen[Any]:
+def _get_part(context: Context, target: Target, consistent: bool, only: object) -> CoreGen[Any]:
+    asked = wanted(context, target.entity.cls, only, "get")
+    assert asked is not None
+    context.check_key(target)
+    request = req.Get(target.key, consistent, pattern=target.entity.primary.full_name, only=asked.only)
+    item = context.living((yield request))
+    return None if item is None else asked.of(context, item, target.key)
+
+
+def one(context: Context, target: Target, *, consistent: bool = True, only: object = None) -> CoreGen[Any]:
     """The entity under a key; raises ItemNotFound if it does not exist."""
-    found = yield from get(context, target, consistent=consistent)
+    found = yield from get(context, target, consistent=consistent, only=only)
     if found is None:
         raise ItemNotFound(f"{target}: there is no such item in table {context.schema.name!r}")
     return found
@@ -120,22 +134,26 @@ def exists(context: Context, target: Target) -> CoreGen[bool]:
     return bool(item.get(TAG) == target.entity.tag)
 
 
-def begin(context: Context, query: Query[Any], *, consistent: bool = True) -> Reading | None:
+def begin(
+    context: Context, query: Query[Any], *, consistent: bool = True, only: object = None, call: str = "query"
+) -> Reading | None:
     """Plan a query. Returns None if no key can match."""
     plan = make_plan(context.schema, query)
+    asked = None if only is None else wanted(context, None if plan.entity is None else plan.entity.cls, only, call)
     if plan.empty:
         return None
     for partition in plan.partitions:
         if len(partition) > SHORT_KEY:
             check_key(Key(partition), plan.pattern.index, plan.entity, context.limits)
     context.check_filter(plan.entity, plan.filter)
-    return Reading(plan, Place(plan.reading_order[0]), query.most, consistent and plan.pattern.kind != "global")
+    consistent = consistent and plan.pattern.kind != "global"
+    return Reading(plan, Place(plan.reading_order[0]), query.most, consistent, wanted=asked)
 
 
 def chunk(context: Context, reading: Reading) -> CoreGen[tuple[list[Any], Reading | None]]:
     """One page of results as the backend returns it, and the reading that continues, or None at the end."""
     found = yield from _read(context, reading, reading.left)
-    return _decoded(context, found), _further(reading, found.next, len(found.items))
+    return _decoded(context, reading, found), _further(reading, found.next, len(found.items))
 
 
 def first(context: Context, reading: Reading | None) -> CoreGen[Any]:
@@ -167,7 +185,7 @@ def page(
             break
         found = yield from _read(context, going, look - len(entities))
         lacking = want - len(entities)
-        entities += _decoded(context, found)
+        entities += _decoded(context, going, found)
         if len(found.items) <= lacking:
             place = found.next
         elif lacking:
@@ -290,6 +308,7 @@ def request_of(
         count=counting,
         pattern=plan.name,
         examine=examine,
+        only=None if reading.wanted is None else reading.wanted.only,
     )
 
 
@@ -349,7 +368,9 @@ def _check_known(context: Context, found: _Read) -> None:
         context.check_known(item, position.key)
 
 
-def _decoded(context: Context, found: _Read) -> list[Any]:
+def _decoded(context: Context, reading: Reading, found: _Read) -> list[Any]:
+    if reading.wanted is not None:
+        return reading.wanted.found(context, found.items, found.positions)
     return context.decode_all(found.items, found.positions)
 
 

@@ -4,7 +4,9 @@
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from fractions import Fraction
+from functools import partial
+from typing import Any, Final, cast
 
 from attrs import evolve, frozen
 
@@ -12,6 +14,8 @@ from odm.errors import BadValue
 from odm.expressions.nodes import Condition
 from odm.procedures.concurrent import sent_together
 from odm.procedures.context import Context
+from odm.procedures.partial import Wanted, wanted
+from odm.procedures.partitions import partitions_of
 from odm.procedures.upgrades import judged, passing_older
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
@@ -20,6 +24,9 @@ from odm.schema.entity import EntitySchema
 
 MOST_SEGMENTS: Final = 1_000_000
 """The most segments of a scan (AWS: Scan, TotalSegments)."""
+
+MOST_DRAWN: Final = 16
+"""The most segments that are drawn for a sample."""
 
 MOST_CONCURRENT: Final = 1000
 """The most segments of a scan that are read concurrently."""
@@ -41,7 +48,8 @@ class Segment:
 class Scanning:
     """A scan in progress: the entity (None: all), the filter, and the segments that are not finished.
 
-    ``uncut``: the backend has not been asked yet for the limits of the segments.
+    ``uncut``: the backend has not been asked yet for the limits of the segments. ``wanted``: the fields to read; None:
+    whole items. ``partitions``: the partition keys to read; None: all. ``share``: how much of the items to read.
     """
 
     entity: EntitySchema | None
@@ -49,6 +57,9 @@ class Scanning:
     segments: tuple[Segment, ...]
     consistent: bool
     uncut: bool = False
+    wanted: Wanted | None = None
+    partitions: req.Partitions | None = None
+    share: float | None = None
 
     @property
     def pattern(self) -> str:
@@ -56,7 +67,7 @@ class Scanning:
         return f"scan({'' if self.entity is None else self.entity.name})"
 
 
-def begin(
+def begin(  # noqa: PLR0913  # the options of a scan
     context: Context,
     cls: type | None,
     conditions: Sequence[Condition],
@@ -64,21 +75,57 @@ def begin(
     consistent: bool,
     segments: int | None = None,
     segment: tuple[int, int] | None = None,
-) -> Scanning:
-    """Plan a scan.
+    only: object = None,
+    sample: float | None = None,
+    prefix: object = None,
+    start: object = None,
+    stop: object = None,
+) -> Scanning | None:
+    """Plan a scan; the arguments are those of `odm.Store.scan`. None: no item can be found.
 
     Raises:
-        BadValue: conditions without an entity, or the segments are out of range.
+        BadValue: conditions without an entity, or an argument is out of range.
+        Unsupported: a range of partitions that have no order.
     """
     parts = tuple(map(Segment, _segments(segments, segment)))
     entity = None if cls is None else context.schema.entity(cls)
+    asked = wanted(context, cls, only, "scan")
+    range_ = partitions_of(entity, prefix, start, stop)
+    if sample is not None:
+        _check_sample(sample, segments, segment)
+        if not context.samples:
+            parts, sample = _drawn(context, sample), None
+    uncut = segments is not None and len(parts) > 1
     if entity is None:
         if conditions:
             raise BadValue("scan() with conditions needs their entity first: scan(Order, Order.total > 100)")
-        return Scanning(None, None, parts, consistent, len(parts) > 1)
+        return Scanning(None, None, parts, consistent, uncut, share=sample)
+    conditions = conditions if range_ is None else (*conditions, *range_.conditions)
     filter_ = every(*map(entity.codec.lower, conditions), has_tag(entity.tag))
     context.check_filter(entity, filter_)
-    return Scanning(entity, filter_, parts, consistent, len(parts) > 1)
+    partitions = None if range_ is None else range_.partitions
+    if partitions is not None and partitions.empty:
+        return None
+    return Scanning(entity, filter_, parts, consistent, uncut, asked, partitions, sample)
+
+
+def _check_sample(share: object, segments: object, segment: object) -> None:
+    number = isinstance(share, int | float) and not isinstance(share, bool)
+    if not number or not 0 < cast("float", share) <= 1:
+        raise BadValue(f"scan(sample={share!r}): give the part of the items to read, more than 0 and at most 1")
+    if segments is not None or segment is not None:
+        raise BadValue("scan() takes sample=, or segments= or segment=: not both")
+
+
+def _drawn(context: Context, share: float) -> tuple[Segment, ...]:
+    """Random segments that are about this part of the table, for a backend that draws no items itself."""
+    about = Fraction(share).limit_denominator(MOST_DRAWN)
+    if about.numerator <= 1:
+        about = Fraction(1, min(round(1 / share), MOST_SEGMENTS))
+    if about == 1:
+        return (Segment(),)
+    numbers = context.random.sample(range(about.denominator), about.numerator)
+    return tuple(Segment((number, about.denominator)) for number in sorted(numbers))
 
 
 def _segments(segments: int | None, segment: tuple[int, int] | None) -> tuple[tuple[int, int] | None, ...]:
@@ -107,11 +154,20 @@ def chunk(context: Context, scanning: Scanning) -> CoreGen[tuple[list[Any], Scan
     if scanning.uncut:
         scanning = yield from _cut(scanning)
     filter_ = context.filter(scanning.entity, passing_older(context, scanning.entity, scanning.filter))
-    scan = req.Scan(filter_, consistent=scanning.consistent, pattern=scanning.pattern)
+    scan = req.Scan(
+        filter_,
+        consistent=scanning.consistent,
+        pattern=scanning.pattern,
+        tag=None if scanning.entity is None else scanning.entity.tag,
+        only=None if scanning.wanted is None else scanning.wanted.only,
+        partitions=scanning.partitions,
+        sample=None if scanning.share is None else req.Sample(scanning.share, context.random.getrandbits(32)),
+    )
     requests = [evolve(scan, after=s.after, segment=s.number, part=s.part) for s in scanning.segments]
     pages = yield from sent_together(requests)
     found = [judged(context, scanning.entity, scanning.filter, answer.items, answer.positions) for answer in pages]
-    items = [entity for page in found for entity in context.decode_all(*page)]
+    decode_all = context.decode_all if scanning.wanted is None else partial(scanning.wanted.found, context)
+    items = [entity for page in found for entity in decode_all(*page)]
     left = [evolve(s, after=a.next) for s, a in zip(scanning.segments, pages, strict=True) if a.next is not None]
     return items, evolve(scanning, segments=tuple(left)) if left else None
 

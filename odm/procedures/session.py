@@ -73,7 +73,9 @@ class Session:
             f"select({entity.name}).where(...), or read all with scan({entity.name})"
         )
 
-    def begin(self, query: object, *, consistent: bool = True, after: str | None = None) -> Reading | None:
+    def begin(
+        self, query: object, *, consistent: bool = True, after: str | None = None, only: object = None
+    ) -> Reading | None:
         """A reading of a query, from its start or from a cursor; None if no key can match.
 
         Raises:
@@ -83,7 +85,7 @@ class Session:
         wanted = self.query(query)
         if after is not None and (not isinstance(after, str) or not after):
             raise BadCursor(f"{after!r} is not a cursor: pass None for the first page, then page.cursor")
-        reading = read.begin(self.context, wanted, consistent=consistent)
+        reading = read.begin(self.context, wanted, consistent=consistent, only=only)
         if after is None or reading is None:
             return reading
         return cursor.decode_cursor(self.context.schema, reading, after, self.secret)
@@ -110,15 +112,13 @@ class Session:
         self,
         entity: type | None,
         conditions: Sequence[object],
-        *,
-        consistent: bool,
-        segments: int | None,
-        segment: tuple[int, int] | None,
-    ) -> Scanning:
-        """A scan of the table.
+        **options: Any,
+    ) -> Scanning | None:
+        """A scan of the table; None: no item can be found. The options are those of `odm.procedures.scan.begin`.
 
         Raises:
-            BadValue: a condition does not fit the model, or the segments are out of range.
+            BadValue: a condition does not fit the model, or an option is out of range.
+            Unsupported: a range of partitions that have no order.
         """
         if isinstance(entity, Condition):
             owner = owner_of(entity)
@@ -127,7 +127,7 @@ class Session:
         if entity is not None and not isinstance(entity, type):
             raise BadValue(f"scan() takes an entity class, not {entity!r}")
         wanted = [checked(condition, "scan()") for condition in conditions]
-        return scan.begin(self.context, entity, wanted, consistent=consistent, segments=segments, segment=segment)
+        return scan.begin(self.context, entity, wanted, **options)
 
     def parts(self, parts: int) -> CoreGen[list[str]]:
         """The cursors at which parts of the table begin."""

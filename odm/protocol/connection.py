@@ -146,6 +146,11 @@ class Connection(ABC, Generic[N]):
         return None
 
     @property
+    def samples(self) -> bool:
+        """Whether it draws the items of a `Scan` with a ``sample``; if not, the core reads random segments instead."""
+        return True
+
+    @property
     def adds_values(self) -> bool:
         """Whether an `Update` can have an `AddValue`; otherwise the core sends a `Set`, and a condition with it."""
         return True
@@ -280,6 +285,10 @@ class ForwardingConnection(Connection[N]):
     @property
     def merge_unsupported_reason(self) -> str | None:
         return self.inner.merge_unsupported_reason
+
+    @property
+    def samples(self) -> bool:
+        return self.inner.samples
 
     @property
     def adds_values(self) -> bool:

@@ -140,7 +140,8 @@ class ExpressionText:
             check_map_keys((value,), "this call")
         return alias
 
-    def _path(self, path: Path) -> str:
+    def path(self, path: Path) -> str:
+        """The text of a path."""
         text = self.name(path.root)
         for segment in path.segments[1:]:
             text += f"[{segment}]" if isinstance(segment, int) else f".{self.name(segment)}"
@@ -149,9 +150,9 @@ class ExpressionText:
     def _operand(self, operand: Operand) -> str:
         match operand:
             case Path():
-                return self._path(operand)
+                return self.path(operand)
             case Size(path):
-                return f"size({self._path(path)})"
+                return f"size({self.path(path)})"
             case Const(value):
                 return self.value(value)
             case _:
@@ -168,13 +169,13 @@ class ExpressionText:
                 between = ", " if len(choices) <= READABLE else ","
                 return f"{self._operand(operand)} IN ({between.join(map(self._operand, choices))})"
             case StartsWith(path, prefix):
-                return f"begins_with({self._path(path)}, {self._operand(prefix)})"
+                return f"begins_with({self.path(path)}, {self._operand(prefix)})"
             case Contains(path, member):
-                return f"contains({self._path(path)}, {self._operand(member)})"
+                return f"contains({self.path(path)}, {self._operand(member)})"
             case Exists(path):
-                return f"attribute_exists({self._path(path)})"
+                return f"attribute_exists({self.path(path)})"
             case Missing(path):
-                return f"attribute_not_exists({self._path(path)})"
+                return f"attribute_not_exists({self.path(path)})"
             case And(conditions):
                 return " AND ".join(map(self._part, conditions))
             case Or(conditions):
@@ -191,7 +192,7 @@ class ExpressionText:
         return f"({text})" if isinstance(condition, And | Or | Not) else text
 
     def _action(self, action: Action) -> tuple[_Clause, str]:
-        path = self._path(action.path)
+        path = self.path(action.path)
         match action:
             case Set(_, value) | AddValue(_, value):  # a backend that writes this text gets a Set, see `adds_values`
                 return "SET", f"{path} = {self.value(value)}"

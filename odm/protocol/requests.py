@@ -8,14 +8,15 @@ strings. Every range is ``[lo, hi)``.
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias, assert_never, cast
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias, assert_never, cast
 
 from attrs import AttrsInstance, Factory, field, fields, frozen
 
 from odm.errors import BadValue
 from odm.expressions.nodes import Action, Condition, Increment, Item
 from odm.protocol.limits import PORTABLE, Limits
+from odm.protocol.reading import Only, Page, Part, Partitions, Position, Sample
 from odm.schema.entity import Key
 
 
@@ -43,24 +44,18 @@ class _Patterned(_Printed):
     pattern: str = field(default="", kw_only=True, eq=False, repr=False)
 
 
-class Position(NamedTuple):
-    """The position of one item in a query or scan: its key, and its index key if an index is read."""
-
-    key: Key
-    index_key: Key | None = None
-
-
 @frozen
 class Get(_Patterned):
     """Read one item. Response: ``Item | None``.
 
     ``former``: the item also has the former values of its fields, as `odm.codec.WAS`; otherwise a backend may leave
-    them out.
+    them out. ``only``: these attributes of the item are needed; None: all.
     """
 
     key: Key
     consistent: bool = True
     former: bool = field(default=False, kw_only=True)
+    only: Only | None = field(default=None, kw_only=True)
 
 
 @frozen
@@ -69,7 +64,7 @@ class BatchGet(_Printed):
 
     ``patterns`` are parallel to the keys; see ``pattern`` of a `Get`. ``tags``: only the tags of the items are needed;
     a backend may leave out all other attributes; ``expected``: it may also answer None for an item with this tag.
-    ``atomic``: the items as they were at one instant. ``former``: as for a `Get`.
+    ``atomic``: the items as they were at one instant. ``former``, ``only``: as for a `Get`.
     """
 
     keys: tuple[Key, ...]
@@ -79,6 +74,7 @@ class BatchGet(_Printed):
     expected: str | None = field(default=None, kw_only=True, eq=False, repr=False)
     atomic: bool = field(default=False, kw_only=True)
     former: bool = field(default=False, kw_only=True)
+    only: Only | None = field(default=None, kw_only=True)
 
 
 @frozen
@@ -221,7 +217,8 @@ class Query(_Patterned):
     is the most items to return *after* the filter; None: the backend chooses the size of a page. ``examine``: the page
     ends after about as many items were read *before* the filter, which bounds its cost; None: it ends where the limit
     or the backend ends it. ``after``: continue after this position, in the order of the query. ``count``: only the
-    number of items is needed; items and positions may be left out.
+    number of items is needed; items and positions may be left out. ``only``: as for a `Get`; the filter is evaluated on
+    whole items nevertheless.
     """
 
     partition: str
@@ -235,13 +232,7 @@ class Query(_Patterned):
     consistent: bool = True
     count: bool = False
     examine: int | None = None
-
-
-class Part(NamedTuple):
-    """A part of a table. Only the backend that made it understands its two limits."""
-
-    start: str
-    end: str | None
+    only: Only | None = field(default=None, kw_only=True)
 
 
 @frozen
@@ -263,6 +254,10 @@ class Scan(_Patterned):
     in exactly one segment, which never changes; all items of a partition are in the same one. ``part``: return only
     this part, from the response to a `Split`. ``entries``: the page also has the index entries of each item,
     and the items have their former values, see ``former`` of a `Get`.
+
+    ``tag``: items with the tag of another entity are not needed, but those with an unknown tag are; a backend may
+    return them. ``only``: as for a `Query`. ``partitions``: only items with these partition keys; a backend whose
+    partitions have no order raises `Unsupported`. ``sample``: only a random part of the items.
     """
 
     filter: Condition | None = None
@@ -273,6 +268,10 @@ class Scan(_Patterned):
     segment: tuple[int, int] | None = None
     part: Part | None = None
     entries: bool = False
+    tag: str | None = field(default=None, kw_only=True)
+    only: Only | None = field(default=None, kw_only=True)
+    partitions: Partitions | None = field(default=None, kw_only=True)
+    sample: Sample | None = field(default=None, kw_only=True)
 
 
 @frozen
@@ -392,26 +391,6 @@ class Refusals:
     reasons: tuple[Refused | BadValue | None, ...]
 
 
-@frozen
-class Page:
-    """One page of a query or scan.
-
-    ``positions`` are in the order of ``items``. ``next`` is the position after which the next page begins; None exactly
-    if the backend knows that no item follows. An empty page may have a ``next``. ``entries``, if a `Scan` requested
-    them, are in the order of ``items``: index name to stored index key. ``strangers``: the number of items, counted by
-    a request with ``count``, that have a tag that no entity of the schema has, or that have no tag. ``examined``: the
-    number of items that were read before the filter.
-    """
-
-    items: Sequence[Item] = ()
-    positions: Sequence[Position] = ()
-    next: Position | None = None
-    count: int = field(default=Factory(lambda self: len(self.items), takes_self=True))
-    entries: Sequence[Mapping[str, Key]] = ()
-    strangers: int = 0
-    examined: int = field(default=Factory(lambda self: self.count, takes_self=True), eq=False)
-
-
 __all__ = [
     "BatchGet",
     "BatchMerge",
@@ -425,9 +404,11 @@ __all__ = [
     "Get",
     "Key",
     "Merge",
+    "Only",
     "Operation",
     "Page",
     "Part",
+    "Partitions",
     "Position",
     "Put",
     "Query",
@@ -435,6 +416,7 @@ __all__ = [
     "Refused",
     "Request",
     "Response",
+    "Sample",
     "Scan",
     "Sleep",
     "Split",

@@ -8,7 +8,7 @@ from odm.entities.entity import Entity
 from odm.entities.query import Finding, Query
 from odm.errors import BadValue, ItemInvalid, KeyValueError, SchemaError
 from odm.expressions.nodes import Item
-from odm.schema.entity import EntitySchema, Key
+from odm.schema.entity import EntitySchema, Key, Values
 
 
 def not_of_the_table(name: str, declared: str, known: Mapping[type, EntitySchema], cls: type) -> SchemaError:
@@ -83,9 +83,9 @@ def unknown_item(table: str, item: Item, key: Key, tag: str | None = TAG) -> Ite
     )
 
 
-def other_key(entity: EntitySchema, item: Item, key: Key, made: Entity) -> ItemInvalid:
+def other_key(entity: EntitySchema, item: Item, key: Key, made: Values) -> ItemInvalid:
     """The error for an item whose fields do not give the key that it is stored under."""
-    values = ", ".join(f"{name}={getattr(made, name)!r}" for name in entity.primary.fields)
+    values = ", ".join(f"{name}={made[name]!r}" for name in entity.primary.fields)
     return ItemInvalid(
         f"a stored {entity.name} under {key} has the fields of another key ({values}), so an update would not find it "
         "and a put would make a second item: fix the stored fields, or store the item under the key of its fields",

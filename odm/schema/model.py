@@ -230,7 +230,7 @@ class Schema:
             found = load()
             if found is not None:
                 if not self.exclusive:
-                    self.check_loaded(found, item, key)
+                    self.check_values(self.by_class[type(found)], found.__dict__, item, key)
                 return found
             item = cast("NativeItem", item).made
         entity = self.entities[item[TAG]] if self.knows(item) else None
@@ -245,35 +245,35 @@ class Schema:
             if upgraded != key:
                 raise faults.moved_by_upgrade(entity, item, key, upgraded)
         if not self.exclusive:
-            self.check_loaded(made, item, key)
+            self.check_values(entity, made.__dict__, item, key)
         return made
 
-    def check_loaded(self, made: Any, item: Item, key: Key) -> None:
+    def check_values(self, entity: EntitySchema, values: Values, item: Item, key: Key) -> None:
         """Check that an entity could be written back to where its item is stored.
 
         An update of an entity whose fields give another key would not find the item, and a put would make a second one.
 
         Args:
-            made: the entity that the item was decoded to.
+            entity: the entity of the item.
+            values: the values of its fields, or of some, with those of the key.
             item: the stored item, for the error.
             key: the key it is stored under.
 
         Raises:
-            ItemInvalid: its fields give another key, or a datetime has no time zone.
+            ItemInvalid: the fields give another key, or a datetime has no time zone.
         """
-        entity, values = self.by_class[type(made)], made.__dict__
         if not _makes(entity.primary, values, key, self.row_key_join):
-            raise faults.other_key(entity, item, key, made)
+            raise faults.other_key(entity, item, key, values)
         for name in entity.codec.datetimes:
-            value = values[name]
+            value = values.get(name)
             if value is not None and value.tzinfo is None:  # pydantic accepts it, but it could not be stored again
                 raise faults.naive(entity, item, key, name, value)
 
     def check_all(self, found: Sequence[Any], items: Sequence[Item], keys: Iterable[Key]) -> None:
-        """`check_loaded` for a page of entities, in less time. Nobody else writes items of an exclusive table.
+        """`check_values` for a page of entities, in less time. Nobody else writes items of an exclusive table.
 
         Raises:
-            ItemInvalid: as `check_loaded`, for the first such item.
+            ItemInvalid: as `check_values`, for the first such item.
         """
         if self.exclusive or not found:
             return
@@ -289,7 +289,7 @@ class Schema:
             for name in entity.codec.datetimes:
                 right = right and (values[name] is None or values[name].tzinfo is not None)
             if not right:
-                self.check_loaded(made, items[at], key)
+                self.check_values(entity, values, items[at], key)
 
 
 def _makes(pattern: PatternSchema, values: Values, key: Key, join: str) -> bool:

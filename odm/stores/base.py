@@ -1,7 +1,7 @@
 """`BaseStore`: the settings and the connection, shared by `Store` and `AsyncStore`."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from functools import partial
@@ -183,6 +183,7 @@ class BaseStore:
                     turns=connection.turns,
                     merge_unsupported_reason=connection.merge_unsupported_reason,
                     merges_together=connection.merges_together,
+                    samples=connection.samples,
                 )
                 if not context.transactions:
                     check_companions(named, transactions=False)
@@ -237,6 +238,7 @@ class BaseStore:
         *actions: Action,
         write: "Literal['put', 'insert', 'merge', 'delete'] | None" = None,
         when: Condition | bool | None = None,
+        only: Sequence[object] | None = None,
     ) -> Explanation:
         """What a call would do, without sending it: pattern, index, key range, filter with its cost, requests.
 
@@ -248,11 +250,12 @@ class BaseStore:
             actions: the actions of the update or merge to explain.
             write: which write to explain.
             when: the condition of that write.
+            only: the fields that a query reads, as in `odm.Store.query`.
 
         Returns:
             The explanation, to print; its ``native`` is the first request that the backend would send.
         """
-        return explain(self._session, what, actions, write, when)
+        return explain(self._session, what, actions, write, when, only)
 
 
 def _check_options(

@@ -60,15 +60,15 @@ class StoreCalls(Calls):
     def now(self) -> float:
         return self._context.clock()
 
-    def get(self, which: Any, /, consistent: bool = True, **key: Any) -> CoreGen[Any]:
+    def get(self, which: Any, /, consistent: bool = True, only: Any = None, **key: Any) -> CoreGen[Any]:
         if isinstance(which, Procedure):
-            return whole_procedure(which, consistent, key)(self)
-        return read.get(self._context, self._context.schema.key_of(which, key), consistent=consistent)
+            return whole_procedure(which, consistent, key, only)(self)
+        return read.get(self._context, self._context.schema.key_of(which, key), consistent=consistent, only=only)
 
-    def one(self, which: Any, /, consistent: bool = True, **key: Any) -> CoreGen[Any]:
+    def one(self, which: Any, /, consistent: bool = True, only: Any = None, **key: Any) -> CoreGen[Any]:
         if isinstance(which, Procedure):
-            return self._found(whole_procedure(which, consistent, key))
-        return read.one(self._context, self._context.schema.key_of(which, key), consistent=consistent)
+            return self._found(whole_procedure(which, consistent, key, only))
+        return read.one(self._context, self._context.schema.key_of(which, key), consistent=consistent, only=only)
 
     def _found(self, procedure: Procedure[Any]) -> CoreGen[Any]:
         found = yield from procedure(self)
@@ -77,9 +77,9 @@ class StoreCalls(Calls):
         return found
 
     def get_many(
-        self, keys: Sequence[Query[Any]], *, consistent: bool = True, atomic: bool = False
+        self, keys: Sequence[Query[Any]], *, consistent: bool = True, atomic: bool = False, only: Any = None
     ) -> CoreGen[list[Any]]:
-        return get_many(self._context, keys, consistent=consistent, atomic=atomic)
+        return get_many(self._context, keys, consistent=consistent, atomic=atomic, only=only)
 
     def cell_versions(self, which: Entity | Query[Any], field: T, /) -> CoreGen[list[CellVersion[T]]]:
         return cell_versions(self._context, which, field)
@@ -132,8 +132,8 @@ class StoreCalls(Calls):
     ) -> CoreGen[Backfilled]:
         return backfill(self._session, self, target, rate=rate, after=after, size=size, on_progress=on_progress)
 
-    def query(self, query: Query[Any], *, consistent: bool = True) -> CoreGen[list[Any]]:
-        reading = self._session.begin(query, consistent=consistent)
+    def query(self, query: Query[Any], *, consistent: bool = True, only: Any = None) -> CoreGen[list[Any]]:
+        reading = self._session.begin(query, consistent=consistent, only=only)
         found: list[Any] = []
         while reading is not None:
             items, reading = yield from read.chunk(self._context, reading)
@@ -148,13 +148,14 @@ class StoreCalls(Calls):
         after: str | None = None,
         consistent: bool = True,
         max_requests: int | None = None,
+        only: Any = None,
     ) -> CoreGen[Page[Any]]:
-        return self._session.page(self._session.begin(query, consistent=consistent, after=after), size, max_requests)
+        reading = self._session.begin(query, consistent=consistent, after=after, only=only)
+        return self._session.page(reading, size, max_requests)
 
-    def first(self, query: Query[Any], *, consistent: bool = True) -> CoreGen[Any]:
-        return read.first(
-            self._context, self._session.begin(self._session.query(query).limit(1), consistent=consistent)
-        )
+    def first(self, query: Query[Any], *, consistent: bool = True, only: Any = None) -> CoreGen[Any]:
+        query = self._session.query(query).limit(1)
+        return read.first(self._context, self._session.begin(query, consistent=consistent, only=only))
 
     def count(self, query: Query[Any], *, consistent: bool = True) -> CoreGen[int]:
         reading = self._session.begin(query, consistent=consistent)

@@ -1,18 +1,17 @@
 """`Store`: the sync interface of odm. Each method runs one operation. `AsyncStore` is the async one."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any, Literal, Self, TypeVar, overload
 
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.expressions.nodes import Action, Condition
-from odm.procedures import read, scan
-from odm.procedures.calls import Calls, Procedure, started
+from odm.procedures.calls import Calls, started
 from odm.procedures.cell_versions import CellVersion
-from odm.procedures.session import Page
 from odm.protocol.connection import CoreGen, perform, run
 from odm.stores.batches import Batch
 from odm.stores.maintenance import Maintenance
+from odm.stores.sync_reads import Reads
 from odm.stores.transactions import Transaction
 
 E = TypeVar("E", bound=Entity)
@@ -20,7 +19,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class Store(Maintenance):
+class Store(Reads, Maintenance):
     """A table on a backend. Thread-safe; as a context manager it closes its connections.
 
     Args:
@@ -77,56 +76,6 @@ class Store(Maintenance):
         """
         _, send = self._call()
         return run(started(procedure, self._current_calls()), send)
-
-    @overload
-    def get(self, which: type[E], /, **key: Any) -> E | None: ...
-    @overload
-    def get(self, which: Query[E], /, *, consistent: bool = True) -> E | None: ...
-    @overload
-    def get(self, which: Procedure[R], /) -> R: ...
-    def get(self, which: Any, /, consistent: bool = True, **key: Any) -> Any:
-        """The item under a key, or None.
-
-        Args:
-            which: an entity class with its key fields as keywords, a key such as ``Order.primary(...)``, or a procedure
-                that finds one item, such as that of a pointer.
-            consistent: False: an eventually consistent read, cheaper; may miss the newest writes (only with a key).
-            key: the key fields.
-
-        Raises:
-            KeyValueError: a key field is missing, unknown or does not validate.
-            ItemInvalid: the stored item does not fit the model.
-        """
-        calls, send = self._call()
-        return run(calls.get(which, consistent=consistent, **key), send)
-
-    @overload
-    def one(self, which: type[E], /, **key: Any) -> E: ...
-    @overload
-    def one(self, which: Query[E], /, *, consistent: bool = True) -> E: ...
-    @overload
-    def one(self, which: Procedure[E | None], /) -> E: ...
-    def one(self, which: Any, /, consistent: bool = True, **key: Any) -> Any:
-        """The item under a key; otherwise as `get`.
-
-        Raises:
-            ItemNotFound: there is no such item.
-        """
-        calls, send = self._call()
-        return run(calls.one(which, consistent=consistent, **key), send)
-
-    def get_many(self, keys: Sequence[Query[E]], *, consistent: bool = True, atomic: bool = False) -> list[E | None]:
-        """The items under any number of keys, in the order of the keys; None for each key without an item.
-
-        Args:
-            keys: such as ``Order.primary(...)``.
-            consistent: False: cheaper, may miss the newest writes.
-            atomic: read all items as they were at one instant, at most 100 of 4 MB together. On DynamoDB it is a
-                transaction, at twice the read units. On Bigtable the items must be in one row: items of one partition
-                of a table with ``layout="row_per_partition"``; otherwise Unsupported.
-        """
-        calls, send = self._call()
-        return run(calls.get_many(keys, consistent=consistent, atomic=atomic), send)
 
     def cell_versions(self, which: Entity | Query[Any], field: T, /) -> list[CellVersion[T]]:
         """The values that a field with `odm.CellVersions` has and had, newest first.
@@ -295,100 +244,6 @@ class Store(Maintenance):
         """
         calls, send = self._call()
         return run(calls.delete_all(query), send)
-
-    def query(self, query: Query[E], *, consistent: bool = True) -> Iterator[E]:
-        """The results of a query, read page by page while you iterate.
-
-        Args:
-            query: a pattern call, `odm.select` or `odm.collection`.
-            consistent: False: cheaper, may miss the newest writes. Secondary indexes may lag in any case.
-
-        Raises:
-            NoAccessPattern: no declared pattern serves a ``select``.
-            BadValue: a value or condition does not fit the model.
-        """
-        return self._results(read.chunk, self._session.begin(query, consistent=consistent))
-
-    def _results(self, chunk: Callable[..., CoreGen[tuple[list[Any], Any]]], going: Any) -> Iterator[Any]:
-        while going is not None:
-            items, going = run(chunk(self._session.context, going), self._call()[1])
-            yield from items
-
-    def page(
-        self,
-        query: Query[E],
-        *,
-        size: int = 25,
-        after: str | None = None,
-        consistent: bool = True,
-        max_requests: int | None = None,
-    ) -> Page[E]:
-        """One page of a query's results.
-
-        Args:
-            query: as for `query`.
-            size: number of results, 1 or more.
-            after: the cursor of the previous page.
-            consistent: as for `query`.
-            max_requests: the most requests to send: the page may then be short, even empty, and its cursor continues
-                after what was read. A query of several shards needs at least one for each.
-
-        Raises:
-            BadCursor: the cursor is damaged or belongs to another query.
-            Unsupported: ``max_requests`` while entries move to other shards (``was=``).
-        """
-        calls, send = self._call()
-        return run(calls.page(query, size=size, after=after, consistent=consistent, max_requests=max_requests), send)
-
-    def first(self, query: Query[E], *, consistent: bool = True) -> E | None:
-        """The first result of a query, or None."""
-        calls, send = self._call()
-        return run(calls.first(query, consistent=consistent), send)
-
-    def count(self, query: Query[Any], *, consistent: bool = True) -> int:
-        """The number of results that `query` would return, after expiry, conditions and limit."""
-        calls, send = self._call()
-        return run(calls.count(query, consistent=consistent), send)
-
-    @overload
-    def scan(
-        self,
-        entity: type[E],
-        /,
-        *conditions: Condition | bool,
-        consistent: bool = True,
-        segments: int | None = None,
-        segment: tuple[int, int] | None = None,
-    ) -> Iterator[E]: ...
-    @overload
-    def scan(
-        self, /, *, consistent: bool = True, segments: int | None = None, segment: tuple[int, int] | None = None
-    ) -> Iterator[Entity]: ...
-    def scan(
-        self,
-        entity: type[Entity] | None = None,
-        /,
-        *conditions: Condition | bool,
-        consistent: bool = True,
-        segments: int | None = None,
-        segment: tuple[int, int] | None = None,
-    ) -> Iterator[Any]:
-        """Read the whole table, in unspecified order; the cost is that of reading every item.
-
-        Args:
-            entity: return only items of this entity; default: those of all entities.
-            conditions: a filter, applied after the items are read.
-            consistent: False: cheaper, may miss the newest writes.
-            segments: the number of segments of the table to read in parallel, 1 to 1000.
-            segment: read only one segment, as ``(number, of)``: four workers with ``(0, 4)`` to ``(3, 4)`` together
-                read every item once.
-
-        Raises:
-            BadValue: a condition does not fit the model, or the segments are out of range.
-            Unsupported: ``segment`` on Bigtable, which divides a table differently each time: use ``segments``.
-        """
-        chunks = self._session.begin_scan(entity, conditions, consistent=consistent, segments=segments, segment=segment)
-        return self._results(scan.chunk, chunks)
 
     def batch(self, *, parallel: int = 1) -> Batch:
         """Many unconditional writes in few requests: ``with db.batch() as batch: batch.put(...)``.

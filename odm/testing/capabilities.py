@@ -11,7 +11,9 @@ from attrs import Factory, frozen
 
 from odm.errors import Unsupported
 
-Flag: TypeAlias = Literal["conditions", "indexes", "retry_safe", "segment", "segments", "transactions", "updates"]
+Flag: TypeAlias = Literal[
+    "conditions", "indexes", "ranges", "retry_safe", "segment", "segments", "transactions", "updates"
+]
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -24,6 +26,7 @@ class Capabilities:
         conditions: writes with any condition: ``when=``, a Revision, inserts and deletes of items with a TTL. If False,
             only `insert` and writes without a condition work.
         indexes: secondary patterns. If False, a table with one is refused.
+        ranges: scans of a range of partitions, because partitions have an order.
         segment: scans of a single segment, so that several processes can share a scan.
         segments: scans of several segments in parallel.
         reads_first: a write with a condition always reads its item first.
@@ -39,6 +42,7 @@ class Capabilities:
 
     conditions: bool = True
     indexes: bool = True
+    ranges: bool = True
     reads_first: bool = False
     retry_safe: bool = True
     segment: bool = True

@@ -26,4 +26,4 @@ def backend(session: boto3.Session, config: Config) -> Iterator[DynamoDB]:
 
 @pytest.fixture
 def capabilities() -> Capabilities:
-    return Capabilities(faults=FAULTS)
+    return Capabilities(faults=FAULTS, ranges=False)

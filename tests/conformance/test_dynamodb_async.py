@@ -22,4 +22,4 @@ def backend(session: boto3.Session, config: Config, moto_server: str) -> DynamoD
 
 @pytest.fixture
 def capabilities() -> Capabilities:
-    return Capabilities(faults=FAULTS)
+    return Capabilities(faults=FAULTS, ranges=False)

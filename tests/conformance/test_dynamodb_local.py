@@ -17,4 +17,4 @@ def backend(session: boto3.Session, config: Config, dynamodb_local: str) -> Dyna
 
 @pytest.fixture
 def capabilities() -> Capabilities:
-    return Capabilities(faults=FAULTS)
+    return Capabilities(faults=FAULTS, ranges=False)

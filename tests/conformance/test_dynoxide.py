@@ -17,4 +17,4 @@ def backend(session: boto3.Session, config: Config, dynoxide: str) -> DynamoDB:
 
 @pytest.fixture
 def capabilities() -> Capabilities:
-    return Capabilities(faults=FAULTS)
+    return Capabilities(faults=FAULTS, ranges=False)

@@ -5,6 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from odm import BadValue, Condition, Entity, Explanation, Query, Store, collection, increment, remove, select, set_
+from odm.backends.local import Memory
+from odm.testing.reading import Grown, Judged, Seen, metering
 from tests.shop import Counting, Customer, Order, Reading, day, shop
 
 ORDER = Order(customer_id="c1", order_id="o1", placed_at=day(2))
@@ -199,3 +201,22 @@ def test_what_cannot_be_explained() -> None:
         db.explain("Order")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     with pytest.raises(BadValue, match="not an entity"):
         db.explain(KEY, write="put")
+
+
+def test_the_fields_of_a_read() -> None:
+    db = Store(shop, Memory())
+    shown = str(db.explain(KEY, only=[Order.total]))
+    assert "fields     customer_id, order_id, total" in shown
+    assert "only=Only(tag='Order'" in shown
+    with pytest.raises(BadValue):
+        db.explain(ORDER, only=[Order.total])
+    with pytest.raises(BadValue):
+        db.explain(collection(Customer.primary(customer_id="c1")), only=[Order.total])
+
+
+def test_why_whole_items_are_read() -> None:
+    db = Store(metering, Memory())
+    explained = db.explain(Judged.primary(name="j"), only=[Judged.low])
+    assert explained.fields == "name, low, taken out of whole items: the model has code that sees all fields"
+    assert db.explain(Seen.primary(name="s"), only=[Seen.over]).fields.endswith("over sees the other fields")
+    assert db.explain(Grown.primary(name="g"), only=[Grown.text]).fields.endswith("are upgraded as a whole")

@@ -13,12 +13,15 @@ from odm import (
     AsyncTransaction,
     Backfilled,
     Batch,
+    Calls,
     CellVersion,
     Condition,
     Entity,
     Explanation,
+    Gen,
     Meter,
     Page,
+    Partial,
     PrimaryKey,
     Query,
     RequestInfo,
@@ -329,3 +332,47 @@ assert_type(Store(shop, Memory()), Store)
 assert_type(AsyncStore(shop, LocalFile("shop.db"), cursor_secret=b"secret"), AsyncStore)
 assert_type(Store(shop, Memory(), prefix="p-", limits="native", on_unknown="skip", on_request=slow), Store)
 assert_type(AsyncStore(shop, Memory(), on_request=print, clock=lambda: 0.5, random=Random(7)), AsyncStore)
+
+
+def blocking_parts(db: Store) -> None:
+    key = Order.primary(customer_id="c", order_id="o")
+    only = [Order.total, Order.placed_at]
+    assert_type(db.get(Order, customer_id="c", order_id="o", only=only), Partial[Order] | None)
+    assert_type(db.get(key, only=[Order.total]), Partial[Order] | None)
+    part = db.one(Order, customer_id="c", order_id="o", only=only)
+    assert_type(part, Partial[Order])
+    assert_type(db.one(key, only=only), Partial[Order])
+    assert_type(part[Order.total], Decimal)
+    assert_type(part.get(Order.placed_at), datetime | None)
+    assert_type(part.key, Query[Order])
+    assert_type(db.get_many([key, key], only=only), list[Partial[Order] | None])
+    assert_type(db.query(key, only=only), Iterator[Partial[Order]])
+    assert_type(db.page(key, only=only), Page[Partial[Order]])
+    assert_type(db.first(key, only=only), Partial[Order] | None)
+    assert_type(db.scan(Order, Order.total > 5, only=only, prefix={"customer_id": "c"}), Iterator[Partial[Order]])
+    assert_type(db.scan(Order, start={"customer_id": "c"}, stop={"customer_id": "d"}, sample=0.1), Iterator[Order])
+    assert_type(db.scan(sample=0.1), Iterator[Entity])
+
+
+async def awaiting_parts(db: AsyncStore) -> None:
+    key = Order.primary(customer_id="c", order_id="o")
+    only = [Order.total, Order.placed_at]
+    assert_type(await db.get(Order, customer_id="c", order_id="o", only=only), Partial[Order] | None)
+    assert_type(await db.one(key, only=only), Partial[Order])
+    assert_type(await db.get_many([key, key], only=only), list[Partial[Order] | None])
+    assert_type(db.query(key, only=only), AsyncIterator[Partial[Order]])
+    assert_type(await db.page(key, only=only), Page[Partial[Order]])
+    assert_type(await db.first(key, only=only), Partial[Order] | None)
+    assert_type(db.scan(Order, only=only, sample=0.1), AsyncIterator[Partial[Order]])
+
+
+def parts(do: Calls) -> Gen[None]:
+    key = Order.primary(customer_id="c", order_id="o")
+    only = [Order.total]
+    got = yield from do.get(Order, customer_id="c", order_id="o", only=only)
+    assert_type(got, Partial[Order] | None)
+    assert_type((yield from do.one(key, only=only)), Partial[Order])
+    assert_type((yield from do.get_many([key], only=only)), list[Partial[Order] | None])
+    assert_type((yield from do.query(key, only=only)), list[Partial[Order]])
+    assert_type((yield from do.page(key, only=only)), Page[Partial[Order]])
+    assert_type((yield from do.first(key, only=only)), Partial[Order] | None)

@@ -48,12 +48,14 @@ from odm.testing.suite.loads import TestBulkLoad, TestBulkLoadOfOwnCompanions
 from odm.testing.suite.local_indexes import TestLocalIndexes, TestLocalIndexWrites
 from odm.testing.suite.merges import TestMerge, TestMergeBatches, TestMergedOnce, TestRefusedMerges, metered
 from odm.testing.suite.meters import TestMeter, TestMeterIndexes, TestMeterTransactions, TestMeterUpdates
+from odm.testing.suite.only import TestOnly, TestRefusedOnly, meters
 from odm.testing.suite.options import TestClock, TestLimits, TestOnRequest, TestPrefix, TestUnknown
 from odm.testing.suite.pages import TestCursors, TestPages
 from odm.testing.suite.pointers import TestPointer, TestPointerAtChangingFields, TestPointerTogether, pointed, visited
 from odm.testing.suite.procedures import TestProcedures, TestTogetherInProcedures
 from odm.testing.suite.puts import TestConditionalPut, TestInsert, TestPut
 from odm.testing.suite.queries import TestDescending, TestLimit, TestLossy, TestPlanning, TestRanges
+from odm.testing.suite.ranges import TestRefusedRanges, TestSamples, TestScanRanges, ranged
 from odm.testing.suite.revision import TestNewRevision, TestRevision, TestRevisionRefused, TestRevisionUpdates
 from odm.testing.suite.scans import TestRefusedSegments, TestScan, TestSegments
 from odm.testing.suite.sharded_counters import TestShardedCounter, TestShardedCounterTransactions
@@ -161,6 +163,7 @@ __all__ = [
     "TestMeterUpdates",
     "TestNewRevision",
     "TestOnRequest",
+    "TestOnly",
     "TestPages",
     "TestPlanning",
     "TestPointer",
@@ -175,6 +178,8 @@ __all__ = [
     "TestRefusedActions",
     "TestRefusedCompanions",
     "TestRefusedMerges",
+    "TestRefusedOnly",
+    "TestRefusedRanges",
     "TestRefusedSegments",
     "TestRemove",
     "TestRemoveNode",
@@ -182,8 +187,10 @@ __all__ = [
     "TestRevision",
     "TestRevisionRefused",
     "TestRevisionUpdates",
+    "TestSamples",
     "TestScan",
     "TestScanPages",
+    "TestScanRanges",
     "TestSegments",
     "TestSet",
     "TestSets",
@@ -243,10 +250,12 @@ __all__ = [
     "lean",
     "local",
     "metered",
+    "meters",
     "mode",
     "offline",
     "pointed",
     "posts",
+    "ranged",
     "sharded",
     "stores",
     "table",

@@ -19,6 +19,7 @@ from odm.backends.bigtable.filters import (
     Interleave,
     Newest,
     Nothing,
+    Sampled,
     Stripped,
     Unless,
     ValueIs,
@@ -158,6 +159,8 @@ def spell(wanted: Filter, target: Any) -> None:
             target.cells_per_row_offset_filter = cells
         case Stripped():
             target.strip_value_transformer = True
+        case Sampled(share):
+            target.row_sample_filter = share
         case Nothing():
             target.block_all_filter = True
         case Chain() | Interleave() | Unless():
