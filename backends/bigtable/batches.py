@@ -12,7 +12,7 @@ from odm.backends.bigtable.commit import Work, settle
 from odm.backends.bigtable.errors import NATIVE_FAILURES
 from odm.backends.bigtable.merges import MergedPut
 from odm.backends.bigtable.native import Cookies, Entry, MutateRow, Mutation, Steps
-from odm.backends.bigtable.retry import once, pause
+from odm.backends.bigtable.retry import Pauses, once, pause
 from odm.backends.bigtable.wide import Wide
 from odm.backends.bigtable.writer import Writer
 from odm.backends.bigtable.writes import write
@@ -21,7 +21,7 @@ from odm.errors import OdmError, Throttled
 from odm.expressions.nodes import Increment
 from odm.protocol.limits import size_at_most
 from odm.protocol.predicates import has_tag
-from odm.protocol.requests import Delete, Failed, Merge, Operation, Put, Refused, Sleep, Update, Written, repeatable
+from odm.protocol.requests import Delete, Failed, Merge, Operation, Put, Refused, Update, Written, repeatable
 
 GROUP = 256
 """The maximum number of writes that go through `commit` together."""
@@ -76,8 +76,8 @@ def _raise_for(
         rows = ", ".join(repr(entry.key) for entry, _ in refused[:SHOWN]) + ", ..." * (len(refused) > SHOWN)
         cause = refused[0][1]
         error = type(cause)(
-            f"table {writer.table!r}: {len(left)} of {len(operations)} operations of the batch were not applied, those "
-            f"in the error's `left`; the server refused row {rows}; the first error: {cause}"
+            f"table {writer.table!r}: {len(left)} of {len(operations)} operations of the batch are not known to be "
+            f"applied, those in the error's `left`; the server refused row {rows}; the first error: {cause}"
         )
         error.__cause__ = cause
     if error is not None:
@@ -102,7 +102,7 @@ def merge(writer: Writer, request: Merge) -> Steps[Written]:
     if not repeatable(request):
         yield from once(MutateRow(writer.table, _merging(writer, row_key, request)))
         return Written()
-    pauses: Iterator[Sleep] | None = None
+    pauses: Pauses | None = None
     cookies: Cookies = ()
     while True:
         call = MutateRow(writer.table, _merging(writer, row_key, request), cookies=cookies)

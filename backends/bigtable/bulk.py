@@ -14,7 +14,6 @@ from odm.backends.bigtable.filters import Filter
 from odm.backends.bigtable.native import ITEM, Entry, Mutated, MutateRows, Mutation, ReadRows, Row, SetCell, Steps
 from odm.backends.bigtable.retry import Retry, all_of, read_all
 from odm.errors import OdmError
-from odm.protocol.requests import Sleep
 
 _LOG = logging.getLogger("odm.bigtable")
 
@@ -108,8 +107,7 @@ def write_many(
         left = {table: entries for table, entries in left.items() if entries}
         if not again:
             pauses = retry.pauses()
-        elif (wait := next(pauses, None)) is not None:
-            wait = Sleep(max([one.seconds for one in advice.values() if one.seconds is not None], default=wait.seconds))
+        elif (wait := pauses.at_least(max(one.seconds or 0 for one in advice.values()))) is not None:
             _LOG.warning("Bigtable did not write %d rows: trying again in %.2f s", len(again), wait.seconds)
             yield wait
         elif refused is not None or not refusals:
@@ -145,11 +143,14 @@ def _undone(
         if given is not None and not given.code:
             continue
         code, message = silence if given is None else (status_of(given), given.message)
-        passes = given is None or code in RETRIED
-        if is_throttled(code, message) or (passes and not once(entry)):
+        passes = given is None or code in RETRIED or is_throttled(code, message)
+        # of an answer that is cut off, the server has applied entries that it has not answered
+        unsure = once(entry) and not (is_throttled(code, message) and (given is not None or not mutated.answers))
+        if passes and not unsure:
             again[entry] = message
         else:
             where = f", row {entry.key!r} (other rows of the batch may be written)"
+            code = StatusCode.UNAVAILABLE if passes and given is None else code
             refusals.append((entry, explain(code, message, call, where)))
     return again
 

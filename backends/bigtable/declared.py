@@ -83,10 +83,10 @@ class Declared(Placed):
         if TTL_ATTRIBUTE in names and kind.ttl is not None:
             names.add(kind.ttl)
         wanted = sorted({column for name in names if (column := kind.column(name)) is not None})
-        others = sorted({column for other in self.kinds.values() for column in other.columns}.difference(wanted))
         parts: list[Filter] = [Column(family, column.decode()) for family, column in wanted]
-        if others:  # an item exists if it has any of its cells
-            parts.append(chain(_columns_of(tuple(others)), First(1), Stripped()))
+        others = dict.fromkeys(tuple(sorted({*one.columns}.difference(wanted))) for one in self.kinds.values())
+        # an item exists if it has any of its cells; other kinds of items may have some of these, too
+        parts += [chain(_columns_of(columns), First(1), Stripped()) for columns in others if columns]
         ranges = tuple(Columns(family, column.decode(), f"{column.decode()}\0") for family, column in wanted)
         made = Selected((interleave(*parts), Newest()), ranges, frozenset())
         return made if fits(made) else None

@@ -4,7 +4,6 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count
 from math import inf
 from typing import Any, TypeVar
 
@@ -49,27 +48,48 @@ class Retry:
     clock: Callable[[], float] = time.monotonic
     jitter: Callable[[], float] = random.random
 
-    def pauses(self) -> Iterator[Sleep]:
+    def pauses(self) -> "Pauses":
         """The pauses between attempts; ends when the time or the number of retries is used up."""
-        end = inf if self.overall is None else self.clock() + self.overall
-        longest = self.first
-        for _ in count() if self.times is None else range(self.times):
-            pause = self.jitter() * longest
-            if self.clock() + pause >= end:
-                return
-            yield Sleep(pause)
-            longest = min(2 * longest, self.most)
+        return Pauses(self)
 
     def with_retry_policy(self, policy: RetryPolicy) -> "Retry":
         """A copy with a store's ``retries``, which replaces the time limit."""
         return self if policy.retries is None else evolve(self, overall=None, times=policy.retries)
 
-    def contention(self) -> Iterator[Sleep]:
+    def contention(self) -> "Pauses":
         """The pauses between attempts if another writer changed the row: shorter, because that write is complete.
 
         A store's ``retries`` does not limit these attempts, because each of them was answered.
         """
         return evolve(self, overall=OVERALL_SECONDS, times=None, first=self.first / 5, most=self.most / 5).pauses()
+
+
+class Pauses(Iterator[Sleep]):
+    """The pauses of one request, from its first failure on."""
+
+    def __init__(self, retry: Retry) -> None:
+        self._retry = retry
+        self._end: float | None = inf if retry.overall is None else None  # from the first failure on
+        self._left = inf if retry.times is None else retry.times
+        self._longest = retry.first
+
+    def __next__(self) -> Sleep:
+        pause = self.at_least(0)
+        if pause is None:
+            raise StopIteration
+        return pause
+
+    def at_least(self, seconds: float) -> Sleep | None:
+        """The next pause; None if the time or the number of retries is used up before its end."""
+        now = self._retry.clock()
+        if self._end is None:
+            self._end = now + (self._retry.overall or 0)
+        pause = max(self._retry.jitter() * self._longest, seconds)
+        if self._left < 1 or now + pause >= self._end:
+            return None
+        self._left -= 1
+        self._longest = min(2 * self._longest, self._retry.most)
+        return Sleep(pause)
 
 
 def once(call: Call) -> Steps[Any]:
@@ -115,23 +135,25 @@ def answers_of(calls: Sequence[Call], retry: Retry, *expected: type[Exception]) 
             else:
                 answers[number] = answer
         if failed:
-            final = (one for one in failed if not passing(one[0]))
-            yield from pause(pauses, *next(final, failed[0]))
+            final = (one for one in failed if not _again(one[0]))
+            yield from pause(pauses, *next(final, max(failed, key=lambda one: advice_of(one[0]).seconds or 0)))
     return [answers[number] for number in range(len(calls))]
 
 
-def pause(pauses: Iterator[Sleep], failure: Exception, call: C) -> Steps[C]:
-    """Wait before the next attempt, as long as the server says. Returns the call for it.
+def _again(failure: Exception) -> bool:
+    return passing(failure) or advice_of(failure).seconds is not None
+
+
+def pause(pauses: Pauses, failure: Exception, call: C) -> Steps[C]:
+    """Wait before the next attempt, at least as long as the server says. Returns the call for it.
 
     Raises:
-        OdmError: the failure is not temporary, or the time is up.
+        OdmError: the failure is not temporary, or the time is up, or would be after the wait.
     """
     advice = advice_of(failure)
-    wait = next(pauses, None) if advice.seconds is not None or passing(failure) else None
+    wait = pauses.at_least(advice.seconds or 0) if _again(failure) else None
     if wait is None:
         raise translate(failure, call) from failure
-    if advice.seconds is not None:
-        wait = Sleep(advice.seconds)
     _LOG.warning("Bigtable answered %s: trying again in %.2f s", kind_of(failure), wait.seconds)
     yield wait
     return advice.followed_by(call)

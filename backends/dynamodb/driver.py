@@ -2,7 +2,7 @@
 
 import time
 from copy import copy
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from attrs import evolve
 
@@ -17,7 +17,7 @@ from odm.backends.dynamodb.transports import Transports
 from odm.backends.dynamodb.units import MeteredConnection
 from odm.codec import EntityCodec
 from odm.errors import BadValue
-from odm.expressions.nodes import Item
+from odm.expressions.nodes import AddValue, Item
 from odm.protocol.connection import DEFAULT_POLICY, Backend, Connection, Rehearsal, RetryPolicy
 from odm.protocol.limits import Limits
 from odm.protocol.requests import Merge, Request, Sleep
@@ -108,6 +108,13 @@ class DynamoDB(Backend):
         return f"DynamoDB({', '.join(f'{name}={value!r}' for name, value in given.items() if value is not None)})"
 
 
+NO_ORDER: Final = (
+    "DynamoDB hashes partition keys, so a range of them is not stored together: use a condition, which reads the whole "
+    "table, or declare an access pattern whose sort key begins with the field, and query it"
+)
+"""Why a scan cannot read a range of partitions."""
+
+
 class DynamoDBConnection(Connection[Native]):
     """One table on DynamoDB. Thread-safe; each event loop has its own async clients."""
 
@@ -124,6 +131,11 @@ class DynamoDBConnection(Connection[Native]):
     def samples(self) -> bool:
         """False: a sample is of segments, which cost less than a scan that drops items."""
         return False
+
+    @property
+    def range_unsupported_reason(self) -> str | None:
+        """Why a scan cannot read a range of partitions."""
+        return NO_ORDER
 
     @property
     def adds_values(self) -> bool:
@@ -151,9 +163,16 @@ class DynamoDBConnection(Connection[Native]):
         return steps_of(self.layout, request, self.attempts)
 
     def rehearse(self, request: Request) -> Rehearsal:
-        """What a write would send; a merge of a member of a dict takes two requests more if the dict does not exist."""
-        members = isinstance(request, Merge) and any(len(one.path.segments) > 1 for one in request.actions)
-        return Rehearsal((self.preview(request),), 3 if members else 1)
+        """What a write would send.
+
+        A merge of a member of a dict takes two requests more if the dict does not exist, and one of a `Min` or `Max`
+        more requests if its value does not remain.
+        """
+        actions = request.actions if isinstance(request, Merge) else ()
+        most: int | None = 3 if any(len(one.path.segments) > 1 for one in actions) else 1
+        if any(isinstance(one, AddValue) for one in actions):
+            most = None
+        return Rehearsal((self.preview(request),), most)
 
     def preview(self, request: Request) -> Native | None:
         """The first native request, without the one that describes an index before its first query."""

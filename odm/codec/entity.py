@@ -253,6 +253,8 @@ class EntityCodec:
             return part.of_item(item)
         except ValidationError as error:
             raise self._invalid(error, item, key) from error
+        except KeyError as error:
+            raise self._alone(part.path.root, error) from error
 
     def may_be_none(self, name: str) -> bool:
         """Whether the field can be None, so that a sparse index may omit the item."""

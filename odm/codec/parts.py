@@ -124,7 +124,7 @@ def compile_part(record: RecordType, schema: ModelSchema, path: Path, validators
     validator = validators.get((path.root, apart))
     if validator is None:
         validator = validators[path.root, apart] = _alone(schema, path.root, node)
-    whole = _sees_others(schema.fields[path.root])
+    whole = _sees_others(schema.fields[path.root], {str(one.get("ref")): one for one in schema.definitions})
     return FieldPart(Path(path.segments), Path(tuple(names[:apart])), whole, found, tuple(types), validator)
 
 
@@ -166,13 +166,17 @@ def _starts_empty(found: RecordField) -> bool:
     return default is NOTHING or default is None or (isinstance(default, Mapping) and not default)
 
 
-def _sees_others(node: Any) -> bool:
+def _sees_others(node: Any, definitions: Mapping[str, Any]) -> bool:
     """Whether a validator or a default factory of a field may see the other fields."""
     if isinstance(node, list | tuple):
-        return any(map(_sees_others, node))
+        return any(_sees_others(part, definitions) for part in node)
     if not isinstance(node, dict):
         return False
     kind = node.get("type")
     if kind in _NESTED:
         return False
-    return kind == "with-info" or bool(node.get("default_factory_takes_data")) or any(map(_sees_others, node.values()))
+    if kind == "definition-ref" and (ref := node["schema_ref"]) in definitions:
+        rest = {name: one for name, one in definitions.items() if name != ref}  # or a recursive type would not end
+        return _sees_others(definitions[ref], rest)
+    sees = kind == "with-info" or bool(node.get("default_factory_takes_data"))
+    return sees or any(_sees_others(part, definitions) for part in node.values())

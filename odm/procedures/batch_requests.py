@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from odm.errors import OdmError, Throttled
+from odm.errors import OdmError, OutcomeUnknown, Throttled
 from odm.procedures.context import Context
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
@@ -34,8 +34,8 @@ def send_all(
         given: the caller's arguments for each key.
 
     Raises:
-        OdmError: the only error, or the first one that is not `Throttled`; ``left`` has all operations that are not
-            known to be applied, as the caller gave them.
+        OdmError: the only error, or the first `OutcomeUnknown`, or the first one that is not `Throttled`; ``left`` has
+            all operations that are not known to be applied, as the caller gave them.
     """
     requests: list[req.Request] = [*writes]
     if context.merges_together:
@@ -86,9 +86,11 @@ def _keys(request: req.Request, error: OdmError) -> tuple[Key, ...]:
 
 
 def _joined(failures: Sequence[Failure], given: Mapping[Key, Sequence[Any]]) -> OdmError:
-    """The error that the caller gets for these."""
+    """The error that the caller gets for these: one after which some of ``left`` may be applied goes first."""
     left = tuple(one for _, keys in failures for key in keys for one in given.get(key, ()))
+    unknown = (error for error, _ in failures if isinstance(error, OutcomeUnknown))
     first = next((error for error, _ in failures if not isinstance(error, Throttled)), None)
+    first = next(unknown, first)
     if first is None:
         first = failures[0][0]
         if len(failures) > 1:

@@ -41,6 +41,7 @@ class Context:
         merge_unsupported_reason: why nothing can be merged, see `Connection.merge_unsupported_reason`.
         merges_together: the merges of a batch are one request, see `Connection.merges_together`.
         samples: a `Scan` can have a ``sample``, see `Connection.samples`.
+        range_unsupported_reason: why no scan reads a range of partitions, see `Connection.range_unsupported_reason`.
         merge_rules: the rules of merges that were needed so far, see `odm.procedures.merge`.
     """
 
@@ -56,6 +57,7 @@ class Context:
     merge_unsupported_reason: str | None = None
     merges_together: bool = False
     samples: bool = True
+    range_unsupported_reason: str | None = None
     # By tag; Any, because `odm.procedures.merge`, which fills it, imports this module.
     merge_rules: dict[str, Any] = field(init=False, factory=dict, repr=False, eq=False)
 

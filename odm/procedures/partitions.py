@@ -25,8 +25,17 @@ class Range(NamedTuple):
     conditions: tuple[Condition, ...] = ()
 
 
-def partitions_of(entity: EntitySchema | None, prefix: object, start: object, stop: object) -> Range | None:
+def partitions_of(
+    entity: EntitySchema | None, prefix: object, start: object, stop: object, unsupported: str | None
+) -> Range | None:
     """The partitions that the arguments of a scan name; None if they name none.
+
+    Args:
+        entity: the entity of the scan.
+        prefix: as for `odm.Store.scan`.
+        start: likewise.
+        stop: likewise.
+        unsupported: why the backend cannot read a range of partitions; None: it can.
 
     Raises:
         BadValue: they do not fit together, or do not give leading fields of the partition.
@@ -42,15 +51,20 @@ def partitions_of(entity: EntitySchema | None, prefix: object, start: object, st
     if len(asked) > 1 and "prefix" in asked:
         raise BadValue("scan() takes prefix=, or start= and stop=: not both")
     if entity.primary.shards is not None:
-        raise Unsupported(
-            f"scan({entity.name}, {next(iter(asked))}=...): the partitions of {entity.primary.full_name} are sharded, "
-            f"so a range of them is not one range of keys: use a condition, as in scan({entity.name}, {entity.name}."
-            "field >= ...), which reads the whole table"
+        unsupported = (
+            f"the partitions of {entity.primary.full_name} are sharded, so a range of them is not one range of keys: "
+            "use a condition, which reads the whole table"
         )
     leading = {name: _leading(entity, name, values) for name, values in asked.items()}
-    if prefix is not None:
-        return _within(entity, leading["prefix"])
-    return _between(entity, leading.get("start"), leading.get("stop"))
+    if prefix is None:
+        found = _between(entity, leading.get("start"), leading.get("stop"))
+    else:
+        found = _within(entity, leading["prefix"])
+    if unsupported is not None:  # wrong values have the same error everywhere
+        argument, values = next(iter(leading.items()))
+        example = f"scan({entity.name}, {entity.name}.{next(iter(values))} >= ...)"
+        raise Unsupported(f"scan({entity.name}, {argument}=...): {unsupported}. Such a condition is {example}")
+    return found
 
 
 def _leading(entity: EntitySchema, argument: str, given: object) -> dict[str, Any]:
@@ -86,7 +100,7 @@ def _split(entity: EntitySchema, values: Mapping[str, Any]) -> tuple[dict[str, A
 def _within(entity: EntitySchema, values: Mapping[str, Any]) -> Range:
     template, (given, last, value) = entity.primary.partition, _split(entity, values)
     if isinstance(value, str):
-        with suppress(KeyValueError):  # a choice of texts has no prefix
+        with suppress(KeyValueError):  # a field of this form has no prefix
             span = template.span(given, [("prefix", value)])
             return _ranged(entity, span.lo, span.hi, span.exact, StartsWith(Path((last,)), Const(value)), given)
     known = given | {last: entity.codec.validate(last, value)}

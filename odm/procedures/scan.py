@@ -90,7 +90,7 @@ def begin(  # noqa: PLR0913  # the options of a scan
     parts = tuple(map(Segment, _segments(segments, segment)))
     entity = None if cls is None else context.schema.entity(cls)
     asked = wanted(context, cls, only, "scan")
-    range_ = partitions_of(entity, prefix, start, stop)
+    range_ = partitions_of(entity, prefix, start, stop, context.range_unsupported_reason)
     if sample is not None:
         _check_sample(sample, segments, segment)
         if not context.samples:
@@ -121,7 +121,7 @@ def _drawn(context: Context, share: float) -> tuple[Segment, ...]:
     """Random segments that are about this part of the table, for a backend that draws no items itself."""
     about = Fraction(share).limit_denominator(MOST_DRAWN)
     if about.numerator <= 1:
-        about = Fraction(1, min(round(1 / share), MOST_SEGMENTS))
+        about = Fraction(1, MOST_SEGMENTS if share * MOST_SEGMENTS <= 1 else round(1 / share))
     if about == 1:
         return (Segment(),)
     numbers = context.random.sample(range(about.denominator), about.numerator)

@@ -151,6 +151,11 @@ class Connection(ABC, Generic[N]):
         return True
 
     @property
+    def range_unsupported_reason(self) -> str | None:
+        """Why a `Scan` cannot have ``partitions``, and what to do; None: it can."""
+        return None
+
+    @property
     def adds_values(self) -> bool:
         """Whether an `Update` can have an `AddValue`; otherwise the core sends a `Set`, and a condition with it."""
         return True
@@ -289,6 +294,10 @@ class ForwardingConnection(Connection[N]):
     @property
     def samples(self) -> bool:
         return self.inner.samples
+
+    @property
+    def range_unsupported_reason(self) -> str | None:
+        return self.inner.range_unsupported_reason
 
     @property
     def adds_values(self) -> bool:

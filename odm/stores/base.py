@@ -184,6 +184,7 @@ class BaseStore:
                     merge_unsupported_reason=connection.merge_unsupported_reason,
                     merges_together=connection.merges_together,
                     samples=connection.samples,
+                    range_unsupported_reason=connection.range_unsupported_reason,
                 )
                 if not context.transactions:
                     check_companions(named, transactions=False)

@@ -10,7 +10,8 @@ import pytest
 from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, field_validator
+from pydantic import AfterValidator, BaseModel, Field, ValidationInfo, field_validator
+from typing_extensions import TypeAliasType
 
 from odm import BadValue, Counter, Entity, ItemInvalid, Partial, PrimaryKey, Store, Stored, Table, field
 from odm.backends.local import Memory
@@ -178,3 +179,40 @@ def test_a_part_cannot_be_hashed_and_compares_by_its_values() -> None:
     assert one != "one"
     with pytest.raises(TypeError):
         hash(one)
+
+
+def at_least_base(value: int, info: ValidationInfo) -> int:
+    return max(value, int(info.data["base"]))
+
+
+AtLeastBase = TypeAliasType("AtLeastBase", Annotated[int, AfterValidator(at_least_base)])
+
+leveled = Table("only-levels")
+
+
+class Levels(Entity, table=leveled):
+    name: str
+    base: int = 0
+    low: AtLeastBase = 0
+    high: AtLeastBase = 0
+
+    primary = PrimaryKey("LEVELS#{name}")
+
+
+class LevelsBefore(Entity, table=Table("only-levels"), tag="Levels"):
+    name: str
+    base: int = 0
+    low: int = 0
+    high: int = 0
+
+    primary = PrimaryKey("LEVELS#{name}")
+
+
+def test_a_validator_of_several_fields_may_see_others() -> None:
+    memory = Memory()
+    with Store(leveled, memory) as db, Store(LevelsBefore.__odm_table__, memory) as before:  # type: ignore[arg-type]
+        db.create()
+        before.put(LevelsBefore(name="a", base=50, low=1, high=70))
+        part = db.one(Levels, name="a", only=[Levels.low])
+        assert part[Levels.low] == 50
+        assert "low sees the other fields" in str(db.explain(Levels.primary(name="a"), only=[Levels.low]))

@@ -104,7 +104,7 @@ def check(cls: type[Entity], data: st.DataObject) -> None:
         | st.fixed_dictionaries({"start": leading(cls)}, optional={"stop": leading(cls)})
         | st.fixed_dictionaries({"stop": leading(cls)})
     )
-    found = partitions_of(entity, *(options.get(name) for name in ("prefix", "start", "stop")))
+    found = partitions_of(entity, options.get("prefix"), options.get("start"), options.get("stop"), None)
     assert found is not None
     conditions = [entity.codec.lower(condition) for condition in found.conditions]
     rows = rows_of(Scan(partitions=found.partitions, tag=entity.tag), schema)

@@ -175,6 +175,9 @@ class TestSamples:
         with pytest.raises(BadValue):
             list(offline.scan(sample=sample))
 
+    def test_may_be_as_small_as_numbers_are(self, stores: Stores) -> None:
+        assert len(list(stores.open(metering).scan(Meter, sample=5e-324))) == 0
+
     def test_of_segments_are_refused(self, offline: Store) -> None:
         with pytest.raises(BadValue):
             list(offline.scan(sample=0.5, segments=2))

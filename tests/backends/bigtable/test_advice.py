@@ -1,5 +1,6 @@
 """What a failed call says about the next attempt: RetryInfo and routing cookies, through both transports."""
 
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,11 +18,13 @@ from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.advice import COOKIE, DETAILS, Advice, advice_of
 from odm.backends.bigtable.framing import CallFailed
 from odm.backends.bigtable.native import ReadRows
+from odm.backends.bigtable.retry import Retry, until_answered
 from odm.errors import BackendError
 from odm.protocol.connection import Connection, arun, run
 from odm.protocol.requests import BatchWrite, Get, Merge, Put, Query, Request, Sleep
 from odm.schema.entity import Key
 from odm.schema.model import Schema
+from tests.backends.bigtable.playing import Clock
 from tests.backends.bigtable.server import Server, Status, serving
 
 SHOP = Schema(name="shop", entities={}, indexes={})
@@ -139,3 +142,25 @@ def test_cookies_are_no_part_of_a_call() -> None:
     call = ReadRows("shop")
     assert Advice(cookies=(FIRST,)).followed_by(call) == call
     assert FIRST[0] not in str(Advice(cookies=(FIRST,)).followed_by(call))
+
+
+async def test_a_wait_beyond_the_time_for_retries_is_not_begun(server: Server, connection: Connection[Any]) -> None:
+    server.script = [busy((DETAILS, details(86_400)))]
+    with pytest.raises(BackendError, match="UNAVAILABLE"):
+        await asked(connection, Get(KEY), "sync")
+    assert len(server.calls) == 1
+
+
+def test_a_server_that_asks_for_no_wait_gets_the_usual_one() -> None:
+    clock, waited = Clock(), []
+    told = CallFailed(StatusCode.UNAVAILABLE, "", [(DETAILS, urlsafe_b64encode(details(0)).decode())])
+
+    def send(native: Any) -> None:
+        if not isinstance(native, Sleep):
+            raise told
+        clock.now += native.seconds
+        waited.append(native.seconds)
+
+    with pytest.raises(BackendError):
+        run(until_answered(ReadRows("shop"), Retry(overall=1.0, clock=clock, jitter=lambda: 1.0)), send)
+    assert waited == [0.05, 0.1, 0.2, 0.4]

@@ -5,6 +5,7 @@ from itertools import count
 from typing import Annotated, Any
 
 import pytest
+from google.cloud.bigtable_v2 import types
 
 from odm import BackendError, Entity, Max, OutcomeUnknown, PrimaryKey, Store, Sum, Table, add_value, set_
 from odm.backends.bigtable import Bigtable
@@ -26,6 +27,7 @@ from odm.protocol.connection import Connection
 from odm.protocol.requests import BatchMerge, Failed, Merge, Written
 from odm.schema.entity import Key
 from tests.backends.bigtable.playing import BUSY, Clock, google, play
+from tests.backends.bigtable.server import serving
 
 ads = Table("merged-ads")
 pages = Table("merged-pages", layout="row_per_partition")
@@ -147,3 +149,29 @@ def test_a_merge_that_reads_its_item_keeps_what_others_add(
         assert performed(connection, request, lambda: add(PAGE, add_value(Page.views, 2))) == Written()
         total = (views or 0) + 2 + merged.get("views", 0)
         assert db.one(PAGE) == Page(site="s", path="p", views=total, title=merged.get("title", ""))
+
+
+def test_an_unknown_outcome_is_not_hidden_by_a_refused_row(bigtable_emulator: str) -> None:
+    """Whoever sends again what is `left` must know that it may count twice."""
+
+    refused = types.MutateRowsResponse.pb()(
+        entries=[{"index": 0, "status": {"code": 3, "message": "bad"}}, {"index": 1, "status": {"code": 14}}]
+    )
+    with serving(bigtable_emulator) as server, Store(ads, Bigtable("p", "i", endpoint=server.address)) as db:
+        server.scripts["MutateRows"] = [(refused,)]
+        batch = db.batch()
+        batch.__enter__()
+        batch.merge(Ad.primary(name="a"), set_(Ad.text, "t"))
+        batch.merge(Ad.primary(name="b"), add_value(Ad.views, 1))
+        with pytest.raises(OutcomeUnknown) as raised:
+            batch.__exit__(None, None, None)
+    assert len(raised.value.left) == 2
+
+
+def test_a_batch_that_is_cut_off_is_not_sure_of_what_has_no_answer() -> None:
+    request = BatchMerge((merge(ADDS, name="a"), merge(ADDS, name="b")))
+    quota = google.ResourceExhausted("quota")
+    _, answers = play(request, Mutated({0: Status(0)}, quota), on=procedures())
+    assert isinstance(answers[1].error, OutcomeUnknown)
+    _, answers = play(request, quota, Mutated({0: Status(0), 1: Status(0)}), on=procedures())
+    assert answers == (Written(), Written())

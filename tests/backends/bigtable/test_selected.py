@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import pytest
 
+from odm import Cell as InCell
 from odm import CellVersions, Columns, Counter, Entity, ItemInvalid, PrimaryKey, Store, Stored, Sum, Table, increment
 from odm.backends.bigtable import Bigtable, selected
 from odm.backends.bigtable.filters import MAX_BYTES, size
@@ -248,3 +249,43 @@ def test_a_meter_counts_what_was_read(db: Store) -> None:
         db.get(Thing, name="t", only=[Thing.rank])
         list(db.scan(Thing, only=[Thing.rank]))
     assert (whole.read_units, part.read_units) == (3, 3)
+
+
+accounts, accounts_of_others = Table("accounts", row_style="verbatim"), Table("accounts", row_style="verbatim")
+
+
+class User(Entity, table=accounts):
+    id: str
+    name: Annotated[str | None, InCell("f:name")] = None
+    mail: Annotated[str | None, InCell("f:mail")] = None
+
+    primary = PrimaryKey("user/{id}")
+
+
+class Login(Entity, table=accounts):
+    id: str
+    at: Annotated[str | None, InCell("f:at")] = None
+
+    primary = PrimaryKey("login/{id}")
+
+
+class UserOfOthers(Entity, table=accounts_of_others):
+    id: str
+    at: Annotated[str | None, InCell("f:at")] = None
+    name: Annotated[str | None, InCell("f:name")] = None
+
+    primary = PrimaryKey("user/{id}")
+
+
+def test_a_row_with_a_cell_of_another_kind_of_rows_is_found(bigtable_emulator: str) -> None:
+    backend = Bigtable("project", "selected", endpoint=bigtable_emulator)
+    with Store(accounts, backend) as db, Store(accounts_of_others, backend) as others:
+        db.create()
+        others.put(UserOfOthers(id="1", at="now", name="Ann"))
+        db.put(Login(id="2", at="now"))
+        for found in (db.get(User, id="1", only=[User.mail]), *db.scan(User, only=[User.mail])):
+            assert found is not None
+            assert found[User.mail] is None
+        [part] = db.scan(Login, only=[Login.at])
+        assert part[Login.at] == "now"
+        db.drop()

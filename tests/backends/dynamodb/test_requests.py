@@ -460,3 +460,18 @@ def test_a_merge_gives_up_while_others_change_what_it_adds_to() -> None:
     with pytest.raises(Conflict, match="64 times in a row"):
         run(DynamoDB().connect(SHOP).steps(request), refuse)
     assert len(sent) == 64
+
+
+@pytest.mark.parametrize(
+    ("action", "most"),
+    [
+        (Set(Path(("note",)), "n"), 1),
+        (Increment(Path(("views",)), 3), 1),
+        (Set(Path(("readings", "a")), 1), 3),
+        (AddValue(Path(("best",)), 5, "max"), None),
+    ],
+    ids=str,
+)
+def test_how_many_requests_a_merge_takes_at_most(action: Any, most: int | None) -> None:
+    request = Merge(KEY, (action,), {"_t": "Day", "meter": "1"}, tag="Day")
+    assert DynamoDB().connect(SHOP).rehearse(request).most == most
