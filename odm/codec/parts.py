@@ -10,14 +10,14 @@ from typing import Any, Final, TypeAlias
 
 from attrs import field, frozen
 from pydantic import BaseModel
-from pydantic_core import CoreSchema, SchemaValidator, core_schema
+from pydantic_core import CoreSchema, core_schema
 
 from odm.codec.containers import DictType
 from odm.codec.faults import NOTHING
 from odm.codec.records import RecordField, RecordType
 from odm.codec.stored import StoredType
 from odm.codec.unions import bare
-from odm.codec.validation import ModelSchema, validating
+from odm.codec.validation import ModelSchema, validating, validator_of
 from odm.expressions.nodes import Item, Path
 
 Validators: TypeAlias = dict[tuple[str, int], Callable[[Any], Any]]
@@ -145,7 +145,7 @@ def _alone(schema: ModelSchema, name: str, node: CoreSchema) -> Callable[[Any], 
     """A validator of dicts with only this value; it sees no other data."""
     alone = core_schema.typed_dict_schema({name: core_schema.typed_dict_field(node)}, config=schema.config)
     definitions = list(schema.definitions)
-    return validating(SchemaValidator(core_schema.definitions_schema(alone, definitions) if definitions else alone))
+    return validating(validator_of(core_schema.definitions_schema(alone, definitions) if definitions else alone))
 
 
 def _members(node: Any, schema: ModelSchema) -> Any:

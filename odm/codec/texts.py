@@ -11,12 +11,12 @@ from operator import methodcaller
 from typing import Any, Final, cast
 
 from pydantic import ValidationError
-from pydantic_core import CoreSchema, SchemaValidator, core_schema, from_json, to_json
+from pydantic_core import CoreSchema, core_schema, from_json, to_json
 
 from odm.codec.attributes import TAG, VERSION
 from odm.codec.entity import EntityCodec
 from odm.codec.lazy import NativeItem, NativeItems
-from odm.codec.validation import validating_text
+from odm.codec.validation import validating_text, validator_of
 from odm.expressions.nodes import Value
 
 HEAD: Final = (VERSION, TAG)
@@ -110,11 +110,11 @@ class TextLoader:
 
     @cached_property
     def _one(self) -> Callable[[bytes], Any]:
-        return validating_text(SchemaValidator(_any_of(self._schemas, lambda item: item)))
+        return validating_text(validator_of(_any_of(self._schemas, lambda item: item)))
 
     @cached_property
     def _page(self) -> Callable[[bytes], list[Any]]:
-        return validating_text(SchemaValidator(_any_of(self._schemas, core_schema.list_schema)))
+        return validating_text(validator_of(_any_of(self._schemas, core_schema.list_schema)))
 
     def load(self, text: bytes) -> Any:
         """The entity, as `NativeItem.load` returns it."""

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from attrs import frozen
 from pydantic import BaseModel
-from pydantic_core import CoreSchema, SchemaValidator, core_schema
+from pydantic_core import CoreSchema, SchemaError, SchemaValidator, core_schema
 
 _LOADING: Final = MappingProxyType({"odm": "load"})
 """The ``info.context`` of validators while a stored item is read; read-only, because it is shared."""
@@ -18,6 +18,16 @@ _LOADING: Final = MappingProxyType({"odm": "load"})
 _EARLY: Final = frozenset({"function-before", "function-wrap", "function-plain"})
 _PLAIN: Final = {"str": str, "int": int, "bool": bool}
 _NESTED: Final = frozenset({"model", "dataclass", "typed-dict"})
+
+
+def validator_of(schema: CoreSchema) -> SchemaValidator:
+    """Build a validator. pydantic-core turns an interrupt by the user that comes meanwhile into its own error."""
+    try:
+        return SchemaValidator(schema)
+    except SchemaError as error:
+        if KeyboardInterrupt.__name__ in str(error):
+            raise KeyboardInterrupt from error
+        raise
 
 
 def validated(validator: SchemaValidator, values: Any) -> Any:
@@ -74,7 +84,7 @@ class ModelSchema:
             {field: core_schema.typed_dict_field(self.fields[field])}, config=self.config
         )
         whole = core_schema.definitions_schema(alone, list(self.definitions)) if self.definitions else alone
-        return SchemaValidator(whole)
+        return validator_of(whole)
 
 
 def _plain_type(schema: Any) -> type | None:

@@ -22,9 +22,12 @@ from pydantic import (
     create_model,
     field_validator,
 )
+from pydantic_core import SchemaError as BuildError
+from pydantic_core import core_schema
 from typing_extensions import TypedDict
 
 from odm.codec import compile_codec
+from odm.codec.validation import validator_of
 from odm.entities.markers import TTL, Stored
 from odm.errors import BadValue, SchemaError
 
@@ -191,3 +194,16 @@ def test_a_validator_that_needs_other_fields_says_so() -> None:
     assert codec.decode(codec.encode(Span(start=1, end=2))) == Span(start=1, end=2)
     with pytest.raises(BadValue, match=r"Span\.end: its validator looks up the field 'start'"):
         codec.validate("end", 5)
+
+
+class Interrupting:
+    @property
+    def value(self) -> object:
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_while_a_validator_is_built_is_an_interrupt() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        validator_of(core_schema.enum_schema(Interrupting, [Interrupting()]))
+    with pytest.raises(BuildError):
+        validator_of(core_schema.enum_schema(Interrupting, []))
