@@ -2,7 +2,7 @@
 
 import time
 from copy import copy
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import evolve
 
@@ -10,7 +10,7 @@ from odm.backends.dynamodb.clients import AsyncClients, Settings, SyncClient, se
 from odm.backends.dynamodb.codec import write_item
 from odm.backends.dynamodb.native import Native, Steps
 from odm.backends.dynamodb.options import Billing, Stream, checked_options
-from odm.backends.dynamodb.requests import steps_of
+from odm.backends.dynamodb.requests import NO_ORDER, steps_of
 from odm.backends.dynamodb.retry import attempts_of
 from odm.backends.dynamodb.schema import Layout, layout_of
 from odm.backends.dynamodb.transports import Transports
@@ -106,13 +106,6 @@ class DynamoDB(Backend):
     def __repr__(self) -> str:
         given = {name: getattr(self._settings, name) for name in ("region", "profile", "endpoint_url")}
         return f"DynamoDB({', '.join(f'{name}={value!r}' for name, value in given.items() if value is not None)})"
-
-
-NO_ORDER: Final = (
-    "DynamoDB hashes partition keys, so a range of them is not stored together: use a condition, which reads the whole "
-    "table, or declare an access pattern whose sort key begins with the field, and query it"
-)
-"""Why a scan cannot read a range of partitions."""
 
 
 class DynamoDBConnection(Connection[Native]):

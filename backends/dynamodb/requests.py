@@ -22,11 +22,17 @@ from odm.backends.dynamodb.tables import check_index, create, drop
 from odm.backends.dynamodb.transactions import transact, transact_get
 from odm.backends.dynamodb.writes import delete, merge, put, update
 from odm.codec import Lazy
-from odm.errors import OdmError
+from odm.errors import OdmError, Unsupported
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Condition, Item
 from odm.protocol import requests as req
 from odm.protocol.predicates import of_tags
+
+NO_ORDER: Final = (
+    "DynamoDB hashes partition keys, so a range of them is not stored together: use a condition, which reads the whole "
+    "table, or declare an access pattern whose sort key begins with the field, and query it"
+)
+"""Why a scan cannot read a range of partitions."""
 
 MAX_LIMIT: Final = 2**31 - 1
 """The largest Limit that DynamoDB's API accepts; a page ends much earlier, at 1 MB."""
@@ -184,6 +190,8 @@ def _numbered() -> Steps[None]:
 
 
 def _scan(layout: Layout, request: req.Scan) -> Steps[req.Page]:
+    if request.partitions is not None:
+        raise Unsupported(f"table {layout.table!r}: {NO_ORDER}")
     arguments = {"TableName": layout.table} | _paged(layout, request, Expressions(), request.consistent)
     if request.segment is not None:
         arguments["Segment"], arguments["TotalSegments"] = request.segment
