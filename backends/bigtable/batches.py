@@ -17,7 +17,7 @@ from odm.backends.bigtable.wide import Wide
 from odm.backends.bigtable.writer import Writer
 from odm.backends.bigtable.writes import write
 from odm.codec import TAG, VERSION
-from odm.errors import OdmError, Throttled
+from odm.errors import OdmError, OutcomeUnknown, Throttled
 from odm.expressions.nodes import Increment
 from odm.protocol.limits import size_at_most
 from odm.protocol.predicates import has_tag
@@ -72,7 +72,7 @@ def _raise_for(
     reason: str | None,
 ) -> None:
     """Raise the error of a batch of which operations are left."""
-    if refused:
+    if refused and not isinstance(error, OutcomeUnknown):
         rows = ", ".join(repr(entry.key) for entry, _ in refused[:SHOWN]) + ", ..." * (len(refused) > SHOWN)
         cause = refused[0][1]
         error = type(cause)(

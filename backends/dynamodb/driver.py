@@ -158,8 +158,8 @@ class DynamoDBConnection(Connection[Native]):
     def rehearse(self, request: Request) -> Rehearsal:
         """What a write would send.
 
-        A merge of a member of a dict takes two requests more if the dict does not exist, and one of a `Min` or `Max`
-        more requests if its value does not remain.
+        A merge of a member of a dict takes two requests more if the dict does not exist. One that adds to a `Min` or
+        `Max` takes more requests if its value does not replace the stored one.
         """
         actions = request.actions if isinstance(request, Merge) else ()
         most: int | None = 3 if any(len(one.path.segments) > 1 for one in actions) else 1

@@ -82,8 +82,8 @@ def delete(layout: Layout, request: Delete) -> Steps[Written | Refused]:
 def merge(layout: Layout, request: Merge) -> Steps[Written | Refused]:
     """Write parts of an item in one request, which is retried if it is idempotent.
 
-    DynamoDB cannot keep the least or the greatest value. So a value is set on the condition that it remains; otherwise
-    DynamoDB returns the item, and the next request is made for this item.
+    DynamoDB cannot keep the least or the greatest value. So a value is set on the condition that the stored one is
+    greater or lesser; otherwise DynamoDB returns the item, and the next request is made for this item.
 
     Raises:
         Conflict: other writers kept changing the aggregates of the item.

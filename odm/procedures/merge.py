@@ -2,7 +2,8 @@
 
 A merge sees nothing of the stored item. So everything that depends on it is refused before a request is sent: what is
 derived from several attributes (index keys, a Revision, companions, the count of ``keep=``), what is judged by the
-stored item (expiry, upgrades, ``match=``), and actions that start from a stored value.
+stored item (expiry, upgrades, ``match=``), and actions that start from a stored value, except those that add to an
+aggregate: the backend does that without a read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -274,10 +275,10 @@ class Merging:
                 self._actions[place, None] = action
 
     def _joined(self, action: Action) -> Action:
-        earlier = self._actions.get((action.path.segments, None))
-        if earlier is None or not isinstance(action, Increment | AddValue):
+        if not isinstance(action, Increment | AddValue):
             return action
-        return _added(earlier, action)
+        earlier = self._actions.get((action.path.segments, None))
+        return action if earlier is None else _added(earlier, action)
 
     def _add_members(self, place: tuple[str | int, ...], action: AddTo | DiscardFrom) -> None:
         adds = isinstance(action, AddTo)

@@ -227,3 +227,12 @@ def test_claims_that_fail_have_written_no_item() -> None:
             play(BatchWrite((put("a"),)), NOTHING, failure, on=procedures())
         assert isinstance(raised.value.__cause__, OutcomeUnknown)
         assert raised.value.left == (put("a"),)
+
+
+def test_a_refused_row_does_not_hide_an_unknown_outcome() -> None:
+    shelf = Put(Key("SHELF#a", "SHELF"), {"_t": "Shelf", "name": "a"})
+    request = BatchWrite((shelf, put("a")))
+    unreadable = OutcomeUnknown("the answer cannot be parsed")
+    with pytest.raises(OutcomeUnknown) as raised:
+        play(request, Mutated({0: Status(3, "bad")}), NOTHING, done(), unreadable, on=procedures())
+    assert raised.value.left == (shelf, put("a"))
