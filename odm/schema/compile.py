@@ -54,6 +54,7 @@ class Style:
     keep_unknown: bool = False
     wide: bool = False
     verbatim_rows: bool = False
+    transactions: bool = False
 
     def names(self, index: str | None, *, local: bool) -> KeyNames:
         """The key attributes of the table or of an index."""

@@ -75,6 +75,7 @@ class Schema:
         keep_unknown: a put keeps the attributes of the stored item that the entity does not have.
         verbatim_rows: on Bigtable, rows have the form of other programs.
         wide: on Bigtable, a partition is one row, and each item is one cell of it.
+        transactions: on Bigtable, transactions can have items of any rows, so rows may have locks.
         types: the types of the key attributes on DynamoDB.
         families: the column families that the models declare for Bigtable, with the garbage collection rule of each;
             None: no model states one, and Bigtable keeps the newest value.
@@ -94,6 +95,7 @@ class Schema:
     keep_unknown: bool = False
     wide: bool = False
     verbatim_rows: bool = False
+    transactions: bool = False
     types: Mapping[str, Kind] = Factory(dict)
     families: Mapping[str, GCRule | None] = Factory(dict)
     by_class: Mapping[type, EntitySchema] = field(

@@ -53,6 +53,11 @@ class Table:
             do not check the stored item first, and filters and counts do not check tags. This saves the reads of a
             batch, and makes a plain put on Bigtable a single mutation. Default: items of other programs are never
             replaced or deleted, and a call that finds one raises an error.
+        transactions: True: on Bigtable, transactions can have items of any rows, which odm locks while a transaction
+            runs. Every program that uses the table must declare it before one of them sends a transaction: a program
+            without it does not see the locks, and can destroy them. Not with ``row_style="verbatim"``. See the section
+            "Transactions" of docs/bigtable.md. No effect on DynamoDB and the bundled engine, which have such
+            transactions in any case.
 
     Raises:
         SchemaError: the name or an option is not valid.
@@ -73,6 +78,7 @@ class Table:
         row_style: Literal["own"] = ...,
         layout: Literal["row_per_item", "row_per_partition"] = ...,
         exclusive: bool = ...,
+        transactions: bool = ...,
     ) -> None: ...
     @overload
     def __init__(
@@ -104,14 +110,13 @@ class Table:
         row_style: Literal["own", "verbatim"] = "own",
         layout: Literal["row_per_item", "row_per_partition"] = "row_per_item",
         exclusive: bool = False,
+        transactions: bool = False,
     ) -> None:
-        if not isinstance(name, str) or not is_name(name):
-            raise SchemaError(f"Table({name!r}): a name has {NAMES}")
+        self.name = _checked(name)
         as_they_are = _check_rows(name, row_style, row_key_join, layout, tag)
-        for option, given in (("exclusive", exclusive), ("keep_unknown", keep_unknown)):
-            _check_choice(name, option, given, True, False)
+        switches = {"exclusive": exclusive, "keep_unknown": keep_unknown, "transactions": transactions}
+        _check_switches(name, switches, as_they_are=as_they_are)
         _check_choice(name, "key_style", key_style, "escaped", "verbatim")
-        self.name = name
         self.exclusive = exclusive
         self._style = Style(
             flat(_names(keys, f"Table({name!r}): keys {_TAKES} {_UNUSED}")),
@@ -124,6 +129,7 @@ class Table:
             keep_unknown,
             layout == "row_per_partition",
             as_they_are,
+            transactions,
         )
         self._entities: list[tuple[type[Entity], str]] = []
         self.newest: Schema | None = None  # Read at every call; None until `compile`, and after an entity joins.
@@ -218,6 +224,22 @@ def compiled(entity: type) -> EntityView:
 _TAKES: Final = "takes one or two attribute names, partition and sort"
 _SEVERAL: Final = "; a tuple of up to four names in place of a name is a key of several attributes"
 _UNUSED: Final = "(the second is not used if no primary key has a sort template)"
+
+
+def _checked(name: object) -> str:
+    if not isinstance(name, str) or not is_name(name):
+        raise SchemaError(f"Table({name!r}): a name has {NAMES}")
+    return name
+
+
+def _check_switches(table: str, switches: Mapping[str, object], *, as_they_are: bool) -> None:
+    for option, given in switches.items():
+        _check_choice(table, option, given, True, False)
+    if as_they_are and switches["transactions"]:
+        raise SchemaError(
+            f'Table({table!r}): row_style="verbatim" has rows of other programs, which have no place for the locks of '
+            "transactions: leave transactions= out, and keep in one row what must change together"
+        )
 
 
 def _check_choice(table: str, option: str, given: object, *choices: object) -> None:

@@ -645,7 +645,27 @@ TABLES: dict[str, Callable[[], object]] = {
     "same index keys": lambda: Table("shop", index_keys={"gsi": ("GSI1PK", "GSI1PK")}),
     "layout": lambda: Table("shop", layout="wide"),  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
     "join": lambda: Table("shop", row_key_join="/"),  # type: ignore[call-overload]
+    "transactions": lambda: Table("shop", transactions="yes"),  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
 }
+
+
+def test_rows_of_other_programs_have_no_transactions() -> None:
+    with pytest.raises(SchemaError, match="no place for the locks of transactions: leave transactions= out"):
+        Table("shop", row_style="verbatim", transactions=True)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    Table("shop", row_style="verbatim", transactions=False)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+
+
+@pytest.mark.parametrize("transactions", [True, False])
+def test_the_schema_says_whether_there_are_transactions(transactions: bool) -> None:
+    table = Table("shop", transactions=transactions)
+    declare_entity(table, {"id": str}, primary=PrimaryKey("ORDER#{id}"))
+    assert table.compile().transactions is transactions
+
+
+def test_a_table_has_no_transactions_by_default() -> None:
+    table = Table("shop")
+    declare_entity(table, {"id": str}, primary=PrimaryKey("ORDER#{id}"))
+    assert table.compile().transactions is False
 
 
 def projecting(*fields: int) -> Table:

@@ -72,6 +72,15 @@ def test_text_and_back() -> None:
     assert json.loads(text)["format"] == FORMAT
 
 
+def test_a_lock_file_names_transactions_only_if_there_are_some() -> None:
+    with_ = model(('Table("shop")', 'Table("shop", transactions=True)'))
+    text, without = write_lock(lock_of(with_)), write_lock(lock_of(model()))
+    assert read_lock(text, "odm.lock").tables["shop"].transactions is True
+    assert write_lock(read_lock(text, "odm.lock")) == text
+    assert "transactions" not in without
+    assert read_lock(without, "odm.lock").tables["shop"].transactions is False
+
+
 def test_the_text_is_the_same_in_every_run(tmp_path: Path) -> None:
     source = MODEL.replace('field("status") == "open"', 'is_in(field("status"), ["open", "closed"])').replace(
         "    note: str", '    tags: set[str] = set()\n    by_tags = AccessPattern("T#{note}", when=TAGS)\n    note: str'
@@ -128,6 +137,7 @@ def altered(value: Any) -> Any:
 def test_no_difference_is_overlooked() -> None:
     """Whatever differs between two descriptions, `compare` says something, in both directions."""
     rich = model(
+        ('Table("shop")', 'Table("shop", transactions=True)'),
         ("ends_at: datetime | None", "ends_at: Annotated[datetime | None, TTL]"),
         ("visits: int", "visits: Annotated[int, Counter]"),
         ("    email: str", '    mail: Annotated[str, Stored("email"), AfterValidator(str.lower)]'),
@@ -432,7 +442,7 @@ def test_equal_encodings_write_values_alike(low: int, high: int, other_low: int,
 
 KNOWN = {
     Schema: {"name", "prefix", "entities", "indexes", "keys", "hash_only", "row_key_join", "exclusive"}
-    | {"verbatim", "tag", "ttl", "types", "keep_unknown", "wide", "families", "verbatim_rows"},
+    | {"verbatim", "tag", "ttl", "types", "keep_unknown", "wide", "families", "verbatim_rows", "transactions"},
     EntitySchema: {
         *("cls", "tag", "primary", "patterns", "codec", "revision", "ttl", "counters", "optional", "version", "keep"),
         *("columns", "versioned", "aggregates"),

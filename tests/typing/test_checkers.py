@@ -74,6 +74,8 @@ MISTAKES = [
     "Table('shop', row_key_join='/')",
     "Table('shop', layout='wide')",
     "Table('shop', row_style='verbatim', layout='row_per_partition')",
+    "Table('shop', row_style='verbatim', transactions=True)",
+    "Table('shop', transactions='yes')",
     "Store(shop, Memory(), limits='none')",
     "Store(shop, Memory(), on_unknown='ignore')",
     "Store(shop, Memory(), on_request=lambda: None)",

@@ -36,6 +36,7 @@ def describe(schema: Schema) -> TableLock:
         row_key_join=schema.row_key_join,
         wide=schema.wide,
         verbatim_rows=schema.verbatim_rows,
+        transactions=schema.transactions,
         entities={tag: _entity(entity) for tag, entity in schema.entities.items()},
     )
 

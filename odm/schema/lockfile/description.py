@@ -151,6 +151,7 @@ class TableLock(_Description):
     row_key_join: str = "#"
     wide: bool = False
     verbatim_rows: bool = False
+    transactions: bool = False
     entities: Mapping[str, EntityLock]
 
 
