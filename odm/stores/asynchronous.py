@@ -259,7 +259,8 @@ class AsyncStore(AsyncReads, AsyncMaintenance):
 
         Raises:
             TransactionFailed: at the end of the block: nothing was written; its ``reasons`` say why.
-            Unsupported: on Bigtable, at the operation on an item of another row; with ``layout="row_per_partition"``
-                the items of a partition are one row.
+            Unsupported: on Bigtable without ``Table(transactions=True)``, which allows up to 100 items of any rows: at
+                the operation on an item of another row; with ``layout="row_per_partition"`` the items of a partition
+                are one row.
         """
         return AsyncTransaction(self)

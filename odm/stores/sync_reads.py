@@ -85,8 +85,8 @@ class Reads(BaseStore):
             keys: such as ``Order.primary(...)``.
             consistent: False: cheaper, may miss the newest writes.
             atomic: read all items as they were at one instant, at most 100 of 4 MB together. On DynamoDB it is a
-                transaction, at twice the read units. On Bigtable the items must be in one row: items of one partition
-                of a table with ``layout="row_per_partition"``; otherwise Unsupported.
+                transaction, at twice the read units. On Bigtable it needs ``Table(transactions=True)``, or items
+                of one row: of one partition of a table with ``layout="row_per_partition"``; otherwise Unsupported.
             only: as for `get`; all keys are then of one entity.
         """
         calls, send = self._call()
