@@ -34,7 +34,7 @@ from odm.codec import EntityCodec
 from odm.concurrency import in_tasks, in_threads
 from odm.errors import OdmError
 from odm.expressions.nodes import Item
-from odm.protocol.connection import DEFAULT_POLICY, Connection, Rehearsal, RetryPolicy
+from odm.protocol.connection import DEFAULT_POLICY, Connection, Later, Rehearsal, RetryPolicy
 from odm.protocol.requests import Request, Sleep
 from odm.schema.entity import Key
 from odm.schema.model import Schema
@@ -123,7 +123,7 @@ class BigtableConnection(Connection[Native]):
 
     def index_of(self, request: Request, native: Native) -> str | None:
         """The index whose table a native request reads or writes."""
-        return None if isinstance(native, Sleep | Concurrent) else self._indexes.get(native.table)
+        return None if isinstance(native, Sleep | Concurrent | Later) else self._indexes.get(native.table)
 
     def calls_of(self, native: Native) -> Sequence[Native] | None:
         """The calls of a native request that makes several at the same time."""
@@ -145,6 +145,7 @@ class BigtableConnection(Connection[Native]):
         if isinstance(native, Concurrent):
             most = COMMITS  # most concurrent calls are commits
             return tuple(in_threads([partial(self._outcome, call) for call in native.calls], most))
+        assert not isinstance(native, Later)  # `run` and `arun` start it
         message = self._wire.message(native)
         client = self._clients.sync(message.service, streamed=_streamed(native))
         try:
@@ -161,6 +162,7 @@ class BigtableConnection(Connection[Native]):
             return None
         if isinstance(native, Concurrent):
             return tuple(await in_tasks([self._aoutcome(call) for call in native.calls]))
+        assert not isinstance(native, Later)  # `run` and `arun` start it
         message = self._wire.message(native)
         client = self._clients.of_loop(message.service, streamed=_streamed(native))
         try:
@@ -189,12 +191,18 @@ class BigtableConnection(Connection[Native]):
             return failure
 
     def close(self) -> None:
-        """Close the sync clients."""
-        self._clients.close()
+        """Wait for the work after the answers of sync calls, and close the sync clients."""
+        try:
+            self._procedures.background.wait()
+        finally:
+            self._clients.close()
 
     async def aclose(self) -> None:
-        """Close the async clients of the running event loop."""
-        await self._clients.aclose()
+        """The same for the running event loop."""
+        try:
+            await self._procedures.background.wait_async()
+        finally:
+            await self._clients.aclose()
 
 
 def _send(client: Any, native: Call, message: Message) -> Any:

@@ -6,13 +6,13 @@ order of rows.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from attrs import Factory, evolve, field, frozen
 
 from odm.backends.bigtable.filters import AnyFamily, Chain, Filter, Newest, quoted
 from odm.backends.bigtable.native_admin import AdminCall
-from odm.protocol.connection import NativeGen
+from odm.protocol.connection import Later, NativeGen
 from odm.protocol.requests import Sleep
 
 FAMILY = "d"
@@ -275,7 +275,7 @@ class Concurrent:
         return "\n".join(map(str, self.calls))
 
 
-Native: TypeAlias = Call | Concurrent | Sleep
+Native: TypeAlias = Call | Concurrent | Sleep | Later[Any]
 
 Steps: TypeAlias = NativeGen[Native, R]
 """A procedure of this backend: a generator that yields native requests, is sent responses, and returns a result."""

@@ -32,6 +32,7 @@ from odm.backends.bigtable.wide_pages import Documents, Reader
 from odm.backends.bigtable.writer import Writer, new_id, now_micros
 from odm.backends.bigtable.writes import transact, write
 from odm.codec import Lazy
+from odm.concurrency import Background
 from odm.errors import Unsupported
 from odm.expressions.nodes import Item
 from odm.protocol import requests as req
@@ -49,6 +50,7 @@ class Procedures:
         now: returns the timestamp of written cells, in microseconds.
         ids: returns a new id for each attempt to write.
         options: of a table that `create` makes or completes.
+        background: the work after the answers.
     """
 
     schema: Schema
@@ -56,9 +58,12 @@ class Procedures:
     now: Callable[[], int] = now_micros
     ids: Callable[[], str] = new_id
     options: Options = NO_OPTIONS
+    background: Background = field(factory=Background, repr=False)
     writer: Writer = field(
         init=False,
-        default=Factory(lambda self: Writer(self.schema, self.retry, self.now, self.ids), takes_self=True),
+        default=Factory(
+            lambda self: Writer(self.schema, self.retry, self.now, self.ids, self.background), takes_self=True
+        ),
     )
     loader: Loader = field(
         init=False,

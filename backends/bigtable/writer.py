@@ -12,6 +12,7 @@ from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.places import Places
 from odm.backends.bigtable.retry import Retry
 from odm.backends.bigtable.wide import places_of
+from odm.concurrency import Background
 from odm.expressions.nodes import Value
 from odm.protocol.limits import Local
 from odm.protocol.requests import Delete, Put
@@ -51,6 +52,7 @@ class Writer:
         retry: how long to retry.
         now: returns the timestamp of written cells, in microseconds.
         ids: returns a new id for each attempt to write.
+        background: the work after the answers.
         layout: how row keys are built.
         form: how attributes are stored.
         places: where items stand in rows.
@@ -61,6 +63,7 @@ class Writer:
     retry: Retry = Factory(Retry)
     now: Callable[[], int] = now_micros
     ids: Callable[[], str] = new_id
+    background: Background = field(factory=Background, repr=False)
     layout: Layout = field(init=False, default=Factory(lambda self: Layout.of(self.schema), takes_self=True))
     form: Form = field(init=False, default=Factory(lambda self: Form.of(self.schema), takes_self=True))
     places: Places = field(

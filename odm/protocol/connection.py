@@ -10,11 +10,11 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, cast
 
 from attrs import evolve, frozen
 
-from odm.concurrency import in_tasks, in_threads
+from odm.concurrency import Background, in_tasks, in_threads
 from odm.errors import Unsupported
 from odm.protocol.capacity import Units
 from odm.protocol.limits import PORTABLE, Limits
@@ -41,6 +41,17 @@ CoreGen: TypeAlias = Generator[Request | Gather | Wait, Response, R]
 
 NativeGen: TypeAlias = Generator[N, NativeResponse, R]
 """Steps of a backend whose native requests are ``N``: yields them, is sent their responses, and returns a result."""
+
+
+@frozen(eq=False)
+class Later(Generic[N]):
+    """Steps to run after the answer: nobody waits for their result. As a native request; the response is None.
+
+    The steps handle the errors of the service. Closing the connection waits for them.
+    """
+
+    steps: "NativeGen[N, None]"
+    background: Background
 
 
 @frozen(cache_hash=True)
@@ -81,7 +92,12 @@ def run(steps: Generator[Y, Any, R], send: Callable[[Y], Any]) -> R:
         request = next(steps)
         while True:
             try:
-                response = send(request)
+                if type(request) is Later:
+                    later = cast("Later[Y]", request)
+                    later.background.start(partial(run, later.steps, send))
+                    response = None
+                else:
+                    response = send(request)
             except Exception as error:  # noqa: BLE001  # the procedure decides what a failure means
                 request = steps.throw(error)
             else:
@@ -100,7 +116,12 @@ async def arun(steps: Generator[Y, Any, R], send: Callable[[Y], Awaitable[Any]])
         request = next(steps)
         while True:
             try:
-                response = await send(request)
+                if type(request) is Later:
+                    later = cast("Later[Y]", request)
+                    later.background.start_task(arun(later.steps, send))
+                    response = None
+                else:
+                    response = await send(request)
             except Exception as error:  # noqa: BLE001  # the procedure decides what a failure means
                 request = steps.throw(error)
             else:
