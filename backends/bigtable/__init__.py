@@ -20,6 +20,7 @@ from attrs import Factory, evolve, field, frozen
 
 from odm.backends.bigtable.codec import MAX_CELL
 from odm.backends.bigtable.layout import MAX_ROW_KEY
+from odm.backends.bigtable.locks import ABORT_AFTER
 from odm.backends.bigtable.options import Options, checked_options
 from odm.backends.bigtable.schema import check
 from odm.backends.bigtable.verbatim import with_row_keys
@@ -86,6 +87,8 @@ class Bigtable(Backend):
             table has none. None: it is not changed.
         automated_backups: how long daily backups of the items' table are retained, 3 to 90 days. ``create()`` turns
             them on. None: they are not changed.
+        abort_after: in a table with ``transactions=True``, the age in seconds from which a transaction that is not
+            committed may be aborted by a writer that needs one of its items, because its program may have stopped.
         initial_splits: row keys, or beginnings of row keys, at which ``create()`` divides a new table of items, so that
             several nodes share the first load.
 
@@ -109,6 +112,7 @@ class Bigtable(Backend):
     stream: timedelta | None = field(default=None, kw_only=True)
     automated_backups: timedelta | None = field(default=None, kw_only=True)
     initial_splits: Sequence[str] = field(default=(), kw_only=True)
+    abort_after: float = field(default=ABORT_AFTER, kw_only=True)
     options: Options = field(
         init=False,
         repr=False,
@@ -129,6 +133,8 @@ class Bigtable(Backend):
                 f"Bigtable(endpoint={self.endpoint!r}): an endpoint is an emulator. Connections to it are not "
                 "encrypted, so odm does not send credentials there: remove endpoint= or credentials="
             )
+        if not isinstance(self.abort_after, int | float) or not self.abort_after > 0:
+            raise BadValue(f"abort_after={self.abort_after!r}: give a number of seconds above 0, such as 3.0")
         if self.layout not in ("row_per_item", "row_per_partition", None):
             raise BadValue(
                 f"layout={self.layout!r} is not known: write 'row_per_item' or 'row_per_partition', or leave it out"

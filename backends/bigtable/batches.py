@@ -5,17 +5,19 @@ one read, one claim for each index table, concurrent commits, one cleaning for e
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import chain
 
-from odm.backends.bigtable.bulk import WRITE_BYTES, Refusal, leading, weight, write_many
-from odm.backends.bigtable.commit import Work, settle
+from odm.backends.bigtable.bulk import WRITE_BYTES, Refusal, Stuck, leading, weight, write_many
+from odm.backends.bigtable.commit import COMMITS, Work, settle
 from odm.backends.bigtable.errors import NATIVE_FAILURES
 from odm.backends.bigtable.merges import MergedPut
 from odm.backends.bigtable.native import Cookies, Entry, MutateRow, Mutation, Steps
 from odm.backends.bigtable.retry import Pauses, once, pause
+from odm.backends.bigtable.together import together
 from odm.backends.bigtable.wide import Wide
 from odm.backends.bigtable.writer import Writer
-from odm.backends.bigtable.writes import write
+from odm.backends.bigtable.writes import unless_locked, write
 from odm.codec import TAG, VERSION
 from odm.errors import OdmError, OutcomeUnknown, Throttled
 from odm.expressions.nodes import Increment
@@ -41,7 +43,7 @@ def batch_write(writer: Writer, operations: Sequence[Put | Delete]) -> Steps[Non
     yield from writer.places.check_space(_sizes(writer, operations), writer.retry)
     bulk = list(_entries(writer, [one for one in operations if writer.unlisted(one)]))
     refused: list[Refusal] = []
-    stuck = yield from write_many({writer.table: [entry for entry, _ in bulk]}, writer.retry, refused=refused)
+    stuck = yield from _write(writer, [entry for entry, _ in bulk], refused)
     of = {id(entry): some for entry, some in bulk}
     undone = [entry for entry, _ in refused] + ([] if stuck is None else [*stuck.left[writer.table]])
     left = [one for entry in undone for one in of[id(entry)]]
@@ -61,6 +63,37 @@ def batch_write(writer: Writer, operations: Sequence[Put | Delete]) -> Steps[Non
             error = failure
         left += [one for one, work in zip(group, works, strict=True) if work.answer is None]
     _raise_for(writer, operations, left, refused, error, reason)
+
+
+def _write(writer: Writer, entries: Sequence[Entry], refused: list[Refusal]) -> Steps[Stuck | None]:
+    """Write rows without a condition; in a table with locks, each in a call of its own, unless it is locked."""
+    if writer.places.locks is None:
+        return (yield from write_many({writer.table: entries}, writer.retry, refused=refused))
+    stuck: list[Entry] = []
+    reason = ""
+    for start in range(0, len(entries), COMMITS):
+        some = entries[start : start + COMMITS]
+        errors = yield from together([_one(unless_locked(writer, entry.key, partial(_same, entry))) for entry in some])
+        for entry, error in zip(some, errors, strict=True):
+            if isinstance(error, Throttled):
+                stuck.append(entry)
+                reason = str(error)
+            elif error is not None:
+                refused.append((entry, error))
+    return Stuck({writer.table: tuple(stuck)}, reason) if stuck else None
+
+
+def _same(entry: Entry) -> tuple[Mutation, ...]:
+    return entry.mutations
+
+
+def _one(writing: Steps[None]) -> Steps[OdmError | None]:
+    """Write one row. Returns the error if it is not, or may not be, written."""
+    try:
+        yield from writing
+    except OdmError as error:
+        return error
+    return None
 
 
 def _raise_for(
@@ -99,6 +132,9 @@ def merge(writer: Writer, request: Merge) -> Steps[Written]:
         OdmError: it was not answered, or refused.
     """
     row_key = writer.row_key(request.key)
+    if writer.places.locks is not None:
+        yield from _merge_unless_locked(writer, request)
+        return Written()
     if not repeatable(request):
         yield from once(MutateRow(writer.table, _merging(writer, row_key, request)))
         return Written()
@@ -145,6 +181,8 @@ def batch_merge(writer: Writer, merges: Sequence[Merge]) -> Steps[tuple[Written 
         return not repeatable(by_row[entry.key])
 
     refused: list[Refusal] = []
+    if writer.places.locks is not None:
+        return (yield from _merge_each(writer, merges))
     stuck = yield from write_many({writer.table: entries}, writer.retry, renewed, added, refused)
     failed = {by_row[entry.key].key: Failed(error) for entry, error in refused}
     if stuck is not None:
@@ -158,6 +196,26 @@ def batch_merge(writer: Writer, merges: Sequence[Merge]) -> Steps[tuple[Written 
             raise throttled
         failed |= {one.key: Failed(throttled) for one in left}
     return tuple(failed.get(one.key) or Written() for one in merges)
+
+
+def _merge_each(writer: Writer, merges: Sequence[Merge]) -> Steps[tuple[Written | Failed, ...]]:
+    """The same in a table with locks: each merge in a call of its own, when its row is not locked."""
+    answers: list[Written | Failed] = []
+    for start in range(0, len(merges), COMMITS):
+        written = [_one(_merge_unless_locked(writer, one)) for one in merges[start : start + COMMITS]]
+        errors = yield from together(written)
+        answers += [Written() if error is None else Failed(error) for error in errors]
+    return tuple(answers)
+
+
+def _merge_unless_locked(writer: Writer, request: Merge) -> Steps[None]:
+    row_key = writer.row_key(request.key)
+    places, once = writer.places, not repeatable(request)
+
+    def mutations() -> tuple[Mutation, ...]:
+        return _merging(writer, row_key, request).mutations
+
+    yield from unless_locked(writer, places.row(row_key), mutations, once=once)
 
 
 def _merging(writer: Writer, row_key: str, request: Merge) -> Entry:

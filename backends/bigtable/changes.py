@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
 from typing import Final
 
-from odm.backends.bigtable.native import COUNTERS, ENTRIES, FAMILY
+from odm.backends.bigtable.locks import record_table
+from odm.backends.bigtable.native import COUNTERS, ENTRIES, FAMILY, RECORD
 from odm.backends.bigtable.native_admin import (
     NEWEST_ONLY,
     ColumnFamily,
@@ -40,7 +41,8 @@ def differences(
     Returns:
         The changes in the order in which to make them; refused changes come first.
     """
-    whats = (f"table {schema.name!r}", *(f"index {index!r}" for index in schema.indexes))
+    indexes = (f"index {index!r}" for index in schema.indexes)
+    whats = (f"table {schema.name!r}", *indexes, *(["records of transactions"] * schema.transactions))
     wanted = dict(zip(whats, tables(schema, options), strict=True))
     there = {what: found[call.table] for what, call in wanted.items() if call.table in found}
     has = {what: info.families for what, info in there.items()}
@@ -77,7 +79,8 @@ def _create(schema: Schema, what: str, call: CreateTable, found: Collection[str]
         ]
         parts = [f"families {', '.join(families)} and {last}", *_settings(call)]
         return TableChange("create", what, ", ".join(parts), call)
-    later = "; stored items enter it when they are written again" if schema.name in found else ""
+    of_records = call.table == record_table(schema.name)
+    later = "; stored items enter it when they are written again" if schema.name in found and not of_records else ""
     return TableChange("add", what, f"table {call.table!r}{later}", call)
 
 
@@ -121,7 +124,7 @@ def _of_families(schema: Schema, call: CreateTable, families: Families) -> Itera
             yield TableChange("add", what, str(family), ModifyFamilies(call.table, create={name: family}))
         elif found.aggregate != family.aggregate:
             yield TableChange("refused", what, _other_type(found, family))
-        elif name not in (FAMILY, COUNTERS, ENTRIES, *schema.families):
+        elif name not in (FAMILY, COUNTERS, ENTRIES, RECORD, *schema.families):
             continue  # a family of other programs, in which odm has single cells
         elif found.gc != family.gc:
             by_model = stated.get(name) is not None

@@ -169,7 +169,7 @@ class Attempt:
     @classmethod
     def of(cls, writer: Writer, work: Work, before: Stored | None, change: RowChange) -> "Attempt":
         """A new attempt at a change of the item that was read."""
-        return cls(work, writer.id_of(_version(change, before)), before, change)
+        return cls(work, writer.id_of(version_after(change, before)), before, change)
 
     def _list(self) -> tuple[Listed, ...]:
         """Entries that the item already lists keep their qualifier; that of a new entry is the attempt's id."""
@@ -243,7 +243,7 @@ def _attempts(writer: Writer, works: Sequence[Work]) -> Steps[list[Attempt]]:
     # writes without a condition need only the revision, the list, and whether another program has cells in the row
     few = all(work.plain and not isinstance(work.request, MergedPut) for work in works)
     columns = writer.form.owned.bookkeeping if few else ITEM
-    rows = (yield from writer.places.read(reading, writer.retry, columns)) if reading else {}
+    rows = (yield from writer.read(reading, columns)) if reading else {}
     landed: list[Attempt] = []
     attempts: list[Attempt] = []
     for work in works:
@@ -277,8 +277,8 @@ def perform(
     Raises:
         OdmError: a write cannot be applied, and was not.
     """
-    claims = _columns(writer, ((one, one.claimed) for one in attempts), claim=True)
-    lease = _Lease(writer)
+    claims = columns_of(writer, ((one, one.claimed) for one in attempts), claim=True)
+    lease = Lease(writer)
     try:
         stuck = yield from write_many(claims, writer.retry)
     except OutcomeUnknown as error:  # of the claims, which have no effect without a commit
@@ -298,7 +298,7 @@ def perform(
         else:
             yield from (commit or _commit)(writer, some, done, undone, failures)
     gone = [*((one, one.stale) for one in done), *((one, one.claimed) for one in undone)]
-    yield from _clean(writer, _columns(writer, gone))
+    yield from clean(writer, columns_of(writer, gone))
     if failures:
         raise failures[0]
     return None
@@ -350,7 +350,7 @@ def sort(  # as `_commit`
         undone += attempts
 
 
-class _Lease:
+class Lease:
     """Measures the time since the first claim.
 
     Uses the larger time of two clocks: the monotonic clock may stop during sleep, and the other one may be set back.
@@ -368,10 +368,10 @@ class _Lease:
 
 def tidy(writer: Writer, attempts: Iterable[Attempt]) -> Steps[None]:
     """Clean after attempts that were applied."""
-    return _clean(writer, _columns(writer, ((one, one.stale) for one in attempts)))
+    return clean(writer, columns_of(writer, ((one, one.stale) for one in attempts)))
 
 
-def _clean(writer: Writer, columns: Rows) -> Steps[None]:
+def clean(writer: Writer, columns: Rows) -> Steps[None]:
     """Remove columns of index rows; log a failure, and leave the columns to `odm scrub`."""
     try:
         stuck = yield from write_many(columns, writer.retry)
@@ -382,7 +382,7 @@ def _clean(writer: Writer, columns: Rows) -> Steps[None]:
             _LOG.warning("stale index columns of %s stay until odm scrub removes them", writer.table)
 
 
-def _columns(writer: Writer, of: Iterable[tuple[Attempt, tuple[Listed, ...]]], *, claim: bool = False) -> Rows:
+def columns_of(writer: Writer, of: Iterable[tuple[Attempt, tuple[Listed, ...]]], *, claim: bool = False) -> Rows:
     """The mutations that set the columns of entries, or delete them."""
     rows: Rows = {}
     for attempt, entries in of:
@@ -401,7 +401,7 @@ def _expects_nothing(condition: Condition | None) -> bool:
     return condition == ABSENT or (isinstance(condition, Or) and ABSENT in condition.conditions)
 
 
-def _version(change: RowChange, before: Stored | None) -> Value:
+def version_after(change: RowChange, before: Stored | None) -> Value:
     """The version of the item after the change."""
     item = change.item if change.item is not None or before is None else before.item
     return None if item is None else item.get(VERSION)

@@ -35,6 +35,7 @@ from odm.backends.bigtable.codec import REVISION, TAG, Stored
 from odm.backends.bigtable.errors import kind_of
 from odm.backends.bigtable.filters import Filter, ValueIs, ValueRange, chain, chained, interleave, newest
 from odm.backends.bigtable.form import Form
+from odm.backends.bigtable.locks import is_lock
 from odm.backends.bigtable.merges import MergedPut
 from odm.backends.bigtable.native import (
     COUNTERS,
@@ -129,11 +130,15 @@ def count(
     """
     asked, home = asked_version(condition), _home(writer, condition)
     if asked is not None:
-        rows = yield from read_many(writer.table, (row_key,), writer.retry, _marks(home))
+        rows = yield from writer.read((row_key,), _marks(home))
         if row_key not in rows or not _is_asked(rows[row_key], condition, home):
             return None
     also_returned = tuple(AppendValue(name, b"", home) for name in (TAG, REVISION))
-    row: Row = yield from once(ReadModifyWriteRow(writer.table, row_key, (*rules, *also_returned)))
+    call = ReadModifyWriteRow(writer.table, row_key, (*rules, *also_returned))
+    row: Row = yield from once(call)
+    while _is_locked(writer, row, home):  # the increment does not count, see `odm.backends.bigtable.locks`
+        yield from writer.read((row_key,), _marks(home))
+        row = yield from once(call)
     if not _held(row).get((home, TAG)):
         yield from _remove_ghost(writer, row_key, rules, row, home)
         return None  # a read shows whether the row is missing, or holds cells of another program
@@ -141,6 +146,10 @@ def count(
         return Written()
     yield from _take_back(writer, row_key, rules, row, home)
     return None
+
+
+def _is_locked(writer: Writer, row: Row, home: str) -> bool:
+    return writer.places.locks is not None and is_lock(_held(row).get((home, REVISION), b""))
 
 
 def _home(writer: Writer, condition: Condition | None) -> str:
@@ -262,6 +271,8 @@ def _undo(writer: Writer, row_key: str, rules: tuple[Increment, ...], held: Held
             raise Throttled("other writers kept changing the row until the time was up", [])
         rows = yield from read_many(writer.table, (row_key,), writer.retry, _columns(rules, home))
         held = _held(rows[row_key]) if row_key in rows else {}
+        if is_lock(held.get((home, REVISION), b"")):
+            return  # what resolves the lock also sets the counters
 
 
 def _undone(writer: Writer, row_key: str, rules: tuple[Increment, ...], held: Held, home: str) -> CheckAndMutateRow:
@@ -273,7 +284,8 @@ def _undone(writer: Writer, row_key: str, rules: tuple[Increment, ...], held: He
     marks = [mark for mark in (TAG, REVISION) if held.get((home, mark)) == b""]
     back = (*_counters_back(writer, rules, held), *(DeleteColumn(mark, home) for mark in marks))
     same = _counters_are(rules, held)
-    if TAG in marks and len(same) == len({rule.qualifier for rule in rules}):
+    locks = writer.places.locks
+    if TAG in marks and (locks is None or REVISION in marks) and len(same) == len({rule.qualifier for rule in rules}):
         marked = [chain(newest(home, mark), ValueIs(b"")) for mark in marks]
         return CheckAndMutateRow(writer.table, row_key, chained(*marked, *same), matched=back)
     tag = newest(home, TAG)
@@ -282,6 +294,8 @@ def _undone(writer: Writer, row_key: str, rules: tuple[Increment, ...], held: He
         cell = held.get((COUNTERS, column))
         values = () if cell is None else (interleave(ValueRange(b"", cell), ValueRange(cell, open=True)),)
         other.append(chain(newest(COUNTERS, column), *values))
+    if locks is not None:
+        other.append(locks.locked)
     return CheckAndMutateRow(writer.table, row_key, interleave(*other), unmatched=back)
 
 

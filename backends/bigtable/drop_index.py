@@ -62,7 +62,7 @@ def _drop_index(writer: Writer, index: str, row_keys: Sequence[str]) -> Steps[No
     left = tuple(row_keys)
     while left:
         wanted = ITEM if writer.form.aging else BOOKKEEPING  # the other attributes must not be older than the list
-        rows = yield from writer.places.read(left, writer.retry, wanted)
+        rows = yield from writer.read(left, wanted)
         calls = {id: call for id, row in rows.items() if (call := _call(writer, index, id, row)) is not None}
         answers = yield from answers_of([*calls.values()], writer.retry)
         left = tuple(id for id, done in zip(calls, answers, strict=True) if not done)

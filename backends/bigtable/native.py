@@ -24,6 +24,9 @@ COUNTERS = "c"
 ENTRIES = "i"
 """The column family of an index table."""
 
+RECORD = "t"
+"""The column family of the records of transactions."""
+
 Cookies: TypeAlias = tuple[tuple[str, str], ...]
 """Metadata that the server sent, to be returned to it, see `odm.backends.bigtable.advice`."""
 

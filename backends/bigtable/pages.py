@@ -77,11 +77,13 @@ class Items:
         places: where the items stand.
         at: returns the position of a row key.
         loader: reads the items of the table's entities.
+        retry: how long to retry.
     """
 
     places: Places
     at: Callable[[str], Position]
     loader: Loader
+    retry: Retry
 
     @property
     def table(self) -> str:
@@ -90,10 +92,14 @@ class Items:
 
     def cells(self, request: Query | Scan) -> Filter:
         """The filter for the whole item; for a count of all items, the filter for the tag."""
-        if request.count and request.filter is None:
-            return self.places.cells(self.loader.form.owned.held)
-        cells = self.places.cells(self._wanted(request))
-        return scanned(self.places, request, cells) if isinstance(request, Scan) else cells
+        cells = self._asked(request)
+        if isinstance(request, Scan) and not _counts_all(request):
+            return scanned(self.places, request, cells)
+        return self.places.shown(cells)
+
+    def _asked(self, request: Query | Scan) -> Filter:
+        """The cells of the rows that are needed."""
+        return self.places.cells(self.loader.form.owned.held if _counts_all(request) else self._wanted(request))
 
     def _wanted(self, request: Query | Scan) -> Filter:
         """The cells of the items that are needed."""
@@ -107,9 +113,9 @@ class Items:
 
     def kept(self, request: Query | Scan, rows: list[Row]) -> Steps[list[Row]]:
         """The rows of the items that pass the filter."""
-        yield from ()
+        rows = yield from self.places.committed(rows, self._asked(request), self.retry)
         rows = self.places.items(rows, former=_with_former(request), wanted=self._wanted(request))
-        if request.count and request.filter is None:
+        if _counts_all(request):
             return rows
         if request.filter is None:
             return items_among(rows, self.loader.form)
@@ -125,10 +131,14 @@ class Items:
         return Lazy(kept, lambda row: at(row.text))
 
 
+def _counts_all(request: Query | Scan) -> bool:
+    """Whether only the number of items is needed, of all items in the range."""
+    return request.count and request.filter is None
+
+
 def scanned(places: Places, request: Scan, cells: Filter) -> Filter:
     """The filter of a scan for these cells: without rows of other entities, and only of the rows of the sample."""
-    if request.tag is not None:
-        cells = places.without_others(request.tag, cells)
+    cells = places.shown(cells if request.tag is None else places.without_others(request.tag, cells))
     if request.sample is not None and request.sample.share < 1:
         cells = Chain((Sampled(request.sample.share), cells))
     return cells

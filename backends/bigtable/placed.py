@@ -8,16 +8,14 @@ from typing import TypeVar
 
 from attrs import Factory, define, field, frozen
 
-from odm.backends.bigtable.bulk import read_many
 from odm.backends.bigtable.cells import read
 from odm.backends.bigtable.codec import UNREADABLE, Listed, Stored
 from odm.backends.bigtable.filters import Chain, Column, Filter, Interleave
-from odm.backends.bigtable.native import FAMILY, ITEM, Mutation, Row, Steps
+from odm.backends.bigtable.native import FAMILY, ITEM, Mutation, Row
 from odm.backends.bigtable.native import Column as Place
 from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.placement import Placement, Plan, usual_row
 from odm.backends.bigtable.places import Places
-from odm.backends.bigtable.retry import Retry
 from odm.backends.bigtable.selected import Selected, narrowed
 from odm.codec import TAG
 from odm.expressions.nodes import Item
@@ -52,9 +50,7 @@ class Placed(Places):
 
     _plans: _Plans = field(init=False, factory=_Plans, eq=False, repr=False)
 
-    def read(self, ids: tuple[str, ...], retry: Retry, wanted: Filter = ITEM) -> Steps[dict[str, Row]]:
-        cells = self.cells(wanted)
-        found = yield from read_many(self.table, ids, retry, cells)
+    def named(self, found: dict[str, Row], cells: Filter) -> dict[str, Row]:
         rows = self.items(found.values(), former=cells == self.form.owned.former, wanted=cells)
         return {row.text: row for row in rows}
 

@@ -60,7 +60,7 @@ VERSIONS: Final = "v"
 Own: TypeAlias = Literal["versions", "sum", "min", "max"]
 """What odm's own family of an attribute is for."""
 
-_JOINED: Final[Mapping[str, Callable[[tuple[int, int]], int]]] = {"sum": sum, "min": min, "max": max}
+JOINED: Final[Mapping[str, Callable[[tuple[int, int]], int]]] = {"sum": sum, "min": min, "max": max}
 """The value of an aggregate that is in two cells."""
 
 
@@ -406,5 +406,5 @@ def _joined(cells: tuple[bytes, ...], values: Sequence[bytes], plan: Plan) -> tu
         spot, added, before = plan.spots[place], read(cells[place]), read(values[number])
         assert spot is not None
         if type(added) is type(before) is int:
-            made[place] = spot.text(_JOINED[str(spot.own)]((before, added)))
+            made[place] = spot.text(JOINED[str(spot.own)]((before, added)))
     return tuple(made)

@@ -25,8 +25,9 @@ from odm.backends.bigtable.codec import (
     replacement,
     stored,
 )
+from odm.backends.bigtable.committed import Locks
 from odm.backends.bigtable.expressions import revision_is
-from odm.backends.bigtable.filters import Filter, Unless, fits, newest
+from odm.backends.bigtable.filters import Filter, Unless, fits, interleave, newest
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.merges import merging
@@ -53,11 +54,13 @@ class Places:
         table: the table's name.
         form: how attributes are stored.
         layout: how row keys are built.
+        locks: the locks of transactions; None: the table has no transactions of several rows.
     """
 
     table: str
     form: Form
     layout: Layout
+    locks: Locks | None = field(default=None, kw_only=True)
     _selections: dict[tuple[Only, frozenset[str], bool], Filter] = field(init=False, factory=dict, eq=False, repr=False)
 
     @property
@@ -81,8 +84,25 @@ class Places:
             retry: how long to retry.
             wanted: the cells that are needed; more may be returned.
         """
-        found = yield from read_many(self.table, ids, retry, wanted)
-        return {row.text: row for row in narrowed(found.values(), wanted)} if isinstance(wanted, Selected) else found
+        cells = self.cells(wanted)
+        found = yield from read_many(self.table, ids, retry, self.shown(cells))
+        if self.locks is not None:
+            found = {row.text: row for row in (yield from self.committed([*found.values()], cells, retry))}
+        return self.named(found, cells)
+
+    def named(self, found: dict[str, Row], cells: Filter) -> dict[str, Row]:
+        """The items in rows that were read with a filter, by id."""
+        return {row.text: row for row in narrowed(found.values(), cells)} if isinstance(cells, Selected) else found
+
+    def shown(self, cells: Filter) -> Filter:
+        """The filter for these cells of rows, and for the locks of transactions."""
+        return cells if self.locks is None else self.locks.shown(cells)
+
+    def committed(self, rows: list[Row], cells: Filter, retry: Retry) -> Steps[list[Row]]:
+        """Rows that were read with `shown`, as they are by the committed state."""
+        if self.locks is None:
+            return rows
+        return (yield from self.locks.committed(rows, cells, retry))
 
     def selection(self, only: Only, roots: frozenset[str] = frozenset(), *, listed: bool = False) -> Filter:
         """The cells for some attributes of items; those of whole items, if they cannot be selected.
@@ -199,8 +219,9 @@ class Places:
         return self.form.owned.taken
 
     def strange(self, id: str, tag: str) -> Filter:
-        """The same, except for an item with this tag; see `odm.backends.bigtable.ownership.Owned.strange`."""
-        return self.form.owned.strange(tag)
+        """The same, except for an unlocked item with this tag; see `odm.backends.bigtable.ownership.Owned.strange`."""
+        strange = self.form.owned.strange(tag)
+        return strange if self.locks is None else interleave(strange, self.locks.locked)
 
     def unchanged(self, id: str, before: Stored) -> Filter:
         """Returns a cell if no write has changed the item since it was read."""

@@ -12,6 +12,7 @@ from typing import Any, assert_never
 
 from attrs import Factory, evolve, field, frozen
 
+from odm.backends.bigtable import transactions
 from odm.backends.bigtable.batches import batch_merge, batch_write, merge, merge_document
 from odm.backends.bigtable.bulk import read_many
 from odm.backends.bigtable.entries import entry_range, entry_row
@@ -19,14 +20,15 @@ from odm.backends.bigtable.filters import Filter
 from odm.backends.bigtable.index_pages import Entries
 from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.loading import Loader, RowItems
+from odm.backends.bigtable.locks import ABORT_AFTER
 from odm.backends.bigtable.native import ITEM, Sample, SampleRowKeys, Steps
 from odm.backends.bigtable.options import NO_OPTIONS, Options
 from odm.backends.bigtable.pages import Items, read_page
 from odm.backends.bigtable.partitions import rows_of
 from odm.backends.bigtable.parts import CONCURRENT_ONLY, cut
 from odm.backends.bigtable.retry import Retry, until_answered
+from odm.backends.bigtable.single_rows import ONCE, unsupported_reason
 from odm.backends.bigtable.tables import create, drop
-from odm.backends.bigtable.transactions import ONCE, unsupported_reason
 from odm.backends.bigtable.wide import Wide
 from odm.backends.bigtable.wide_pages import Documents, Reader
 from odm.backends.bigtable.writer import Writer, new_id, now_micros
@@ -51,6 +53,7 @@ class Procedures:
         ids: returns a new id for each attempt to write.
         options: of a table that `create` makes or completes.
         background: the work after the answers.
+        abort_after: the age in seconds from which the lock of a transaction may be resolved by every writer.
     """
 
     schema: Schema
@@ -59,12 +62,8 @@ class Procedures:
     ids: Callable[[], str] = new_id
     options: Options = NO_OPTIONS
     background: Background = field(factory=Background, repr=False)
-    writer: Writer = field(
-        init=False,
-        default=Factory(
-            lambda self: Writer(self.schema, self.retry, self.now, self.ids, self.background), takes_self=True
-        ),
-    )
+    abort_after: float = ABORT_AFTER
+    writer: Writer = field(init=False, default=Factory(lambda self: self._writer(), takes_self=True))
     loader: Loader = field(
         init=False,
         default=Factory(lambda self: self._loader(), takes_self=True),
@@ -79,6 +78,9 @@ class Procedures:
         ),
     )
 
+    def _writer(self) -> Writer:
+        return Writer(self.schema, self.retry, self.now, self.ids, self.background, self.abort_after)
+
     def _loader(self) -> Loader:
         codecs, places = (entity.codec for entity in self.schema.entities.values()), self.writer.places
         return Documents(places, codecs) if isinstance(places, Wide) else Loader(self.writer.form, codecs)
@@ -89,6 +91,7 @@ class Procedures:
         Raises:
             Unsupported: Bigtable does not support the request; raised before the first native request.
         """
+        locks = self.writer.places.locks
         match request:
             case req.Get():
                 return self.get(request)
@@ -118,6 +121,8 @@ class Procedures:
                 return create(self.schema, self.retry, self.options)
             case req.DropTables():
                 return drop(self.schema, self.retry)
+            case req.Transact() if locks is not None and (request.once or len(request.operations) > 1):
+                return transactions.transact(self.writer, locks, request)
             case req.Transact() if request.once:
                 raise Unsupported(f"table {self.table!r}: {ONCE}")
             case req.Transact() if reason := self.transaction_unsupported_reason(
@@ -151,6 +156,8 @@ class Procedures:
 
     def transaction_unsupported_reason(self, keys: Sequence[Key]) -> str | None:
         """Why the items with these keys cannot be written in one transaction; None: they are one row."""
+        if self.writer.places.locks is not None:
+            return None
         return unsupported_reason([self.writer.places.row(self.layout.row_key(key)) for key in keys])
 
     def get(self, request: req.Get) -> Steps[Item | None]:
@@ -183,7 +190,8 @@ class Procedures:
         if request.expected is None or self.reader is not None or not places.tagged:
             return (yield from self.batch_get(request.keys, owned.held))
         row_keys = tuple(map(self.layout.row_key, request.keys))
-        others = yield from read_many(self.table, row_keys, self.retry, owned.unexpected(request.expected))
+        cells = places.shown(owned.unexpected(request.expected))
+        others = yield from read_many(self.table, row_keys, self.retry, cells)
         if not others:
             return (None,) * len(row_keys)
         found = yield from self.writer.places.read(tuple(others), self.retry, owned.held)
@@ -198,7 +206,7 @@ class Procedures:
         span = self.layout.range(request.partition, request.lo, request.hi)
         if request.after is not None:
             span = span.beyond(self.layout.row_key(request.after.key), reverse=request.reverse)
-        source = Items(self.writer.places, self.layout.positions(request.partition), self.loader)
+        source = Items(self.writer.places, self.layout.positions(request.partition), self.loader, self.retry)
         return read_page(request, source, span, self.retry)
 
     def _query_index(self, request: req.Query, index: str) -> Steps[req.Page]:
@@ -219,7 +227,7 @@ class Procedures:
         span = rows_of(request, self.schema)
         if request.after is not None:
             span = span.beyond(request.after.key.partition, reverse=False)
-        source = Items(self.writer.places, lambda row_key: req.Position(Key(row_key)), self.loader)
+        source = Items(self.writer.places, lambda row_key: req.Position(Key(row_key)), self.loader, self.retry)
         page = yield from read_page(request, source, span, self.retry)
         rows = page.items.parts if request.entries and isinstance(page.items, RowItems) else ()
         return evolve(page, entries=Lazy(rows, self.writer.places.entries))

@@ -8,7 +8,8 @@ from odm.backends.bigtable.entries import check_entries, index_table
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.kinds import check_rows
 from odm.backends.bigtable.layout import is_wide
-from odm.backends.bigtable.native import COUNTERS, ENTRIES, FAMILY
+from odm.backends.bigtable.locks import LOCK, RECORDS, record_table
+from odm.backends.bigtable.native import COUNTERS, ENTRIES, FAMILY, RECORD
 from odm.backends.bigtable.native_admin import NEWEST_ONLY, ColumnFamily, CreateTable, Families
 from odm.backends.bigtable.options import NO_OPTIONS, Options
 from odm.backends.bigtable.placement import VERSIONS
@@ -42,12 +43,36 @@ def check(schema: Schema) -> None:
     if is_wide(schema):
         _check_order(schema)
         _check_fields(schema)
+    if schema.transactions:
+        _check_transactions(schema)
     if schema.verbatim_rows:
         check_rows(schema, Form.of(schema))
     if schema.has_verbatim_keys:
         return  # each part of a key is one component
     for found in find_ambiguities(schema):
         raise SchemaError(f"table {schema.name!r}: {found.what}: {found.fix}")
+
+
+def _check_transactions(schema: Schema) -> None:
+    """Refuse a schema whose rows cannot have locks."""
+    records = record_table(schema.name)
+    if RECORDS in schema.indexes:
+        raise SchemaError(
+            f"table {schema.name!r}: with transactions=True, the Bigtable table {records!r} has the records of "
+            f"transactions, so no index can be called {RECORDS!r}: give the pattern another index with index=..."
+        )
+    if not TABLE_NAME.fullmatch(records):
+        raise SchemaError(
+            f"table {schema.name!r}: with transactions=True it needs the Bigtable table {records!r}, whose name has "
+            f"{len(records)} characters, and Bigtable allows 50: choose a shorter name (a store's prefix counts)"
+        )
+    for entity in schema.entities.values():
+        for field, stored in entity.codec.stored.items():
+            if stored == LOCK:
+                raise SchemaError(
+                    f"{entity.name}.{field}: the stored name {LOCK!r} is reserved on Bigtable, for the locks of "
+                    'transactions; give it another with Annotated[..., Stored("...")]'
+                )
 
 
 def _check_order(schema: Schema) -> None:
@@ -120,7 +145,12 @@ def _of_roles(schema: Schema) -> Families:
 
 
 def tables(schema: Schema, options: Options = NO_OPTIONS) -> tuple[CreateTable, ...]:
-    """The requests that create the table of the items and the tables of the indexes."""
+    """The requests that create the table of the items, the tables of the indexes, and that of the records."""
     entries, of_index = {ENTRIES: ColumnFamily()}, options.of_index.new
     indexes = (CreateTable(index_table(schema.name, name), entries, of_index) for name in schema.indexes)
-    return (CreateTable(schema.name, families(schema), options.new, options.splits), *indexes)
+    of_records = CreateTable(record_table(schema.name), {RECORD: ColumnFamily()}, options.of_index.new)
+    return (
+        CreateTable(schema.name, families(schema), options.new, options.splits),
+        *indexes,
+        *([of_records] * schema.transactions),
+    )

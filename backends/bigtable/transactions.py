@@ -1,23 +1,435 @@
-"""The transactions that Bigtable does not support, and alternatives: Bigtable is atomic for one row only."""
+"""Transactions of several rows, in a table with ``transactions=True``; Bigtable is atomic for one row only.
 
-from collections.abc import Sequence
+Each *attempt* has a new random id and these steps. Calls of one step are sent at the same time.
 
-_INSTEAD = (
-    "write them one by one, in an order in which stopping in between does no harm, or with batch() if the order does "
-    "not matter; keep what must change together in one item; or use DynamoDB or the bundled engine"
-)
+1. **Read** the rows, resolve locks that are met, and judge all conditions. If one does not hold, nothing is written.
+   The first attempt does not read inserts, or updates of items that were read before.
+2. **Lock** each row, and claim new index entries. A lock is a CheckAndMutateRow with the condition that the revision
+   and the counters are what was read; it holds the whole row as it will be (`odm.backends.bigtable.locks`). Checks lock
+   their rows, too.
+3. **Commit**: write the record "committed", if there is no record yet (`odm.backends.bigtable.records`). Now the caller
+   gets the answer.
+4. **Carry forward**: write each row as its lock says. 5. **Clean**: remove index columns that are not listed any more.
+6. **Remove the record**, if the commit and all calls of step 4 were answered.
 
-ONCE = (
-    "an update with retry_safe=True on Bigtable: if the answer is lost and another writer changes the row, nothing "
-    "shows whether the update was applied. Remove retry_safe, and read the item on an OutcomeUnknown; give the item a "
-    "Revision and update the entity that you read, which cannot be applied twice; or use DynamoDB or the bundled engine"
-)
-"""Why an `odm.protocol.requests.Transact` with ``once`` is not supported."""
+If a row cannot be locked, all locks are *given back*, and the transaction starts over with a new id, after a random
+pause, without a lock while it waits. Only the locks of younger transactions are broken, so the oldest one goes on. Any
+program may abort a transaction that is not committed: by writing the record "aborted".
+
+* If the response to a lock is lost, read the row. If it is not locked, the call may come late: write the record
+  "aborted", so that it can block nobody, and give back.
+* If the response to the commit is lost, read the record. Without one, write "aborted": so the outcome is always known.
+
+The protocol was checked with a model of it. Do not simplify it: tests/backends/bigtable/test_transaction_variants.py
+shows what goes wrong.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal
+
+from attrs import define, field
+
+from odm.backends.bigtable import records
+from odm.backends.bigtable.bulk import read_many, write_many
+from odm.backends.bigtable.cells import qualifier, write_counter
+from odm.backends.bigtable.codec import Listed, Stored
+from odm.backends.bigtable.commit import Attempt, Lease, Work, clean, columns_of, version_after
+from odm.backends.bigtable.commit import Rows as ClaimRows
+from odm.backends.bigtable.committed import Locks
+from odm.backends.bigtable.errors import is_lost, kind_of, translate
+from odm.backends.bigtable.evaluate import RowChange, evaluate
+from odm.backends.bigtable.filters import Filter, ValueIs, chain, chained, fits, newest
+from odm.backends.bigtable.locks import Lock, back, forward, lock_of, staged
+from odm.backends.bigtable.native import COUNTERS, Cell, CheckAndMutateRow, Row, Steps
+from odm.backends.bigtable.placed import Placed
+from odm.backends.bigtable.resolving import Resolver
+from odm.backends.bigtable.retry import all_of, until_answered
+from odm.backends.bigtable.together import together
+from odm.backends.bigtable.writer import Writer, versioned
+from odm.codec import TAG
+from odm.errors import BackendError, BadValue, OdmError, OutcomeUnknown, Throttled, Unsupported
+from odm.expressions.nodes import Value
+from odm.protocol.connection import Later
+from odm.protocol.requests import Put, Refusals, Refused, Transact, Written
+
+_LOG = logging.getLogger("odm.bigtable")
+
+Held = Literal["no", "yes", "unknown"]
+"""Whether a row is locked by an attempt; unknown: the call may be applied later."""
 
 
-def unsupported_reason(row_keys: Sequence[str]) -> str | None:
-    """Why these rows cannot be changed in one transaction, and what to do instead; None if they are one row."""
-    rows = tuple(dict.fromkeys(row_keys))
-    if len(rows) < 2:
-        return None
-    return f"Bigtable changes one row at a time, and these are {len(rows)}: {', '.join(map(repr, rows))}: {_INSTEAD}"
+@define(eq=False)
+class Part:
+    """One operation of an attempt.
+
+    Attributes:
+        work: the operation.
+        row: all cells of its row, as it was read; None: there was no row.
+        before: the item in it.
+        change: the change; None: the operation is a check.
+        held: whether the row is locked.
+        attempt: the attempt at the change.
+        lock: the lock.
+    """
+
+    work: Work
+    row: Row | None
+    before: Stored | None
+    change: RowChange | None
+    held: Held = "no"
+    attempt: Attempt | None = None
+    lock: Lock | None = None
+
+
+def transact(writer: Writer, locks: Locks, request: Transact) -> Steps[Written | Refusals]:
+    """Apply operations, all or none.
+
+    Raises:
+        OutcomeUnknown: the commit was not answered, and neither were the calls that would show its outcome.
+        Throttled: other transactions and writers kept changing the items until the time was up; nothing was written.
+        Unsupported: an item has too many counters for the condition of one request.
+        OdmError: an item cannot be written; nothing was written.
+    """
+    done = yield from commit(writer, locks, request)
+    return done if isinstance(done, Refusals) else Written()
+
+
+def commit(writer: Writer, locks: Locks, request: Transact) -> "Steps[Refusals | Sequence[Stored | None]]":
+    """As `transact`; returns the items before the commit, as they were at one instant."""
+    works = [Work(operation, writer.row_key(operation.key)) for operation in request.operations]
+    since, pauses = writer.now(), writer.retry.contention()
+    resolver = Resolver(locks, writer.retry, writer.now, (since, ""))
+    while True:
+        id = writer.ids()
+        resolver.order = since, id
+        parts = yield from _judged(writer, resolver, works)
+        if isinstance(parts, Refusals):
+            return parts
+        attempt = Trial(writer, locks, resolver, id, since, parts)
+        if (yield from attempt.run()):
+            yield Later(attempt.finish(), writer.background)
+            return [part.before for part in parts]
+        if (wait := next(pauses, None)) is None:
+            raise Throttled(
+                f"a transaction of {len(works)} items of table {writer.table!r}, of which {works[0].row_key!r} is the "
+                "first: other writers kept changing or locking its items until the time was up: nothing was written"
+            )
+        yield wait
+
+
+def _judged(writer: Writer, resolver: Resolver, works: Sequence[Work]) -> Steps[list[Part] | Refusals]:
+    """Read the rows and judge the operations. A refusal is only returned after a read."""
+    if isinstance(writer.places, Placed):  # the row that was loaded is not as it is stored
+        for work in works:
+            work.unread = work.unread and work.row is None
+    rows: dict[str, Row] = {}
+    while True:
+        reading = [work.row_key for work in works if not work.unread and work.row_key not in rows]
+        rows |= yield from resolver.unlocked(reading, resolver.locks.whole)
+        parts = []
+        verdicts: list[Refused | BadValue | None] = []
+        for work in works:
+            row = work.row if work.unread else rows.get(work.row_key)
+            part = _part(writer, work, row)
+            parts.append(part)
+            verdicts.append(None if isinstance(part, Part) else part)
+        unread = [work for work in works if work.unread]
+        for work in works:
+            work.unread = False
+        if not any(verdicts):
+            return [part for part in parts if isinstance(part, Part)]
+        if not unread:
+            return Refusals(tuple(verdicts))
+
+
+def _part(writer: Writer, work: Work, row: Row | None) -> Part | Refused | BadValue:
+    """The operation on the row that was read, or why it is refused."""
+    shown = None if row is None else next(iter(writer.places.items([row], former=True)), None)
+    before = writer.places.stored(shown)
+    try:
+        verdict = evaluate(writer, work.request, work.row_key, before)
+    except BadValue as error:
+        return error
+    if isinstance(verdict, Refused):
+        return verdict
+    if before is not None and not before.revision:
+        raise writer.places.no_revision(work.row_key)
+    return Part(work, row, before, verdict if isinstance(verdict, RowChange) else None)
+
+
+@define(eq=False)
+class Trial:
+    """One attempt at a transaction.
+
+    Attributes:
+        writer: the writer of the table.
+        locks: the locks of the table.
+        resolver: resolves the locks of other transactions.
+        id: the id of the attempt.
+        since: when the first attempt began.
+        parts: the operations.
+        recorded: there may be a record of this attempt.
+        unanswered: the answer to a lock was lost: it may come late, and the record must stay if nothing is written.
+        unconfirmed: the answer to the commit was lost: it may come late, and the record must stay.
+        failure: why the transaction cannot be committed, in this or another attempt.
+    """
+
+    writer: Writer
+    locks: Locks
+    resolver: Resolver
+    id: str
+    since: int
+    parts: Sequence[Part]
+    recorded: bool = field(init=False, default=False)
+    unanswered: bool = field(init=False, default=False)
+    unconfirmed: bool = field(init=False, default=False)
+    failure: OdmError | None = field(init=False, default=None)
+
+    def run(self) -> Steps[bool]:
+        """Lock the rows and commit. Returns whether the transaction is committed; if not, everything is given back.
+
+        Raises:
+            OdmError: the transaction cannot be committed, and was not; or its outcome is not known.
+        """
+        yield from self._set_up()
+        lease = Lease(self.writer)
+        held = yield from self._lock()
+        if held and not lease.is_over() and (yield from self._commit()):
+            return True
+        if any(part.held == "unknown" for part in self.parts):  # such a lock may still come, and must block nobody
+            self.recorded = True
+            yield from records.abort(self.locks.records, self.id, self.writer.retry)
+        yield from self._give_back()
+        if self.failure is not None:
+            raise self.failure
+        return False
+
+    def _set_up(self) -> Steps[None]:
+        """Make the locks, and the counters that items lack: a condition cannot require that a cell is missing."""
+        unset: list[CheckAndMutateRow] = []
+        for part in self.parts:
+            unset += _unset(self.writer, part)
+            part.lock = self._lock_for(part)
+        for part in self.parts:
+            assert part.lock is not None
+            if not fits(self._call(part).predicate or self.locks.locked):
+                raise Unsupported(
+                    f"row {part.work.row_key!r} of table {self.writer.table!r} has too many counters for the condition "
+                    "of one request, which has at most 20 KB: write it alone, not in a transaction"
+                )
+        yield from together([until_answered(call, self.writer.retry) for call in unset])
+
+    def _lock_for(self, part: Part) -> Lock:
+        writer, now = self.writer, self.writer.now()
+        home = writer.form.placement(_tag(part)).home
+        was = None if part.before is None else part.before.revision
+        counters = tuple(_counters(part))
+        after = None
+        if part.change is not None:
+            revision = versioned(self.id, version_after(part.change, part.before))
+            part.attempt = Attempt(part.work, revision, part.before, part.change)
+            removed = writer.places.removed(part.work.row_key, part.before)
+            row = None if part.before is None else part.row
+            after = removed if part.change.removed else staged(row, removed, part.attempt.mutations(writer), now)
+        return Lock(self.id, self.since, was, after, counters, home)
+
+    def _call(self, part: Part) -> CheckAndMutateRow:
+        """The call that locks the row of an operation, if it is as it was read."""
+        places, id, lock = self.writer.places, part.work.row_key, part.lock
+        assert lock is not None
+        mutations = lock.mutations(self.writer.now())
+        if part.before is None:
+            return CheckAndMutateRow(self.writer.table, places.row(id), places.taken(id), unmatched=mutations)
+        asked = chained(places.unchanged(id, part.before), *_unchanged(lock.counters))
+        return CheckAndMutateRow(self.writer.table, places.row(id), asked, matched=mutations)
+
+    def _lock(self) -> Steps[bool]:
+        """Lock all rows and claim all entries. Returns whether all of that was done."""
+        claims = columns_of(self.writer, self._entries("claimed"), claim=True)
+        answers = yield from together([*map(self._send, self.parts), self._claim(claims)])
+        looks = [
+            self._contend(part) if answer == "refused" else self._look(part)
+            for part, answer in zip(self.parts, answers, strict=False)
+            if answer in ("refused", "lost")
+        ]
+        try:
+            yield from together(looks)
+        except OdmError as error:
+            self.failure = error
+        return self.failure is None and all(part.held == "yes" for part in self.parts)
+
+    def _send(self, part: Part) -> Steps[str]:
+        """Send the call that locks a row, once. Returns "held", "refused", "lost" or "failed"."""
+        call = self._call(part)
+        (answer,) = yield from all_of((call,))
+        if isinstance(answer, Exception):
+            if is_lost(answer):
+                part.held = "unknown"
+                _LOG.warning("the answer to a lock was lost (%s): reading the row", kind_of(answer))
+                return "lost"
+            self.failure = translate(answer, call)
+            self.failure.__cause__ = answer
+            return "failed"
+        if answer is not bool(call.matched):
+            return "refused"
+        part.held = "yes"
+        return "held"
+
+    def _claim(self, claims: ClaimRows) -> Steps[str]:
+        """Claim the index entries. Returns "held" or "failed"."""
+        try:
+            stuck = yield from write_many(claims, self.writer.retry)
+        except OdmError as error:
+            self.failure = BackendError(f"index entries could not be written, so nothing was written: {error}")
+            self.failure.__cause__ = error
+            return "failed"
+        if stuck is None:
+            return "held"
+        self.failure = Throttled(f"index entries could not be written, so nothing was written: {stuck.reason}")
+        return "failed"
+
+    def _look(self, part: Part) -> Steps[None]:
+        """Look at a row whose lock was not answered. If it is not locked, the call may still be applied."""
+        row = yield from self._read(part)
+        lock = None if row is None else lock_of(row, self.locks.marks)
+        self.unanswered = True
+        if lock is not None and lock.id == self.id:
+            part.held = "yes"
+
+    def _contend(self, part: Part) -> Steps[None]:
+        """Look at a row whose lock was refused: break the lock of a younger transaction, and try again."""
+        while True:
+            row = yield from self._read(part)
+            lock = None if row is None else lock_of(row, self.locks.marks)
+            if lock is None or lock.order < (self.since, self.id):  # changed, or locked by an older transaction
+                return
+            yield from self.resolver.resolve([(part.work.row_key, lock)])
+            answer = yield from self._send(part)  # the first call was answered, so it is not under way
+            if answer == "lost":
+                yield from self._look(part)
+            if answer != "refused":
+                return
+
+    def _read(self, part: Part) -> Steps[Row | None]:
+        key = self.writer.places.row(part.work.row_key)
+        rows = yield from read_many(self.writer.table, (key,), self.writer.retry, self.locks.whole)
+        return rows.get(key)
+
+    def _commit(self) -> Steps[bool]:
+        """Write the record. Returns whether the transaction is committed."""
+        rows = [part.work.row_key for part in self.parts]
+        call = records.commit(self.locks.records, self.id, rows)
+        (answer,) = yield from all_of((call,))
+        if answer is False:
+            return True
+        if not isinstance(answer, Exception):
+            self.recorded = True
+            _LOG.info("a transaction of table %s was aborted by another writer: trying again", self.writer.table)
+            return False
+        if not is_lost(answer):
+            self.failure = translate(answer, call)
+            self.failure.__cause__ = answer
+            return False
+        _LOG.warning("the answer to a commit was lost (%s): reading its record", kind_of(answer))
+        self.unconfirmed = self.recorded = True
+        try:
+            return (yield from self._outcome())
+        except OdmError as error:
+            raise OutcomeUnknown(
+                f"a transaction of {len(self.parts)} items of table {self.writer.table!r}, of which {rows[0]!r} is the "
+                f"first: the answer to the commit was lost, and its record cannot be read ({error}): the transaction "
+                "may or may not have been applied; read the items before going on"
+            ) from error
+
+    def _outcome(self) -> Steps[bool]:
+        """Whether a commit without an answer was applied; if not, it cannot be any more."""
+        while True:
+            said = yield from records.states(self.locks.records, (self.id,), self.writer.retry)
+            if self.id in said:
+                return said[self.id] == "committed"
+            if (yield from records.abort(self.locks.records, self.id, self.writer.retry)):
+                return False
+
+    def _give_back(self) -> Steps[None]:
+        """Unlock the rows, and remove the claims and the record."""
+        held = [part for part in self.parts if part.held != "no"]
+        try:
+            yield from together([self._resolved(part, back) for part in held])
+        except OdmError as error:
+            _LOG.warning(
+                "locks of table %s stay until another writer needs the rows: %s", self.writer.table, kind_of(error)
+            )
+            return
+        finally:
+            yield from clean(self.writer, columns_of(self.writer, self._entries("claimed")))
+        if self.recorded and not (self.unanswered or self.unconfirmed):
+            yield from self._forget()
+
+    def finish(self) -> Steps[None]:
+        """Carry out a transaction that is committed. A failure is logged: other writers and scrubs go on with it."""
+        try:
+            yield from together([self._resolved(part, forward) for part in self.parts])
+        except OdmError as error:
+            _LOG.warning(
+                "locks of table %s stay until another writer needs the rows: %s", self.writer.table, kind_of(error)
+            )
+            return
+        stale = clean(self.writer, columns_of(self.writer, self._entries("stale")))
+        yield from together([stale, *([] if self.unconfirmed else [self._forget()])])
+
+    def _resolved(self, part: Part, how: Callable[..., CheckAndMutateRow]) -> Steps[None]:
+        row_key = self.writer.places.row(part.work.row_key)
+        call = how(self.writer.table, row_key, part.lock, self.locks.marks, self.writer.now())
+        yield from until_answered(call, self.writer.retry)
+
+    def _forget(self) -> Steps[None]:
+        try:
+            yield from records.remove(self.locks.records, (self.id,), self.writer.retry)
+        except OdmError as error:
+            _LOG.warning("a record of table %s stays until odm scrub removes it: %s", self.writer.table, kind_of(error))
+
+    def _entries(self, which: Literal["claimed", "stale"]) -> Iterator[tuple[Attempt, tuple[Listed, ...]]]:
+        for part in self.parts:
+            if part.attempt is not None:
+                yield part.attempt, part.attempt.claimed if which == "claimed" else part.attempt.stale
+
+
+def _tag(part: Part) -> Value:
+    """The tag of the item that an operation leaves in its row; None if it does not know."""
+    if part.before is not None:
+        return part.before.item.get(TAG)
+    return part.work.request.item.get(TAG) if isinstance(part.work.request, Put) else None
+
+
+def _unset(writer: Writer, part: Part) -> Iterator[CheckAndMutateRow]:
+    """The calls that write the counters that an item lacks, with the values that it shows; adds them to its row."""
+    entity = writer.schema.entities.get(str(_tag(part)))
+    if entity is None or part.before is None or part.row is None:
+        return
+    places, now, row_key = writer.places, writer.now(), part.work.row_key
+    there = {cell.qualifier for cell in _counters(part)}
+    for name in entity.counters:
+        stored = entity.codec.stored[name]
+        column = qualifier(stored)
+        if column.encode() in there or writer.form.kind(stored) != "counter":
+            continue
+        default = entity.cls.model_fields[name].default
+        shown = default if type(default) is int and stored not in part.before.item else 0
+        made = places.counted(row_key, column, write_counter(shown), now)
+        yield CheckAndMutateRow(writer.table, places.row(row_key), places.counter(row_key, column), unmatched=made)
+        cell = Cell(COUNTERS, column.encode(), write_counter(shown), now)
+        part.row = Row(part.row.key, (*part.row.cells, cell))
+
+
+def _counters(part: Part) -> list[Cell]:
+    """The cells of the counters of a row with an item."""
+    if part.before is None or part.row is None:
+        return []
+    return [cell for cell in part.row.cells if cell.family == COUNTERS]
+
+
+def _unchanged(counters: Sequence[Cell]) -> Iterator[Filter]:
+    """For each counter, a filter that returns a cell if it is as it was read."""
+    for cell in counters:
+        yield chain(newest(COUNTERS, cell.qualifier.decode("utf-8", "surrogateescape")), ValueIs(cell.value))

@@ -42,6 +42,7 @@ from odm.backends.bigtable.codec import (
     read_listing,
 )
 from odm.backends.bigtable.columns import REVISION
+from odm.backends.bigtable.committed import Locks
 from odm.backends.bigtable.declared import Declared
 from odm.backends.bigtable.documents import COUNTED, has_other_tag, has_tag
 from odm.backends.bigtable.filters import (
@@ -410,12 +411,13 @@ class Wide(Places):
         return self.family(item[TAG])
 
 
-def places_of(schema: Schema, form: Form, layout: Layout) -> Places:
-    """Where the items of a table stand."""
+def places_of(schema: Schema, form: Form, layout: Layout, abort_after: float) -> Places:
+    """Where the items of a table stand; ``abort_after`` as for `odm.backends.bigtable.committed.Locks`."""
     if schema.verbatim_rows:
         return Declared(schema.name, form, layout, kinds_of(schema, form))
     if not is_wide(schema):
-        return (Placed if form.placements else Places)(schema.name, form, layout)
+        locks = Locks(schema.name, form.owned, abort_after) if schema.transactions else None
+        return (Placed if form.placements else Places)(schema.name, form, layout, locks=locks)
     of_tag = {tag: entity.family for tag, entity in schema.entities.items() if entity.family is not None}
     return Wide(schema.name, form, layout, (FAMILY, *sorted({*of_tag.values()})), of_tag)
 

@@ -7,9 +7,13 @@ from collections.abc import Callable
 from attrs import Factory, field, frozen
 
 from odm.backends.bigtable.codec import TAG
+from odm.backends.bigtable.filters import Filter
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.layout import Layout
+from odm.backends.bigtable.locks import ABORT_AFTER
+from odm.backends.bigtable.native import ITEM, Row, Steps
 from odm.backends.bigtable.places import Places
+from odm.backends.bigtable.resolving import Resolver
 from odm.backends.bigtable.retry import Retry
 from odm.backends.bigtable.wide import places_of
 from odm.concurrency import Background
@@ -53,6 +57,7 @@ class Writer:
         now: returns the timestamp of written cells, in microseconds.
         ids: returns a new id for each attempt to write.
         background: the work after the answers.
+        abort_after: the age in seconds from which the lock of a transaction may be resolved by every writer.
         layout: how row keys are built.
         form: how attributes are stored.
         places: where items stand in rows.
@@ -64,10 +69,12 @@ class Writer:
     now: Callable[[], int] = now_micros
     ids: Callable[[], str] = new_id
     background: Background = field(factory=Background, repr=False)
+    abort_after: float = ABORT_AFTER
     layout: Layout = field(init=False, default=Factory(lambda self: Layout.of(self.schema), takes_self=True))
     form: Form = field(init=False, default=Factory(lambda self: Form.of(self.schema), takes_self=True))
     places: Places = field(
-        init=False, default=Factory(lambda self: places_of(self.schema, self.form, self.layout), takes_self=True)
+        init=False,
+        default=Factory(lambda self: places_of(self.schema, self.form, self.layout, self.abort_after), takes_self=True),
     )
     local: Local = field(
         init=False,
@@ -93,6 +100,19 @@ class Writer:
             ItemTooLarge: the row key is longer than Bigtable allows.
         """
         return self.layout.row_key(key)
+
+    def read(self, ids: tuple[str, ...], wanted: Filter = ITEM) -> Steps[dict[str, Row]]:
+        """Read items for a write, as `Places.read`; locks of transactions on their rows are resolved first.
+
+        Raises:
+            Throttled: other programs kept locking the rows until the time was up.
+        """
+        places, locks = self.places, self.places.locks
+        if locks is None:
+            return (yield from places.read(ids, self.retry, wanted))
+        cells = places.cells(wanted)
+        found = yield from Resolver(locks, self.retry, self.now).unlocked(ids, cells)
+        return places.named(found, cells)
 
     def unlisted(self, request: Put | Delete) -> bool:
         """Whether neither this item nor any item that may be stored under its key has index entries."""

@@ -12,7 +12,7 @@
 * **All others**: read the item, evaluate the write here, and commit it on the condition that the revision is unchanged.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from attrs import evolve
@@ -24,8 +24,8 @@ from odm.backends.bigtable.counters import asked_tag, asked_version, count, coun
 from odm.backends.bigtable.errors import NATIVE_FAILURES, is_lost, translate
 from odm.backends.bigtable.expressions import Predicate, predicate
 from odm.backends.bigtable.filters import chained, fits, interleave
-from odm.backends.bigtable.native import CheckAndMutateRow, Entry, MutateRow, Mutation, Steps
-from odm.backends.bigtable.retry import until_answered
+from odm.backends.bigtable.native import CheckAndMutateRow, Cookies, Entry, MutateRow, Mutation, Steps
+from odm.backends.bigtable.retry import Pauses, pause, until_answered
 from odm.backends.bigtable.wide import Wide
 from odm.backends.bigtable.wide_writes import at_once, write_together
 from odm.backends.bigtable.writer import Writer
@@ -77,6 +77,8 @@ def write(writer: Writer, request: Operation) -> Steps[Written | Refused]:
         if counted is not None:
             return counted
     shot = _shot(writer, request, row_key)
+    if shot is not None and writer.places.locks is not None:
+        shot = _unless_locked(shot)
     answer = None if shot is None else (yield from _fire(writer, shot))
     if answer is None:
         return (yield from _evaluated(writer, Work(request, row_key, refused=shot is not None)))
@@ -99,17 +101,21 @@ def transact(writer: Writer, request: Transact) -> Steps[Written | Refusals]:
 
 def _put(writer: Writer, request: Put, row_key: str) -> Steps[Written | Refused]:
     """Replace the item of a row, unless the row holds cells of another program."""
-    mutations, row = _replaced(writer, request), writer.places.row(row_key)
-    if request.tag is None or writer.places.surely_own(row_key):
+    mutations, row, locks = _replaced(writer, request), writer.places.row(row_key), writer.places.locks
+    if request.tag is not None and not writer.places.surely_own(row_key):
+        other = writer.places.strange(row_key, request.tag)
+    elif locks is not None:
+        other = locks.locked
+    else:
         yield from until_answered(MutateRow(writer.table, Entry(row, mutations)), writer.retry)
         return Written()
-    call = CheckAndMutateRow(writer.table, row, writer.places.strange(row_key, request.tag), unmatched=mutations)
+    call = CheckAndMutateRow(writer.table, row, other, unmatched=mutations)
     pauses: Iterator[Sleep] | None = None
     while (yield from until_answered(call, writer.retry)):
         pauses = pauses or writer.retry.contention()
-        rows = yield from writer.places.read((row_key,), writer.retry)
+        rows = yield from writer.read((row_key,))
         before = writer.places.stored(rows.get(row_key))
-        if before is not None and before.item.get(TAG) != request.tag:
+        if before is not None and request.tag is not None and before.item.get(TAG) != request.tag:
             return Refused(before.item)
         yield from writer.places.check_space({row: 0}, writer.retry)
         if (wait := next(pauses, None)) is None:
@@ -118,6 +124,40 @@ def _put(writer: Writer, request: Put, row_key: str) -> Steps[Written | Refused]
             )
         yield wait
     return Written()
+
+
+def unless_locked(
+    writer: Writer, row_key: str, mutations: Callable[[], tuple[Mutation, ...]], *, once: bool = False
+) -> Steps[None]:
+    """Change a row without a condition on its item, in a table with locks: when it is not locked.
+
+    Args:
+        writer: the writer of the table.
+        row_key: the row.
+        mutations: returns the change, for each time that it is sent.
+        once: the change must not be applied twice.
+
+    Raises:
+        OutcomeUnknown: the response was lost, and the change must not be applied twice.
+        Throttled: other programs kept locking the row until the time was up.
+    """
+    locks = writer.places.locks
+    assert locks is not None
+    pauses: Pauses | None = None
+    cookies: Cookies = ()
+    while True:
+        call = CheckAndMutateRow(writer.table, row_key, locks.locked, unmatched=mutations(), cookies=cookies)
+        try:
+            locked = yield call
+        except NATIVE_FAILURES as failure:
+            if once:
+                raise translate(failure, call) from failure
+            pauses = pauses or writer.retry.pauses()
+            cookies = (yield from pause(pauses, failure, call)).cookies
+        else:
+            if not locked:
+                return
+            yield from writer.read((row_key,), locks.marks.locks)
 
 
 def _replaced(writer: Writer, request: Put, id: str | None = None) -> tuple[Mutation, ...]:
@@ -143,6 +183,14 @@ def _shot(writer: Writer, request: Operation, row_key: str) -> _Shot | None:
             return _delete_at_once(writer, request, row_key)
         case Check():
             return None
+
+
+def _unless_locked(shot: _Shot) -> _Shot | None:
+    """The write in one call, in a table with locks; None if its condition is too large with the one about locks.
+
+    If it is refused, only a read shows whether the row is locked.
+    """
+    return shot._replace(refused=None) if shot.call.predicate is None or fits(shot.call.predicate) else None
 
 
 def _put_at_once(writer: Writer, request: Put, row_key: str) -> _Shot | None:
@@ -233,9 +281,12 @@ def _are_small(actions: Sequence[Action], limits: Limits) -> bool:
 
 
 def _if(writer: Writer, row_key: str, asked: Predicate, mutations: tuple[Mutation, ...]) -> CheckAndMutateRow:
+    locks = writer.places.locks
     if asked.holds:
-        return CheckAndMutateRow(writer.table, row_key, asked.filter, matched=mutations)
-    return CheckAndMutateRow(writer.table, row_key, asked.filter, unmatched=mutations)
+        said = asked.filter if locks is None else chained(asked.filter, locks.unlocked)
+        return CheckAndMutateRow(writer.table, row_key, said, matched=mutations)
+    said = asked.filter if locks is None else interleave(asked.filter, locks.locked)
+    return CheckAndMutateRow(writer.table, row_key, said, unmatched=mutations)
 
 
 def _fire(writer: Writer, shot: _Shot) -> Steps[Written | Refused | None]:

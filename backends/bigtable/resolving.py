@@ -1,0 +1,109 @@
+"""Resolves the locks of other transactions, for a writer that needs their rows, and for a scrub.
+
+A lock is resolved by the record of its transaction: "committed" carries the row forward, "aborted" puts it back. If
+there is no record, the transaction is undecided. It is aborted if it is younger than the writer, or if its lock is so
+old that its program may have stopped; otherwise the writer waits, and has no lock while it does. Only the row itself is
+changed; index columns are left to the transaction's own program and to a scrub.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+from attrs import Factory, define, field
+
+from odm.backends.bigtable import records
+from odm.backends.bigtable.bulk import read_many
+from odm.backends.bigtable.committed import Locks
+from odm.backends.bigtable.filters import Filter
+from odm.backends.bigtable.locks import Lock, back, forward, lock_of
+from odm.backends.bigtable.native import Row, Steps
+from odm.backends.bigtable.retry import Pauses, Retry, until_answered
+from odm.backends.bigtable.together import together
+from odm.errors import Throttled
+
+_LOG = logging.getLogger("odm.bigtable")
+
+MICROS = 1_000_000
+
+
+@define(eq=False)
+class Resolver:
+    """Resolves locks for one writer.
+
+    Attributes:
+        locks: the locks of the table.
+        retry: how long to retry.
+        now: returns the timestamp of written cells, in microseconds.
+        order: sorts the writer among transactions by its age; None: it began when it first met a lock.
+        resolved: the number of locks that were resolved.
+    """
+
+    locks: Locks
+    retry: Retry
+    now: Callable[[], int]
+    order: tuple[int, str] | None = None
+    resolved: int = field(init=False, default=0)
+    _met: dict[str, float] = field(init=False, factory=dict)
+    _pauses: Pauses = field(init=False, default=Factory(lambda self: self.retry.contention(), takes_self=True))
+
+    def unlocked(self, row_keys: Iterable[str], cells: Filter) -> Steps[dict[str, Row]]:
+        """Read rows for a write: resolves locks, and waits for those that may not be resolved yet.
+
+        Args:
+            row_keys: the rows, without duplicates; missing ones are omitted.
+            cells: the cells that are needed.
+
+        Raises:
+            Throttled: other writers kept locking rows until the time was up.
+        """
+        found: dict[str, Row] = {}
+        left = tuple(row_keys)
+        while left:
+            rows = yield from read_many(self.locks.table, left, self.retry, self.locks.shown(cells))
+            held = {key: lock for key, row in rows.items() if (lock := lock_of(row, self.locks.marks)) is not None}
+            found |= {key: row for key, row in rows.items() if key not in held}
+            left = tuple(held)
+            if left and not all((yield from self.resolve(held.items()))):
+                yield from self.pause(left)
+        return found
+
+    def resolve(self, held: Iterable[tuple[str, Lock]]) -> Steps[Sequence[bool]]:
+        """Resolve locks, each by itself. Returns, for each, whether the writer need not wait before it reads again."""
+        return (yield from together([self._resolve(row_key, lock) for row_key, lock in held]))
+
+    def pause(self, row_keys: Sequence[str]) -> Steps[None]:
+        """Wait for the locks of rows. Raises Throttled when the time is up."""
+        if (wait := next(self._pauses, None)) is None:
+            raise Throttled(
+                f"row {row_keys[0]!r} of table {self.locks.table!r}: transactions of other programs kept locking it "
+                "until the time was up: nothing was written; try again later"
+            )
+        _LOG.info("a write of table %s waits for a transaction", self.locks.table)
+        yield wait
+
+    def _resolve(self, row_key: str, lock: Lock) -> Steps[bool]:
+        locks = self.locks
+        said = (yield from records.states(locks.records, (lock.id,), self.retry)).get(lock.id)
+        if said is None:
+            if not self._may_abort(lock):
+                return False
+            if not (yield from records.abort(locks.records, lock.id, self.retry)):
+                said = (yield from records.states(locks.records, (lock.id,), self.retry)).get(lock.id)
+            else:
+                said = "aborted"
+                _LOG.warning("a transaction of table %s was aborted: another writer needed its row", locks.table)
+        if said is None:  # it has ended, and its record was removed
+            return True
+        make = forward if said == "committed" else back
+        if (yield from until_answered(make(locks.table, row_key, lock, locks.marks, self.now()), self.retry)):
+            self.resolved += 1
+            _LOG.info("a lock of a transaction of table %s was resolved: %s", locks.table, said)
+        return True
+
+    def _may_abort(self, lock: Lock) -> bool:
+        clock = self.retry.clock()
+        met = self._met.setdefault(lock.id, clock)
+        if self.order is None:
+            self.order = self.now(), ""
+        aged = max(clock - met, (self.now() - lock.at) / MICROS) >= self.locks.abort_after
+        return aged or lock.order > self.order
