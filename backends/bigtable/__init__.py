@@ -20,7 +20,7 @@ from attrs import Factory, evolve, field, frozen
 
 from odm.backends.bigtable.codec import MAX_CELL
 from odm.backends.bigtable.layout import MAX_ROW_KEY
-from odm.backends.bigtable.locks import ABORT_AFTER
+from odm.backends.bigtable.locks import ABORT_AFTER, name_of
 from odm.backends.bigtable.options import Options, checked_options
 from odm.backends.bigtable.schema import check
 from odm.backends.bigtable.verbatim import with_row_keys
@@ -148,9 +148,9 @@ class Bigtable(Backend):
         return self.endpoint or os.environ.get(EMULATOR) or None
 
     def laid_out(self, schema: Schema) -> Schema:
-        """The schema with the layout of the rows, and the separator of row keys that it needs."""
+        """The schema with the layout of the rows, the separator of row keys that it needs, and its name on Bigtable."""
         wide = schema.wide if self.layout is None else self.layout == "row_per_partition"
-        return with_row_keys(evolve(schema, wide=wide))
+        return with_row_keys(evolve(schema, wide=wide, name=name_of(schema)))
 
     def connect(self, schema: Schema) -> Connection[Any]:
         """Check that Bigtable can store this schema, and prepare a connection; sends no request.

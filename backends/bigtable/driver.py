@@ -20,7 +20,6 @@ from odm.backends.bigtable.collectors import collector
 from odm.backends.bigtable.commit import COMMIT_WITHIN, COMMITS
 from odm.backends.bigtable.entries import index_table
 from odm.backends.bigtable.errors import NATIVE_FAILURES, Closed
-from odm.backends.bigtable.gate import Gate
 from odm.backends.bigtable.generate import write_item
 from odm.backends.bigtable.native import Call, Concurrent, Mutated, Native, Read, ReadRows, Steps
 from odm.backends.bigtable.native_admin import AdminCall, UpdateTable
@@ -35,7 +34,7 @@ from odm.codec import EntityCodec
 from odm.concurrency import in_tasks, in_threads
 from odm.errors import OdmError
 from odm.expressions.nodes import Item
-from odm.protocol.connection import DEFAULT_POLICY, Connection, Later, Rehearsal, RetryPolicy, arun, run
+from odm.protocol.connection import DEFAULT_POLICY, Connection, Later, Rehearsal, RetryPolicy
 from odm.protocol.requests import Request, Sleep
 from odm.schema.entity import Key
 from odm.schema.model import Schema
@@ -68,7 +67,6 @@ class BigtableConnection(Connection[Native]):
         self._procedures = Procedures(
             with_row_keys(schema), self._retry, now, options=settings.options, abort_after=settings.abort_after
         )
-        self._gate = Gate(schema.name, transactions=schema.transactions)
         self._verbatim = schema.escapes_row_keys
         instance = f"projects/{settings.project}/instances/{settings.instance}"
         self._wire = Wire(instance, settings.app_profile or "")
@@ -143,18 +141,13 @@ class BigtableConnection(Connection[Native]):
 
     def call(self, native: Native) -> Any:
         """Make one attempt at a native request, blocking."""
-        if isinstance(native, Concurrent):
-            most = COMMITS  # most concurrent calls are commits
-            return tuple(in_threads([partial(self._outcome, call) for call in native.calls], most))
-        if self._gate.is_closed(native):
-            run(self._gate.look(self._retry), self._attempt)
-        return self._attempt(native)
-
-    def _attempt(self, native: Native) -> Any:
         if isinstance(native, Sleep):
             time.sleep(native.seconds)
             return None
-        assert not isinstance(native, Concurrent | Later)  # `run` and `arun` start a Later
+        if isinstance(native, Concurrent):
+            most = COMMITS  # most concurrent calls are commits
+            return tuple(in_threads([partial(self._outcome, call) for call in native.calls], most))
+        assert not isinstance(native, Later)  # `run` and `arun` start it
         message = self._wire.message(native)
         client = self._clients.sync(message.service, streamed=_streamed(native))
         try:
@@ -166,17 +159,12 @@ class BigtableConnection(Connection[Native]):
 
     async def acall(self, native: Native) -> Any:
         """Make one attempt at a native request without blocking the event loop."""
-        if isinstance(native, Concurrent):
-            return tuple(await in_tasks([self._aoutcome(call) for call in native.calls]))
-        if self._gate.is_closed(native):
-            await arun(self._gate.look(self._retry), self._aattempt)
-        return await self._aattempt(native)
-
-    async def _aattempt(self, native: Native) -> Any:
         if isinstance(native, Sleep):
             await asyncio.sleep(native.seconds)
             return None
-        assert not isinstance(native, Concurrent | Later)
+        if isinstance(native, Concurrent):
+            return tuple(await in_tasks([self._aoutcome(call) for call in native.calls]))
+        assert not isinstance(native, Later)  # `run` and `arun` start it
         message = self._wire.message(native)
         client = self._clients.of_loop(message.service, streamed=_streamed(native))
         try:

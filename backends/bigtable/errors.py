@@ -45,7 +45,8 @@ _BY_NUMBER: Final[Mapping[int, StatusCode]] = {code.value[0]: code for code in S
 _MEANING: Final[Mapping[StatusCode, tuple[type[OdmError], str]]] = {
     StatusCode.NOT_FOUND: (
         BackendError,
-        "the table, its instance or its project does not exist: call store.create(), and check the names",
+        "the table, its instance or its project does not exist: call store.create(), and check the names (that of a "
+        "table with transactions=True has another end)",
     ),
     StatusCode.PERMISSION_DENIED: (
         BackendError,

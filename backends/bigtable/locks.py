@@ -40,12 +40,16 @@ from odm.backends.bigtable.native import (
 from odm.backends.bigtable.placement import JOINED, VERSIONS
 from odm.codec import TAG
 from odm.errors import BackendError
+from odm.schema.model import Schema
 
 LOCK: Final = "~x"
 """The qualifier of the lock."""
 
 MARK: Final = "~"
 """Begins the revision of a locked row."""
+
+END: Final = ".tx"
+"""The end of the name of a table with locks."""
 
 RECORDS: Final = "transactions"
 """The end of the name of the table with the records of transactions, as if it were an index."""
@@ -54,6 +58,15 @@ ABORT_AFTER: Final = 3.0
 """The default age in seconds from which a transaction without a record counts as one whose program has stopped."""
 
 _LOCK: Final = LOCK.encode()
+
+
+def name_of(schema: Schema) -> str:
+    """The name of a schema's table on Bigtable, with which those of its indexes and records begin.
+
+    A table with locks has another name than one without. So a program whose models do not say ``transactions=True``
+    does not find the table, and can neither overlook a lock nor destroy one. No call is needed to find that out.
+    """
+    return schema.name if not schema.transactions or schema.name.endswith(END) else schema.name + END
 
 
 def record_table(table: str) -> str:

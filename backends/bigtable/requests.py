@@ -28,6 +28,7 @@ from odm.backends.bigtable.partitions import rows_of
 from odm.backends.bigtable.parts import CONCURRENT_ONLY, cut
 from odm.backends.bigtable.retry import Retry, until_answered
 from odm.backends.bigtable.single_rows import ONCE, unsupported_reason
+from odm.backends.bigtable.snapshots import read_at_once
 from odm.backends.bigtable.tables import create, drop
 from odm.backends.bigtable.wide import Wide
 from odm.backends.bigtable.wide_pages import Documents, Reader
@@ -175,6 +176,9 @@ class Procedures:
     ) -> Steps[tuple[Item | None, ...]]:
         """Read items by key, in one request, unless there are very many; ``atomic``: those of a row at one instant."""
         row_keys, places = tuple(map(self.layout.row_key, keys)), self.writer.places
+        if atomic and places.locks is not None and len(row_keys) > 1:
+            at_once = yield from read_at_once(self.writer, places.locks, keys, wanted)
+            return tuple(self.loader.item(at_once.get(row_key)) for row_key in row_keys)
         read = places.read_together if atomic else places.read
         found = yield from read(row_keys, self.retry, wanted)
         return tuple(self.loader.item(found.get(row_key)) for row_key in row_keys)

@@ -6,6 +6,7 @@ at the same time.
 
 from collections.abc import Collection, Iterable
 
+from attrs import evolve
 from google.api_core.exceptions import AlreadyExists, NotFound
 
 from odm.backends.bigtable.changes import differences
@@ -13,6 +14,7 @@ from odm.backends.bigtable.drop_index import drop_index
 from odm.backends.bigtable.entries import is_odms
 from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.layout import Layout
+from odm.backends.bigtable.locks import name_of
 from odm.backends.bigtable.native import ENTRIES, ReadRows, Steps
 from odm.backends.bigtable.native_admin import (
     DeleteTable,
@@ -91,7 +93,10 @@ def _settle(schema: Schema, kinds: Collection[Kind], retry: Retry, tell: Tell, o
         if "extra" in kinds:
             found = yield from plan(schema, retry, options)
         else:
-            found = differences(schema, (yield from _described(_wanted(schema), retry)), options)
+            there = yield from _described(_wanted(schema), retry)
+            if schema.name not in there:
+                yield from _check_name(schema, retry)
+            found = differences(schema, there, options)
         _refuse(found)
         left = [change for change in found if change.kind in kinds and change.call is not None]
         for change in left:
@@ -113,6 +118,16 @@ def _settle(schema: Schema, kinds: Collection[Kind], retry: Retry, tell: Tell, o
                 f"table {schema.name!r}: another program keeps creating and deleting its tables: try again later"
             )
         yield wait
+
+
+def _check_name(schema: Schema, retry: Retry) -> Steps[None]:
+    """Refuse a new table without transactions beside one with them, in which its items may be."""
+    named = name_of(evolve(schema, transactions=True))
+    if not schema.transactions and (yield from _described((named,), retry)):
+        raise BackendError(
+            f"table {schema.name!r} does not exist, but {named!r} does, which is that of models with "
+            "transactions=True: say Table(..., transactions=True), or give the store a prefix"
+        )
 
 
 def _refuse(found: Iterable[TableChange]) -> None:

@@ -66,6 +66,7 @@ def show_sql(target: str, location: str | None) -> None:
         BadUsage: the location is not one of Bigtable.
         OdmError: the table cannot be loaded, does not compile, or cannot be stored on Bigtable.
     """
+    from odm.backends.bigtable.locks import name_of
     from odm.backends.bigtable.schema import check
     from odm.backends.bigtable.verbatim import with_row_keys
     from odm.cli.bigquery import statements
@@ -77,7 +78,8 @@ def show_sql(target: str, location: str | None) -> None:
             raise BadUsage(f"{location!r}: --bigquery is for a table on Bigtable: write bigtable:PROJECT/INSTANCE")
         project, instance = cast("Bigtable", backend).project, cast("Bigtable", backend).instance
     loaded = load_target(target).schema
-    schema = with_row_keys(evolve(loaded, name=prefix + loaded.name))
+    named = evolve(loaded, name=prefix + loaded.name)
+    schema = with_row_keys(evolve(named, name=name_of(named)))
     check(schema)
     echo(statements(schema, project, instance), nl=False)
 

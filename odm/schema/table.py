@@ -54,10 +54,9 @@ class Table:
             batch, and makes a plain put on Bigtable a single mutation. Default: items of other programs are never
             replaced or deleted, and a call that finds one raises an error.
         transactions: True: on Bigtable, transactions can have items of any rows, which odm locks while a transaction
-            runs. Every program that uses the table must declare it before one of them sends a transaction: a program
-            without it does not see the locks, and can destroy them. Not with ``row_style="verbatim"``. See the section
-            "Transactions" of docs/bigtable.md. No effect on DynamoDB and the bundled engine, which have such
-            transactions in any case.
+            runs. The table has another name there, so that a program without it, which would not see the locks, does
+            not find the table. Not with ``row_style="verbatim"``. See the section "Transactions" of docs/bigtable.md.
+            No effect on DynamoDB and the bundled engine, which have such transactions in any case.
 
     Raises:
         SchemaError: the name or an option is not valid.

@@ -244,7 +244,7 @@ def test_what_the_bundled_engine_can_not_show() -> None:
     wide = 'Table("shop", layout="row_per_partition")'
     assert found([], [(table, wide)]) == [("orphans", "table shop", "layout")]
     together = (table, 'Table("shop", transactions=True)')
-    assert found([], [together]) == [("safe", "table shop", "transactions")]
+    assert found([], [together]) == [("orphans", "table shop", "transactions")]
     assert found([together], []) == [("orphans", "table shop", "transactions")]
     counter = ("visits: int", "visits: Annotated[int, Counter]")
     assert found([], [counter]) == [("backfill", "Customer.visits", "Counter")]
@@ -265,15 +265,6 @@ def test_what_the_bundled_engine_can_not_show() -> None:
         [("    note: str", "    revision: Annotated[int, Revision] = 0\n    note: str")],
         [("    note: str", "    revision: int = 0\n    note: str")],
     ) == [("safe", "Customer", "Revision")]
-
-
-def test_transactions_concern_every_program() -> None:
-    together = ('Table("shop")', 'Table("shop", transactions=True)')
-    [on], [off] = findings(Change("", [together], [])), findings(Change("", [], [], [together]))
-    assert (on.was, on.now, off.was, off.now) == ("off", "on", "on", "off")
-    assert "stays as it is" in on.effect
-    assert "every program that uses the table before one of them sends a transaction" in on.fix
-    assert "can destroy the locks" in off.effect
 
 
 def as_format_1(of: Model) -> TableLock:

@@ -110,20 +110,9 @@ def _compare_tables(where: str, old: TableLock, new: TableLock) -> Iterator[Find
         effect = "on Bigtable stored items are in rows of the other layout and are no longer found"
         yield Finding("orphans", where, "layout", was, now, effect, _NEW_TABLE)
     if old.transactions != new.transactions:
-        yield _transactions(where, on=new.transactions)
-
-
-def _transactions(where: str, *, on: bool) -> Finding:
-    """Stored items stay as they are, but the programs that write them must agree on the locks of transactions."""
-    if on:
-        effect = "every stored item stays as it is"
-        fix = "on Bigtable, deploy it to every program that uses the table before one of them sends a transaction"
-        return Finding("safe", where, "transactions", "off", "on", effect, fix)
-    effect = (
-        "on Bigtable a program without it reads locked items as they were before a transaction, and its writes can "
-        "destroy the locks, so that a transaction is applied in part"
-    )
-    return Finding("orphans", where, "transactions", "on", "off", effect, f"keep it, or {_NEW_TABLE}")
+        was, now = ("on" if side.transactions else "off" for side in (old, new))
+        effect = "on Bigtable the items are in a table of another name and are no longer found"
+        yield Finding("orphans", where, "transactions", was, now, effect, _NEW_TABLE)
 
 
 def _indexes(table: TableLock) -> set[str]:

@@ -1,0 +1,60 @@
+"""Reads of several rows as they were at one instant, in a table with transactions.
+
+The rows are read twice. If no item has changed in between, all of them were as read at every instant between the two
+reads: a revision is never used twice. An increment of a Counter does not change the revision, so the cells of the
+counters must be the same, too, with their timestamps.
+
+A row without an item has no revision: an item may have come and gone between the two reads. So if an item is missing,
+or others keep changing, the rows are read by a transaction that only checks them. It locks the rows, which are writes.
+"""
+
+from collections.abc import Sequence
+
+from odm.backends.bigtable.bulk import read_many
+from odm.backends.bigtable.columns import REVISION
+from odm.backends.bigtable.committed import Locks
+from odm.backends.bigtable.filters import Filter
+from odm.backends.bigtable.native import COUNTERS, Cell, Row, Steps
+from odm.backends.bigtable.transactions import commit
+from odm.backends.bigtable.writer import Writer
+from odm.protocol.requests import Check, Refusals, Transact
+from odm.schema.entity import Key
+
+READS = 4
+"""The number of reads before the rows are locked."""
+
+
+def read_at_once(writer: Writer, locks: Locks, keys: Sequence[Key], wanted: Filter) -> Steps[dict[str, Row]]:
+    """Read items as they were at one instant, by row key; missing items are omitted.
+
+    Raises:
+        Throttled: other writers kept changing the items until the time was up.
+    """
+    row_keys, cells = tuple(map(writer.row_key, keys)), writer.places.cells(wanted)
+    last: dict[str, Row] = {}
+    for number in range(READS):
+        found = yield from _read(writer, locks, row_keys, cells)
+        if len(found) < len(row_keys):
+            break
+        if number and all(_marks(last[key]) == _marks(row) for key, row in found.items()):
+            return writer.places.named(found, cells)
+        last = found
+    held = yield from commit(writer, locks, Transact(tuple(map(Check, keys))))
+    assert not isinstance(held, Refusals)  # the checks have no conditions
+    return {key: before.row for key, before in zip(row_keys, held, strict=True) if before is not None}
+
+
+def _read(writer: Writer, locks: Locks, row_keys: tuple[str, ...], cells: Filter) -> Steps[dict[str, Row]]:
+    found = yield from read_many(writer.table, row_keys, writer.retry, locks.shown(cells))
+    rows = yield from locks.committed([*found.values()], cells, writer.retry)
+    return {row.text: row for row in rows}
+
+
+def _marks(row: Row) -> list[Cell]:
+    """The cells that show whether an item was changed."""
+    revision = REVISION.encode()
+    return [
+        cell if cell.family == COUNTERS else cell._replace(timestamp=0)
+        for cell in row.cells
+        if cell.family == COUNTERS or cell.qualifier == revision
+    ]

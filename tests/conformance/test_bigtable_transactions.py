@@ -1,0 +1,19 @@
+"""The suite on Bigtable in tables with ``transactions=True``, against Google's emulator."""
+
+import pytest
+
+from odm.backends.bigtable import Bigtable
+from odm.testing import Capabilities
+from odm.testing.suite import *  # noqa: F403  # pytest collects its classes and fixtures
+from tests.conformance.emulator_faults import FAULTS
+from tests.locking import LockingBigtable
+
+
+@pytest.fixture
+def backend(bigtable_emulator: str) -> Bigtable:
+    return LockingBigtable("test-project", "test-instance", endpoint=bigtable_emulator)
+
+
+@pytest.fixture
+def capabilities() -> Capabilities:
+    return Capabilities(faults=FAULTS, segment=False, units=False)
