@@ -45,8 +45,7 @@ _BY_NUMBER: Final[Mapping[int, StatusCode]] = {code.value[0]: code for code in S
 _MEANING: Final[Mapping[StatusCode, tuple[type[OdmError], str]]] = {
     StatusCode.NOT_FOUND: (
         BackendError,
-        "the table, its instance or its project does not exist: call store.create(), and check the names (that of a "
-        "table with transactions=True has another end)",
+        "the table, its instance or its project does not exist: call store.create(); check names and transactions=",
     ),
     StatusCode.PERMISSION_DENIED: (
         BackendError,
