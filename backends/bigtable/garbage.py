@@ -18,18 +18,21 @@ any other cell in ``d`` or ``c`` is not a ghost.
 **Expired items** (optional) are removed by an ordinary delete, on the condition that the item still has the tag of an
 entity with a TTL, and is still expired.
 
+**Locks and records** of interrupted transactions: see `odm.backends.bigtable.lock_garbage`.
+
 **Missing index rows** (optional) are written again: see `odm.backends.bigtable.repair`.
 """
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from attrs import Factory, evolve, field, frozen
 
 from odm.backends.bigtable.bulk import read_many, write_many
-from odm.backends.bigtable.codec import LISTED, REVISION, TAG
+from odm.backends.bigtable.codec import LISTED, REVISION, TAG, Listed
 from odm.backends.bigtable.commit import LEASE_SECONDS, Work, settle
+from odm.backends.bigtable.committed import Locks
 from odm.backends.bigtable.entries import claims, index_table, place_of
 from odm.backends.bigtable.errors import kind_of
 from odm.backends.bigtable.filters import (
@@ -46,6 +49,8 @@ from odm.backends.bigtable.filters import (
 )
 from odm.backends.bigtable.index_pages import LIST_ONLY
 from odm.backends.bigtable.layout import key_of
+from odm.backends.bigtable.lock_garbage import LOCK_SECONDS, both_states, remove_records, resolve_old
+from odm.backends.bigtable.locks import RECORDS
 from odm.backends.bigtable.native import (
     COUNTERS,
     ENTRIES,
@@ -100,6 +105,8 @@ class Scrubbed:
         ghosts: ghosts removed: rows that increments of Counters left without an item.
         expired: items removed whose TTL had passed.
         repaired: missing index entries of items written again.
+        locks: locks of interrupted transactions that were resolved.
+        records: records of transactions removed.
         following: where to continue, for ``after=``; None: the scrub has finished.
     """
 
@@ -109,13 +116,17 @@ class Scrubbed:
     expired: int = 0
     following: str | None = None
     repaired: int = 0
+    locks: int = 0
+    records: int = 0
 
     def __str__(self) -> str:
-        removed = ((self.columns, "index column"), (self.ghosts, "ghost"), (self.expired, "expired item"))
+        removed = [(self.columns, "index column"), (self.ghosts, "ghost"), (self.expired, "expired item")]
+        removed += [(self.records, "record")] * bool(self.records)
         repaired = _many(self.repaired, "index entry", "index entries")
+        resolved = f"; resolved: {_many(self.locks, 'lock')}" * bool(self.locks)
         return (
             f"{_many(self.rows, 'row')} read; removed: {', '.join(_many(*part) for part in removed)}; "
-            f"repaired: {repaired}"
+            f"repaired: {repaired}{resolved}"
         )
 
     def __add__(self, other: "Scrubbed") -> "Scrubbed":
@@ -125,6 +136,8 @@ class Scrubbed:
             self.ghosts + other.ghosts,
             self.expired + other.expired,
             repaired=self.repaired + other.repaired,
+            locks=self.locks + other.locks,
+            records=self.records + other.records,
         )
 
 
@@ -192,8 +205,9 @@ def check_after(schema: Schema, after: str | None) -> None:
 
 
 def _tables(schema: Schema) -> list[tuple[str, str | None]]:
-    """The tables to scrub, with the name of their index; None for the items' table."""
-    return [(schema.name, None), *((index_table(schema.name, index), index) for index in schema.indexes)]
+    """The tables to scrub, with the name of their index; None for the items' table, `RECORDS` for the records."""
+    indexes = [*schema.indexes, *([RECORDS] * schema.transactions)]
+    return [(schema.name, None), *((index_table(schema.name, index), index) for index in indexes)]
 
 
 def _begin(
@@ -262,32 +276,55 @@ class _Collector:
         """Scrub the next rows. Returns the progress, and the last row key, or None if there are no more rows."""
         if index is None and isinstance(self.writer.places, Wide):
             return (yield from self._wide(self.writer.places, span))
-        columns = self._columns if index is None else chain(Family(ENTRIES), Newest(), Before(self.cutoff))
+        if index is None:
+            columns = self._columns
+        elif index == RECORDS and self.writer.schema.transactions:
+            columns = chain(Newest(), Before((2 * self.cutoff - self.now) // 1000 * 1000))
+        else:
+            columns = chain(Family(ENTRIES), Newest(), Before(self.cutoff))
         if columns is None:
             return Scrubbed(), None
-        places = self.writer.places
-        read = columns if index is not None else places.cells(columns)
-        rows = yield from read_all(ReadRows(table, range=span, limit=PAGE_ROWS, filter=read), self.writer.retry)
-        done = yield from (self._items(places.items(rows)) if index is None else self._entries(table, index, rows))
+        rows = yield from read_all(ReadRows(table, range=span, limit=PAGE_ROWS, filter=columns), self.writer.retry)
+        if index is None:
+            done = yield from self._items(rows, columns)
+        elif index == RECORDS and self.locks is not None:
+            resolved, removed = yield from remove_records(self.writer, self.locks, rows)
+            done = Scrubbed(locks=resolved, records=removed)
+        else:
+            done = yield from self._entries(table, index, rows)
         return done + Scrubbed(len(rows)), rows[-1].text if len(rows) == PAGE_ROWS else None
+
+    @property
+    def locks(self) -> Locks | None:
+        """The locks of the table, if it has any."""
+        return self.writer.places.locks
 
     def _wide(self, places: Wide, span: RowRange) -> Steps[tuple[Scrubbed, str | None]]:
         """The same for the items of wide rows, which have ids in place of row keys."""
         if not (self.rules.repair and self.writer.schema.indexes) and not (self.rules.expired and self.expiring):
             return Scrubbed(), None
         rows, last = yield from items_after(places, span.start, self.writer.retry)
-        return (yield from self._items(rows)) + Scrubbed(len(rows)), last
+        return (yield from self._items_in(rows)) + Scrubbed(len(rows)), last
 
-    def _listed(self, item: Row | None, index: str, place: Position) -> frozenset[str] | None:
+    def _listed(self, items: Sequence[Row], index: str, place: Position) -> frozenset[str] | None:
         """The qualifiers under which an item lists an entry; None if its list cannot be read."""
-        if item is None:
-            return frozenset()
-        try:
-            entries = self.writer.places.listed(item)
-        except BackendError as error:
-            _LOG.warning("index columns are left alone: %s", kind_of(error))
-            return None
+        entries: list[Listed] = []
+        for item in items:
+            try:
+                entries += self.writer.places.listed(item)
+            except BackendError as error:
+                _LOG.warning("index columns are left alone: %s", kind_of(error))
+                return None
         return frozenset(entry.qualifier for entry in entries if (entry.index, entry.key) == (index, place.index_key))
+
+    def _states(self, ids: tuple[str, ...]) -> Steps[Mapping[str, Sequence[Row]]]:
+        """The lists of items; of an item that is locked, both the one that it has and the one that it may get."""
+        places = self.writer.places
+        if self.locks is None:
+            found = yield from places.read(ids, self.writer.retry, LIST_ONLY)
+            return {id: (row,) for id, row in found.items()}
+        rows = yield from both_states(self.writer, self.locks, ids, places.cells(LIST_ONLY))
+        return {id: places.items(states) for id, states in rows.items()}
 
     def _entries(self, table: str, index: str, rows: list[Row]) -> Steps[Scrubbed]:
         """Remove old columns that no item lists; ``rows`` are the index rows, and the items are read after them."""
@@ -299,10 +336,10 @@ class _Collector:
                 claimed.append((row, place, found))
         row_keys = [layout.row_key(place.key) for _, place, _ in claimed]
         ids = tuple(dict.fromkeys(row_keys))
-        items = yield from self.writer.places.read(ids, self.writer.retry, LIST_ONLY)
+        items = yield from self._states(ids)
         entries: list[Entry] = []
         for (row, place, found), row_key in zip(claimed, row_keys, strict=True):
-            kept = self._listed(items.get(row_key), index, place)
+            kept = self._listed(items.get(row_key, ()), index, place)
             if kept is None:
                 continue
             gone = (DeleteColumn(one, ENTRIES, self.cutoff) for one in found if one not in kept)
@@ -317,14 +354,24 @@ class _Collector:
     def _columns(self) -> Filter | None:
         """The filter for the items' rows, which returns every row with a tag; None: the rows are not needed."""
         expired, repair = self.rules.expired and self.expiring, self.rules.repair and self.writer.schema.indexes
+        places = self.writer.places
         if not (self.writer.form.owned.counters or expired or repair):
-            return None
+            return None if self.locks is None else self.locks.marks.locks
         parts = [newest(FAMILY, TAG)]
         parts += [newest(FAMILY, TTL_ATTRIBUTE)] * bool(expired)
         parts += [newest(FAMILY, LISTED)] * bool(repair)
-        return interleave(*parts)
+        return places.shown(places.cells(interleave(*parts)))
 
-    def _items(self, rows: list[Row]) -> Steps[Scrubbed]:
+    def _items(self, rows: list[Row], columns: Filter) -> Steps[Scrubbed]:
+        """Scrub rows of items that were read with a filter; first their locks."""
+        places, resolved = self.writer.places, 0
+        if self.locks is not None:
+            seconds = min(LOCK_SECONDS, self.rules.lease)
+            resolved = yield from resolve_old(self.writer, self.locks, rows, self.now, seconds)
+        rows = yield from places.committed(rows, columns, self.writer.retry)
+        return (yield from self._items_in(places.items(rows))) + Scrubbed(locks=resolved)
+
+    def _items_in(self, rows: list[Row]) -> Steps[Scrubbed]:
         repaired = (yield from repair(self.writer, rows)) if self.rules.repair else 0
         marked = tuple(row.text for row in rows if self.writer.form.owned.counters and _cell(row, TAG) == b"")
         ghosts = (yield from self._remove_ghosts(marked)) if marked else 0

@@ -225,8 +225,19 @@ def sent(request: CreateTables | DropTables, *answers: Any) -> list[Any]:
     return play(request, *answers, on=Procedures(SHOP))[0]
 
 
+BESIDE = GetTable("shop.tx")
+"""The question for a table of the same models with transactions."""
+
+
 def test_tables_are_compared_and_created_together() -> None:
-    assert sent(CreateTables(), (GONE, GONE), (None, None)) == [LOOK, Concurrent(MAKE)]
+    assert sent(CreateTables(), (GONE, GONE), GONE, (None, None)) == [LOOK, BESIDE, Concurrent(MAKE)]
+
+
+def test_a_table_beside_one_with_transactions_is_not_created() -> None:
+    with pytest.raises(
+        BackendError, match=r"'shop' does not exist, but 'shop\.tx' does.*say Table\(\.\.\., transactions=True"
+    ):
+        sent(CreateTables(), (GONE, TableInfo(ENTRIES)), TableInfo(ITEMS))
 
 
 def test_existing_tables_are_only_compared() -> None:
@@ -234,14 +245,15 @@ def test_existing_tables_are_only_compared() -> None:
 
 
 def test_concurrently_created_tables_are_compared_again() -> None:
-    asked = sent(CreateTables(), (GONE, GONE), (THERE, None), (TableInfo(kept({"d": 1})), TableInfo(ENTRIES)), None)
+    there = TableInfo(kept({"d": 1})), TableInfo(ENTRIES)
+    asked = sent(CreateTables(), (GONE, GONE), GONE, (THERE, None), there, None)
     add = ModifyFamilies("shop", create=kept({"c": 1}))
-    assert [asked[0], asked[1], asked[3], asked[4]] == [LOOK, Concurrent(MAKE), LOOK, add]
+    assert [asked[0], asked[2], asked[4], asked[5]] == [LOOK, Concurrent(MAKE), LOOK, add]
 
 
 def test_only_unanswered_calls_are_sent_again() -> None:
-    asked = sent(CreateTables(), (GONE, GONE), (None, BUSY), None)
-    assert [asked[1], asked[3]] == [Concurrent(MAKE), MAKE[1]]
+    asked = sent(CreateTables(), (GONE, GONE), GONE, (None, BUSY), None)
+    assert [asked[2], asked[4]] == [Concurrent(MAKE), MAKE[1]]
 
 
 @pytest.mark.parametrize("answers", [(BUSY, google.PermissionDenied("no")), (google.PermissionDenied("no"), BUSY)])
@@ -252,7 +264,7 @@ def test_permanent_errors_are_not_retried(answers: Any) -> None:
 
 def test_a_missing_instance_is_not_a_missing_table() -> None:
     with pytest.raises(BackendError, match="NOT_FOUND, gone: the instance or its project does not exist"):
-        sent(CreateTables(), (GONE, GONE), (GONE, GONE))
+        sent(CreateTables(), (GONE, GONE), GONE, (GONE, GONE))
 
 
 def test_items_are_dropped_before_the_entries_that_they_list() -> None:
