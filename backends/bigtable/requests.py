@@ -92,7 +92,6 @@ class Procedures:
         Raises:
             Unsupported: Bigtable does not support the request; raised before the first native request.
         """
-        locks = self.writer.places.locks
         match request:
             case req.Get():
                 return self.get(request)
@@ -122,18 +121,25 @@ class Procedures:
                 return create(self.schema, self.retry, self.options)
             case req.DropTables():
                 return drop(self.schema, self.retry)
-            case req.Transact() if locks is not None and (request.once or len(request.operations) > 1):
-                return transactions.transact(self.writer, locks, request)
-            case req.Transact() if request.once:
-                raise Unsupported(f"table {self.table!r}: {ONCE}")
-            case req.Transact() if reason := self.transaction_unsupported_reason(
-                [operation.key for operation in request.operations]
-            ):
-                raise Unsupported(f"table {self.table!r}: no transaction of several items: {reason}")
             case req.Transact():
-                return transact(self.writer, request)
+                return self.transact(request)
             case _:
                 assert_never(request)
+
+    def transact(self, request: req.Transact) -> Steps[req.Written | req.Refusals]:
+        """Apply operations, all or none.
+
+        Raises:
+            Unsupported: they are on several rows, or must be applied once, and the table has no locks.
+        """
+        locks, keys = self.writer.places.locks, [operation.key for operation in request.operations]
+        if locks is not None and (request.once or len(keys) > 1):
+            return transactions.transact(self.writer, locks, request)
+        if request.once:
+            raise Unsupported(f"table {self.table!r}: {ONCE}")
+        if (reason := self.transaction_unsupported_reason(keys)) is not None:
+            raise Unsupported(f"table {self.table!r}: no transaction of several items: {reason}")
+        return transact(self.writer, request)
 
     @property
     def table(self) -> str:

@@ -121,7 +121,7 @@ def _settle(schema: Schema, kinds: Collection[Kind], retry: Retry, tell: Tell, o
 
 
 def _check_name(schema: Schema, retry: Retry) -> Steps[None]:
-    """Refuse a new table without transactions beside one with them, in which its items may be."""
+    """Refuse a new table without transactions next to one with them, in which its items may be."""
     named = name_of(evolve(schema, transactions=True))
     if not schema.transactions and (yield from _described((named,), retry)):
         raise BackendError(

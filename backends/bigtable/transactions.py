@@ -120,7 +120,7 @@ def commit(writer: Writer, locks: Locks, request: Transact) -> "Steps[Refusals |
 
 def _judged(writer: Writer, resolver: Resolver, works: Sequence[Work]) -> Steps[list[Part] | Refusals]:
     """Read the rows and judge the operations. A refusal is only returned after a read."""
-    if isinstance(writer.places, Placed):  # the row that was loaded is not as it is stored
+    if isinstance(writer.places, Placed):  # what was loaded is not the stored row
         for work in works:
             work.unread = work.unread and work.row is None
     rows: dict[str, Row] = {}
