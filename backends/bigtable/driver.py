@@ -35,7 +35,7 @@ from odm.concurrency import in_tasks, in_threads
 from odm.errors import OdmError
 from odm.expressions.nodes import Item
 from odm.protocol.connection import DEFAULT_POLICY, Connection, Later, Rehearsal, RetryPolicy
-from odm.protocol.requests import Request, Sleep
+from odm.protocol.requests import Request, Sleep, Transact
 from odm.schema.entity import Key
 from odm.schema.model import Schema
 
@@ -137,6 +137,8 @@ class BigtableConnection(Connection[Native]):
 
     def rehearse(self, request: Request) -> Rehearsal:
         """The requests that a write would send, and the rows that it would store, if its item does not exist."""
+        if isinstance(request, Transact) and (costs := self._procedures.costs(request)):
+            return Rehearsal((self.preview(request),), None, costs=costs)
         return rehearse(self.steps(request), self._procedures.table, self._procedures.now())
 
     def call(self, native: Native) -> Any:

@@ -141,6 +141,13 @@ class Procedures:
             raise Unsupported(f"table {self.table!r}: no transaction of several items: {reason}")
         return transact(self.writer, request)
 
+    def costs(self, request: req.Transact) -> str:
+        """Which calls a transaction makes, in words; "" if it is made as a single write."""
+        locks, count = self.writer.places.locks, len(request.operations)
+        if locks is None or (count < 2 and not request.once):
+            return ""
+        return transactions.COSTS.format(count, "the item" if count == 1 else f"{count} items")
+
     @property
     def table(self) -> str:
         """The table's name."""

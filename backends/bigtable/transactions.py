@@ -55,6 +55,13 @@ from odm.protocol.requests import Put, Refusals, Refused, Transact, Written
 
 _LOG = logging.getLogger("odm.bigtable")
 
+COSTS = (
+    "one to read {1}, unless all are inserts or were read before; then, at the same time, {0} that lock rows and one "
+    "for each index with new keys; then the commit. After the answer: {0} that write rows, at the same time; then one "
+    "for each index with old keys, and one that removes the record"
+)
+"""The requests of a transaction without rivals; see docs/bigtable.md, "Transactions"."""
+
 Held = Literal["no", "yes", "unknown"]
 """Whether a row is locked by an attempt; unknown: the call may be applied later."""
 

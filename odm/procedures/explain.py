@@ -15,6 +15,7 @@ from odm.procedures.companion_intent import IntentWithCompanions, concerned
 from odm.procedures.context import Context
 from odm.procedures.merge import MergeWrite, merge_write
 from odm.procedures.session import Session
+from odm.procedures.transaction import Operations
 from odm.procedures.update import ItemUpdate, item_update
 from odm.procedures.write import delete_write, insert_write, put_write
 from odm.procedures.write_intent import WriteIntent
@@ -41,6 +42,8 @@ class Explanation:
         filter: the filter applied to items after they were read (and paid for), or the condition of a write.
         descending: a query reads from the end of the range.
         limit: the most results of a query, counted after the filter.
+        operations: the operations of a transaction.
+        costs: the requests of a transaction, in words, on a backend that makes several calls for it.
         requests: the most requests that the call sends; None: a query sends one request a page (of each shard), an
             update is retried if another writer changed the item meanwhile.
         writes: the call is a write.
@@ -79,19 +82,15 @@ class Explanation:
     best: str = ""
     worst: str = ""
     fields: str = ""
+    costs: str = ""
+    operations: tuple[str, ...] = ()
 
     def rows(self) -> list[tuple[str, str]]:
         """The lines to print, each a name and a text."""
         rows = [
             ("call", self.call),
-            ("pattern", self.pattern),
-            ("index", f"{self.index}, a local index" if self.local else self.index or "the table itself"),
-            ("partition", _few(self.partitions)),
-            ("sort key", _range(*self.range)),
-            ("fields", self.fields),
-            ("condition" if self.writes else "filter", "none" if self.filter is None else str(self.filter)),
-            ("order", "descending" if self.descending else ""),
-            ("limit", "" if self.limit is None else f"{self.limit} results"),
+            *(("operation", one) for one in self.operations),
+            *([] if self.operations else self._of_keys()),
             ("requests", self._requests()),
             ("best case", self.best),
             ("worst case", self.worst),
@@ -104,6 +103,19 @@ class Explanation:
         ]
         return [(name, text) for name, text in rows if text]
 
+    def _of_keys(self) -> list[tuple[str, str]]:
+        """The lines about the keys of a query or of a write of one item, and about its results."""
+        return [
+            ("pattern", self.pattern),
+            ("index", f"{self.index}, a local index" if self.local else self.index or "the table itself"),
+            ("partition", _few(self.partitions)),
+            ("sort key", _range(*self.range)),
+            ("fields", self.fields),
+            ("condition" if self.writes else "filter", "none" if self.filter is None else str(self.filter)),
+            ("order", "descending" if self.descending else ""),
+            ("limit", "" if self.limit is None else f"{self.limit} results"),
+        ]
+
     def __str__(self) -> str:
         return "\n".join(f"{name:<10} {text}" for name, text in self.rows())
 
@@ -112,6 +124,8 @@ class Explanation:
         return f"{', '.join(self.companions)}: {how}" if self.companions else ""
 
     def _requests(self) -> str:
+        if self.costs:
+            return self.costs
         if self.keep is not None:
             return "two: the write and a count; two more for each page of items to delete"
         if self.companions:  # the request shown is only that for the item itself
@@ -139,6 +153,8 @@ def explain(
 ) -> Explanation:
     """What a call would do; the arguments are those of `odm.Store.explain`."""
     context, connection = session.context, session.connection
+    if isinstance(what, Operations):
+        return _explain_transaction(session, what)
     if isinstance(what, Query) and not actions and write_ is None:
         plan, reading = make_plan(context.schema, what), read.begin(context, what, only=only, call="explain")
         native = None if reading is None else connection.preview(read.first_request(context, reading))
@@ -152,6 +168,32 @@ def explain(
     if write_ == "merge":
         return _explain_merge(session, merge_write(context, what, actions), when)
     return _explain_write(session, _intent(context, what, actions, write_, when))
+
+
+def _explain_transaction(session: Session, transaction: Operations) -> Explanation:
+    """What a transaction would do so far, with its first request, without sending it."""
+    intents = [IntentWithCompanions(one) for one in transaction.intents]
+    if not intents:
+        raise BadValue("this transaction has no operations yet: explain it in its block, after the operations")
+    firsts = [one.intent.first(session.context) for one in intents]
+    operations = [one for one in firsts if isinstance(one, req.Operation)]
+    first: req.Request = req.Transact(tuple(operations), session.context.limits)
+    reading = tuple(one.intent.target.key for one in intents if one.reads(session.context, in_transaction=True))
+    rehearsal = session.connection.rehearse(req.BatchGet(reading) if reading else first)
+    costs = session.connection.rehearse(first).costs if operations else ""
+    companions = [f"{two.name} ({type(two).__name__})" for one in intents for two in one.companions]
+    keys = [one.intent.target.key for one in intents]
+    return Explanation(
+        f"transaction of {len(intents)} operations",
+        operations=tuple(f"{one.intent.name} {one.intent.target}" for one in intents),
+        partitions=tuple(dict.fromkeys(key.partition for key in keys)),
+        requests=None if reading or companions else rehearsal.most,
+        companions=tuple(dict.fromkeys(companions)),
+        writes=True,
+        note=f"reads {len(reading)} of the items first" if reading else "",
+        native=rehearsal.sent[0],
+        costs=costs,
+    )
 
 
 def _intent(

@@ -39,6 +39,11 @@ class Operations:
         self._open = False
 
     @property
+    def intents(self) -> tuple[WriteIntent, ...]:
+        """The operations so far."""
+        return tuple(self._intents.values())
+
+    @property
     def _context(self) -> Context:
         """The current context of the store: entities can join the table inside the block."""
         return self._current()

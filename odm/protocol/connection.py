@@ -79,11 +79,13 @@ class Rehearsal:
         sent: its native requests, up to the one that writes the item.
         most: the most requests for any stored item; None: it depends on the stored item.
         stored: the rows that they write, in the format of the service's command-line tool.
+        costs: which requests it sends, in words, if their number depends on the stored items.
     """
 
     sent: tuple[object, ...]
     most: int | None
     stored: str = ""
+    costs: str = ""
 
 
 def run(steps: Generator[Y, Any, R], send: Callable[[Y], Any]) -> R:

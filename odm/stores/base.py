@@ -22,6 +22,7 @@ from odm.procedures.calls import Calls
 from odm.procedures.context import Context
 from odm.procedures.explain import Explanation, explain
 from odm.procedures.session import Session
+from odm.procedures.transaction import Operations
 from odm.protocol.connection import DEFAULT_POLICY, Backend, Connection, RetryPolicy
 from odm.protocol.limits import PORTABLE
 from odm.schema.checks import NAMES, check_companions, is_name
@@ -236,7 +237,7 @@ class BaseStore:
 
     def explain(
         self,
-        what: Query[Any] | Entity,
+        what: Query[Any] | Entity | Operations,
         *actions: Action,
         write: "Literal['put', 'insert', 'merge', 'delete'] | None" = None,
         when: Condition | bool | None = None,
@@ -245,10 +246,11 @@ class BaseStore:
         """What a call would do, without sending it: pattern, index, key range, filter with its cost, requests.
 
         ``explain(query)`` explains a read, ``explain(entity)`` its put, ``explain(entity_or_key, set_(...))`` an
-        update, with ``write="merge"`` a merge, ``explain(entity_or_key, write="delete")`` a delete.
+        update, with ``write="merge"`` a merge, ``explain(entity_or_key, write="delete")`` a delete, and ``explain(tx)``
+        in the block of a transaction the operations so far.
 
         Args:
-            what: a query, an entity, or a key.
+            what: a query, an entity, a key, or a transaction.
             actions: the actions of the update or merge to explain.
             write: which write to explain.
             when: the condition of that write.
