@@ -67,7 +67,8 @@ def _check_atomic(context: Context, keys: Sequence[Key], *, consistent: bool) ->
         raise BadValue(f"get_many(atomic=True) of {len(keys)} items: it reads at most {ACTIONS}; read fewer at a time")
     if context.transaction_unsupported_reason(keys) is not None:
         raise Unsupported(
-            f"get_many(atomic=True) of {len(keys)} items on a backend that reads one row at a time: leave atomic= out, "
+            f"get_many(atomic=True) of {len(keys)} items on a backend that reads one row at a time: say Table(..., "
+            "transactions=True); leave atomic= out; "
             'or keep in one item, or in one partition of a table with layout="row_per_partition", what must be read '
             "together"
         )

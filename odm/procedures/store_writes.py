@@ -182,8 +182,8 @@ def _write(
         if once:
             raise Unsupported(
                 f"an update with retry_safe=True of {intent.target}, which has companions, on a backend that writes "
-                "one item at a time: odm cannot know whether a write was applied if its response is lost. Leave "
-                "retry_safe out, and read the item on an OutcomeUnknown"
+                "one item at a time: odm cannot know whether a write was applied if its response is lost. Say "
+                "Table(..., transactions=True); or leave retry_safe out, and read the item on an OutcomeUnknown"
             )
         sender = InSteps(context, do)
     (plan,), answer = yield from commit(context, (one,), sender)

@@ -30,6 +30,6 @@ def test_examples_run_and_print_what_the_page_shows(bigtable_emulator: str, monk
         elif block.language == "text":
             assert same(printed) == same(block.text)
             compared += 1
-    for store in ("db", "library"):
+    for store in ("db", "library", "accounts"):
         names[store].close()
-    assert compared == 6
+    assert compared == 7
