@@ -11,11 +11,11 @@ from itertools import repeat
 from time import perf_counter
 from typing import Any, Final, TypeAlias, TypeVar
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from odm.observe.meter import UNANSWERED, Meter, Sent
 from odm.protocol.capacity import Units
-from odm.protocol.connection import Connection, NativeGen
+from odm.protocol.connection import Connection, Later, NativeGen
 from odm.protocol.requests import Request, Sleep
 
 N = TypeVar("N")
@@ -69,8 +69,14 @@ class Observer:
     meters: tuple[Meter, ...] = ()
     measured: bool = True
 
-    def __call__(self, request: Request, steps: NativeGen[N, Any]) -> NativeGen[N, Any]:
-        """Forward native requests and responses, and report each request; a `Sleep` is not a request."""
+    def __call__(self, request: Request, steps: NativeGen[N, Any], *, later: bool = False) -> NativeGen[N, Any]:
+        """Forward native requests and responses, and report each request; a `Sleep` or a `Later` is not a request.
+
+        Args:
+            request: the request of the core.
+            steps: its steps.
+            later: whether they run after its answer, from which its units are computed.
+        """
         sent: list[Sent] = []
         answer: Any = UNANSWERED
         try:
@@ -78,7 +84,7 @@ class Observer:
             while True:
                 started = perf_counter()
                 try:
-                    response = yield native
+                    response = yield self._observed(request, native)
                 except Exception as error:  # noqa: BLE001  # the procedure decides what a failure means
                     sent += self._note(request, native, error, perf_counter() - started)
                     native = steps.throw(error)
@@ -86,11 +92,16 @@ class Observer:
                     sent += self._note(request, native, response, perf_counter() - started)
                     native = steps.send(response)
         except StopIteration as done:
-            answer = done.value
-            return answer
+            if not later:
+                answer = done.value
+            return done.value
         finally:
             for meter in self.meters:
                 meter.count(request, sent, answer)
+
+    def _observed(self, request: Request, native: Any) -> Any:
+        """The native request; if it is a `Later`, its steps are observed too, when they run."""
+        return evolve(native, steps=self(request, native.steps, later=True)) if type(native) is Later else native
 
     def _note(self, request: Request, native: Any, response: Any, seconds: float) -> Iterator[Sent]:
         """Report a native request, or each of several that were sent concurrently, with its response or error."""
@@ -116,8 +127,8 @@ class Observer:
 
 
 def _each(connection: Connection[Any], native: Any, response: Any) -> list[tuple[Any, Any]]:
-    """Native requests with their responses: an empty list for a pause, several if they were sent concurrently."""
-    if isinstance(native, Sleep):
+    """Native requests with their responses: an empty list for what is no request, several if sent concurrently."""
+    if isinstance(native, Sleep | Later):
         return []
     calls = connection.calls_of(native)
     if calls is None:

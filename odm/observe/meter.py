@@ -57,6 +57,9 @@ class Meter:
 
     The units of a failed request, or of a refused write or transaction, are not known: DynamoDB charges them, but the
     meter only counts the call. Requests that create or drop tables are not counted.
+
+    Calls that are made after the answer, to retry the cleaning of index entries on Bigtable, are counted when they have
+    been made, without units; close the store to wait for them.
     """
 
     _total: Usage = Usage()
@@ -110,12 +113,12 @@ class Meter:
         return "\n".join(_row(name, width, usage) for name, usage in rows)
 
     def count(self, request: Request, sent: Sequence[Sent], answer: Any) -> None:
-        """Count a request of the core.
+        """Count the native requests of a request of the core: those up to its answer, or those after it.
 
         Args:
             request: the request.
             sent: its native requests.
-            answer: its response, or `UNANSWERED`.
+            answer: its response; `UNANSWERED` if it failed, or if these are the native requests after the answer.
         """
         if not sent:
             return

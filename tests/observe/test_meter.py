@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from threading import Event as Go
 from threading import Thread
 from typing import Any
 
@@ -24,10 +25,11 @@ from odm import (
     increment,
 )
 from odm.backends.local import Faults, LocalFile, Memory
+from odm.concurrency import Background
 from odm.observe.events import Observer
 from odm.observe.meter import UNANSWERED, Sent
 from odm.protocol.capacity import Units, computed, read_units, write_units
-from odm.protocol.connection import ForwardingConnection, NativeGen
+from odm.protocol.connection import Connection, ForwardingConnection, Later, NativeGen, aperform, perform
 from odm.protocol.requests import (
     BatchGet,
     BatchWrite,
@@ -302,3 +304,83 @@ def test_requests_sent_at_one_time_are_calls_each_and_told_each() -> None:
     ]
     assert meter.by_pattern == {"P": Usage(4, 2.0, 0.0)}
     assert meter.by_index == {None: Usage(2, 2.0, 0.0), "i": Usage(2)}
+
+
+class Both(Connection[Any]):
+    """A write with one native request before its answer, and with two after it, of which the first fails."""
+
+    def __init__(self) -> None:
+        self.background = Background()
+        self.go = Go()
+
+    def steps(self, request: Request) -> NativeGen[Any, Written]:
+        yield "commit"
+        yield Later(self.later(), self.background)
+        return Written()
+
+    def later(self) -> NativeGen[Any, None]:
+        yield Sleep(0)
+        try:
+            yield "clean"
+        except OSError:
+            yield "clean again"
+
+    def call(self, native: Any) -> None:
+        if native != "commit":
+            self.go.wait()
+        if native == "clean":
+            raise OSError("down")
+
+    async def acall(self, native: Any) -> None:
+        self.call(native)
+
+    def index_of(self, request: Request, native: str) -> str | None:
+        return "i" if native.startswith("clean") else None
+
+    def close(self) -> None:
+        self.background.wait()
+
+    async def aclose(self) -> None:
+        await self.background.wait_async()
+
+
+def test_calls_after_the_answer_are_counted_and_told_when_they_have_been_made(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "odm")
+    told: list[RequestInfo] = []
+    meter, connection = Meter(), Both()
+    observer = Observer("t", connection, told.append, (meter,))
+    request = Put(KEY, {"_t": "T"}, {}, pattern="P")
+    assert perform(connection, request, observer) == Written()
+    assert meter.by_pattern == {"P": Usage(1, 0.0, 1.0)}
+    connection.go.set()
+    connection.close()
+    assert [(info.operation, info.native, type(info.error)) for info in told] == [
+        ("Put", "commit", type(None)),
+        ("Put", "clean", OSError),
+        ("Put", "clean again", type(None)),
+    ]
+    assert len(caplog.records) == 3
+    assert meter.by_pattern == {"P": Usage(3, 0.0, 1.0)}, "the units of the write are not counted again"
+    assert meter.by_index == {None: Usage(1, 0.0, 1.0), "i": Usage(2)}
+
+
+async def test_calls_of_a_task_after_the_answer_are_counted_when_they_have_been_made() -> None:
+    meter, connection = Meter(), Both()
+    connection.go.set()
+    request = Put(KEY, {"_t": "T"}, {}, pattern="P")
+    assert await aperform(connection, request, Observer("t", connection, None, (meter,))) == Written()
+    assert meter.calls == 1
+    await connection.aclose()
+    assert meter.by_pattern == {"P": Usage(3, 0.0, 1.0)}
+
+
+def test_no_calls_after_the_answer_count_as_nothing() -> None:
+    meter, connection = Meter(), Both()
+    watched = Observer("t", connection, None, (meter,))(
+        Put(KEY, {"_t": "T"}, {}, pattern="P"), connection.steps(Get(KEY))
+    )
+    next(watched)
+    watched.send(None).steps.close()
+    with pytest.raises(StopIteration):
+        watched.send(None)
+    assert meter.calls == 1
