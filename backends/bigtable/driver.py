@@ -35,7 +35,7 @@ from odm.concurrency import in_tasks, in_threads
 from odm.errors import OdmError
 from odm.expressions.nodes import Item
 from odm.protocol.connection import DEFAULT_POLICY, Connection, Later, Rehearsal, RetryPolicy
-from odm.protocol.requests import Request, Sleep, Transact
+from odm.protocol.requests import Notice, Request, Sleep, Transact
 from odm.schema.entity import Key
 from odm.schema.model import Schema
 
@@ -125,7 +125,7 @@ class BigtableConnection(Connection[Native]):
 
     def index_of(self, request: Request, native: Native) -> str | None:
         """The index whose table a native request reads or writes."""
-        return None if isinstance(native, Sleep | Concurrent | Later) else self._indexes.get(native.table)
+        return None if isinstance(native, Sleep | Concurrent | Later | Notice) else self._indexes.get(native.table)
 
     def calls_of(self, native: Native) -> Sequence[Native] | None:
         """The calls of a native request that makes several at the same time."""
@@ -146,6 +146,8 @@ class BigtableConnection(Connection[Native]):
         if isinstance(native, Sleep):
             time.sleep(native.seconds)
             return None
+        if isinstance(native, Notice):
+            return None
         if isinstance(native, Concurrent):
             most = COMMITS  # most concurrent calls are commits
             return tuple(in_threads([partial(self._outcome, call) for call in native.calls], most))
@@ -163,6 +165,8 @@ class BigtableConnection(Connection[Native]):
         """Make one attempt at a native request without blocking the event loop."""
         if isinstance(native, Sleep):
             await asyncio.sleep(native.seconds)
+            return None
+        if isinstance(native, Notice):
             return None
         if isinstance(native, Concurrent):
             return tuple(await in_tasks([self._aoutcome(call) for call in native.calls]))

@@ -13,7 +13,7 @@ from attrs import Factory, evolve, field, frozen
 from odm.backends.bigtable.filters import AnyFamily, Chain, Filter, Newest, quoted
 from odm.backends.bigtable.native_admin import AdminCall
 from odm.protocol.connection import Later, NativeGen
-from odm.protocol.requests import Sleep
+from odm.protocol.requests import Notice, Sleep
 
 FAMILY = "d"
 """The column family of an item's attributes."""
@@ -278,7 +278,7 @@ class Concurrent:
         return "\n".join(map(str, self.calls))
 
 
-Native: TypeAlias = Call | Concurrent | Sleep | Later[Any]
+Native: TypeAlias = Call | Concurrent | Notice | Sleep | Later[Any]
 
 Steps: TypeAlias = NativeGen[Native, R]
 """A procedure of this backend: a generator that yields native requests, is sent responses, and returns a result."""

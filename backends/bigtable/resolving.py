@@ -20,6 +20,7 @@ from odm.backends.bigtable.native import Row, Steps
 from odm.backends.bigtable.retry import Pauses, Retry, until_answered
 from odm.backends.bigtable.together import together
 from odm.errors import Throttled
+from odm.protocol.requests import Notice
 
 _LOG = logging.getLogger("odm.bigtable")
 
@@ -79,6 +80,7 @@ class Resolver:
                 "until the time was up: nothing was written; try again later"
             )
         _LOG.info("a write of table %s waits for a transaction", self.locks.table)
+        yield Notice("waited")
         yield wait
 
     def _resolve(self, row_key: str, lock: Lock) -> Steps[bool]:
@@ -97,6 +99,7 @@ class Resolver:
         make = forward if said == "committed" else back
         if (yield from until_answered(make(locks.table, row_key, lock, locks.marks, self.now()), self.retry)):
             self.resolved += 1
+            yield Notice("resolved")
             _LOG.info("a lock of a transaction of table %s was resolved: %s", locks.table, said)
         return True
 

@@ -51,7 +51,7 @@ from odm.codec import TAG
 from odm.errors import BackendError, BadValue, OdmError, OutcomeUnknown, Throttled, Unsupported
 from odm.expressions.nodes import Value
 from odm.protocol.connection import Later
-from odm.protocol.requests import Put, Refusals, Refused, Transact, Written
+from odm.protocol.requests import Notice, Put, Refusals, Refused, Transact, Written
 
 _LOG = logging.getLogger("odm.bigtable")
 
@@ -117,6 +117,8 @@ def commit(writer: Writer, locks: Locks, request: Transact) -> "Steps[Refusals |
         if (yield from attempt.run()):
             yield Later(attempt.finish(), writer.background)
             return [part.before for part in parts]
+        _LOG.info("a transaction of table %s starts over, because of another writer", writer.table)
+        yield Notice("aborted")
         if (wait := next(pauses, None)) is None:
             raise Throttled(
                 f"a transaction of {len(works)} items of table {writer.table!r}, of which {works[0].row_key!r} is the "
@@ -332,7 +334,6 @@ class Trial:
             return True
         if not isinstance(answer, Exception):
             self.recorded = True
-            _LOG.info("a transaction of table %s was aborted by another writer: trying again", self.writer.table)
             return False
         if not is_lost(answer):
             self.failure = translate(answer, call)

@@ -16,7 +16,7 @@ from attrs import evolve, frozen
 from odm.observe.meter import UNANSWERED, Meter, Sent
 from odm.protocol.capacity import Units
 from odm.protocol.connection import Connection, Later, NativeGen
-from odm.protocol.requests import Request, Sleep
+from odm.protocol.requests import Notice, Request, Sleep
 
 N = TypeVar("N")
 
@@ -100,7 +100,10 @@ class Observer:
                 meter.count(request, sent, answer)
 
     def _observed(self, request: Request, native: Any) -> Any:
-        """The native request; if it is a `Later`, its steps are observed too, when they run."""
+        """The native request; if it is a `Later`, its steps are observed too, when they run. Counts a `Notice`."""
+        if type(native) is Notice:
+            for meter in self.meters:
+                meter.notice(native.kind)
         return evolve(native, steps=self(request, native.steps, later=True)) if type(native) is Later else native
 
     def _note(self, request: Request, native: Any, response: Any, seconds: float) -> Iterator[Sent]:
@@ -128,7 +131,7 @@ class Observer:
 
 def _each(connection: Connection[Any], native: Any, response: Any) -> list[tuple[Any, Any]]:
     """Native requests with their responses: an empty list for what is no request, several if sent concurrently."""
-    if isinstance(native, Sleep | Later):
+    if isinstance(native, Sleep | Later | Notice):
         return []
     calls = connection.calls_of(native)
     if calls is None:

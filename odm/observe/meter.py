@@ -4,6 +4,7 @@ A meter is open in the context of its ``with`` block: in its thread or task, and
 for open meters at each call; without one, nothing is measured.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -65,7 +66,28 @@ class Meter:
     _total: Usage = Usage()
     _by_pattern: dict[str, Usage] = field(factory=dict)
     _by_index: dict[str | None, Usage] = field(factory=dict)
+    _notices: Counter[str] = field(factory=Counter)
     _lock: Lock = field(factory=Lock)
+
+    @property
+    def aborted(self) -> int:
+        """On Bigtable: how often a transaction started over, because other writers changed or locked its items."""
+        return self._notices["aborted"]
+
+    @property
+    def waited(self) -> int:
+        """On Bigtable: how often a write waited for a transaction of another writer."""
+        return self._notices["waited"]
+
+    @property
+    def resolved(self) -> int:
+        """On Bigtable: the number of other writers' locks that were resolved."""
+        return self._notices["resolved"]
+
+    def notice(self, kind: str) -> None:
+        """Count what happened to a write; see `odm.protocol.requests.Notice`."""
+        with self._lock:
+            self._notices[kind] += 1
 
     @property
     def calls(self) -> int:

@@ -341,6 +341,17 @@ class Wait(ABC):
 
 
 @frozen
+class Notice:
+    """What happened to a write, for meters. A native request that is not sent; the response is None.
+
+    ``kind``: "aborted": an attempt at a transaction was given up, because of other writers, and is made again.
+    "waited": a write waited for a transaction of another writer. "resolved": a lock of another writer was resolved.
+    """
+
+    kind: Literal["aborted", "waited", "resolved"]
+
+
+@frozen
 class Sleep(Wait):
     """A pause before a retry, as a native request or as a request of the core."""
 

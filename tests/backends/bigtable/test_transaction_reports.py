@@ -1,0 +1,124 @@
+"""What meters, the log and `explain` say about transactions on Bigtable."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from odm import BadValue, Entity, Meter, PrimaryKey, Store, Table, increment
+from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.native import CheckAndMutateRow, Native
+
+bank = Table("reports", transactions=True)
+
+
+class Account(Entity, table=bank):
+    name: str
+    cents: int = 0
+
+    primary = PrimaryKey("ACCOUNT#{name}", "DATA")
+
+
+ANN, BOB = Account.primary(name="ann"), Account.primary(name="bob")
+
+
+@pytest.fixture
+def backend(bigtable_emulator: str) -> Bigtable:
+    return Bigtable("project", "instance", endpoint=bigtable_emulator, abort_after=0.05)
+
+
+@pytest.fixture
+def db(backend: Bigtable) -> Iterator[Store]:
+    db = Store(bank, backend)
+    db.create()
+    db.put(Account(name="ann", cents=5))
+    yield db
+    db.drop()
+    db.close()
+
+
+class Stopped(BaseException):
+    """The program of a transaction has stopped."""
+
+
+def move(db: Store) -> None:
+    with db.transaction() as tx:
+        tx.update(ANN, increment(Account.cents, -1))
+        tx.put(Account(name="bob", cents=1))
+
+
+def stop_before_the_commit(db: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = db._session.connection
+    call = connection.call
+
+    def until(native: Native) -> object:
+        if isinstance(native, CheckAndMutateRow) and native.table.endswith(".transactions"):
+            raise Stopped
+        return call(native)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(connection, "call", until)
+        with pytest.raises(Stopped):
+            move(db)
+
+
+def counted(meter: Meter) -> tuple[int, int, int]:
+    return meter.aborted, meter.waited, meter.resolved
+
+
+def test_a_write_that_meets_a_lock_is_counted_and_logged(
+    db: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    stop_before_the_commit(db, monkeypatch)
+    with caplog.at_level(logging.INFO, "odm.bigtable"), db.meter() as meter:
+        db.update(ANN, increment(Account.cents, 1))
+    aborted, waited, resolved = counted(meter)
+    assert (aborted, resolved) == (0, 1)
+    assert waited >= 1
+    said = caplog.text
+    assert "a write of table reports.tx waits for a transaction" in said
+    assert "a transaction of table reports.tx was aborted: another writer needed its row" in said
+    assert "a lock of a transaction of table reports.tx was resolved: aborted" in said
+    assert "ann" not in said
+
+
+def test_a_transaction_that_starts_over_is_counted_and_logged(
+    db: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    connection = db._session.connection
+    call, changed = connection.call, []
+
+    def meddle(native: Native) -> object:
+        answer = call(native)
+        if "lookup" in str(native) and not changed:  # after the read of the transaction
+            changed.append(native)
+            Store(bank, db.backend).update(ANN, increment(Account.cents, 10))
+        return answer
+
+    with monkeypatch.context() as patched, caplog.at_level(logging.INFO, "odm.bigtable"), db.meter() as meter:
+        patched.setattr(connection, "call", meddle)
+        move(db)
+    assert counted(meter) == (1, 0, 0)
+    assert "a transaction of table reports.tx starts over, because of another writer" in caplog.text
+    assert db.get(ANN) == Account(name="ann", cents=14)
+
+
+def test_without_rivals_nothing_is_counted(db: Store) -> None:
+    with db.meter() as meter:
+        move(db)
+        db.close()
+    assert counted(meter) == (0, 0, 0)
+    assert meter.calls == 7  # a read, two locks, the commit; two rows; the record
+
+
+def test_a_transaction_is_explained_in_its_block(db: Store) -> None:
+    with db.transaction() as tx:
+        with pytest.raises(BadValue, match="no operations yet"):
+            db.explain(tx)
+        tx.insert(Account(name="cid"))
+        tx.update(ANN, increment(Account.cents, -1))
+        explained = db.explain(tx)
+    assert explained.operations == ("insert Account.primary(name='cid')", "update Account.primary(name='ann')")
+    assert explained.rows()[3][1].startswith("one to read 2 items, unless")
+    assert "2 that lock rows" in str(explained)
+    assert "lookup reports.tx" in str(explained.native)
