@@ -43,6 +43,7 @@ class Locks:
     records: str = field(init=False, default=Factory(lambda self: record_table(self.table), takes_self=True))
     locked: Filter = field(init=False, default=Factory(lambda self: self.marks.locked, takes_self=True))
     unlocked: Filter = field(init=False, default=Factory(lambda self: self.marks.unlocked, takes_self=True))
+    _strange: dict[Filter, Filter] = field(init=False, factory=dict, eq=False, repr=False)
     _shown: dict[Filter, Filter] = field(init=False, factory=dict, eq=False, repr=False)
 
     @property
@@ -63,6 +64,13 @@ class Locks:
             if len(self._shown) >= _MOST_FILTERS:
                 self._shown.clear()
             known = self._shown[cells] = interleave(cells, self.marks.locks)
+        return known
+
+    def or_locked(self, strange: Filter) -> Filter:
+        """Returns a cell if a filter for the cells of other programs does, or if the row is locked."""
+        known = self._strange.get(strange)
+        if known is None:
+            known = self._strange[strange] = interleave(strange, self.locked)
         return known
 
     def committed(self, rows: Sequence[Row], cells: Filter, retry: Retry) -> Steps[list[Row]]:

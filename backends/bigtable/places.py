@@ -27,7 +27,7 @@ from odm.backends.bigtable.codec import (
 )
 from odm.backends.bigtable.committed import Locks
 from odm.backends.bigtable.expressions import revision_is
-from odm.backends.bigtable.filters import Filter, Unless, fits, interleave, newest
+from odm.backends.bigtable.filters import Filter, Unless, fits, newest
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.merges import merging
@@ -221,7 +221,7 @@ class Places:
     def strange(self, id: str, tag: str) -> Filter:
         """The same, except for an unlocked item with this tag; see `odm.backends.bigtable.ownership.Owned.strange`."""
         strange = self.form.owned.strange(tag)
-        return strange if self.locks is None else interleave(strange, self.locks.locked)
+        return strange if self.locks is None else self.locks.or_locked(strange)
 
     def unchanged(self, id: str, before: Stored) -> Filter:
         """Returns a cell if no write has changed the item since it was read."""

@@ -32,26 +32,22 @@ from attrs import define, field
 
 from odm.backends.bigtable import records
 from odm.backends.bigtable.bulk import read_many, write_many
-from odm.backends.bigtable.cells import qualifier, write_counter
 from odm.backends.bigtable.codec import Listed, Stored
-from odm.backends.bigtable.commit import Attempt, Lease, Work, clean, columns_of, version_after
+from odm.backends.bigtable.commit import Attempt, Lease, Work, clean, columns_of
 from odm.backends.bigtable.commit import Rows as ClaimRows
 from odm.backends.bigtable.committed import Locks
 from odm.backends.bigtable.errors import is_lost, kind_of, translate
-from odm.backends.bigtable.evaluate import RowChange, evaluate
-from odm.backends.bigtable.filters import Filter, ValueIs, chain, chained, fits, newest
-from odm.backends.bigtable.locks import Lock, back, forward, lock_of, staged
-from odm.backends.bigtable.native import COUNTERS, Cell, CheckAndMutateRow, Row, Steps
+from odm.backends.bigtable.locking import Part, judged, prepare
+from odm.backends.bigtable.locks import back, forward, lock_of
+from odm.backends.bigtable.native import CheckAndMutateRow, Row, Steps
 from odm.backends.bigtable.placed import Placed
 from odm.backends.bigtable.resolving import Resolver
 from odm.backends.bigtable.retry import all_of, until_answered
 from odm.backends.bigtable.together import together
-from odm.backends.bigtable.writer import Writer, versioned
-from odm.codec import TAG
-from odm.errors import BackendError, BadValue, OdmError, OutcomeUnknown, Throttled, Unsupported
-from odm.expressions.nodes import Value
+from odm.backends.bigtable.writer import Writer
+from odm.errors import BackendError, BadValue, OdmError, OutcomeUnknown, Throttled
 from odm.protocol.connection import Later
-from odm.protocol.requests import Notice, Put, Refusals, Refused, Transact, Written
+from odm.protocol.requests import Notice, Refusals, Refused, Transact, Written
 
 _LOG = logging.getLogger("odm.bigtable")
 
@@ -62,32 +58,6 @@ COSTS = (
 )
 """The requests of a transaction without rivals; see docs/bigtable.md, "Transactions"."""
 
-Held = Literal["no", "yes", "unknown"]
-"""Whether a row is locked by an attempt; unknown: the call may be applied later."""
-
-
-@define(eq=False)
-class Part:
-    """One operation of an attempt.
-
-    Attributes:
-        work: the operation.
-        row: all cells of its row, as it was read; None: there was no row.
-        before: the item in it.
-        change: the change; None: the operation is a check.
-        held: whether the row is locked.
-        attempt: the attempt at the change.
-        lock: the lock.
-    """
-
-    work: Work
-    row: Row | None
-    before: Stored | None
-    change: RowChange | None
-    held: Held = "no"
-    attempt: Attempt | None = None
-    lock: Lock | None = None
-
 
 def transact(writer: Writer, locks: Locks, request: Transact) -> Steps[Written | Refusals]:
     """Apply operations, all or none.
@@ -96,6 +66,7 @@ def transact(writer: Writer, locks: Locks, request: Transact) -> Steps[Written |
         OutcomeUnknown: the commit was not answered, and neither were the calls that would show its outcome.
         Throttled: other transactions and writers kept changing the items until the time was up; nothing was written.
         Unsupported: an item has too many counters for the condition of one request.
+        ItemTooLarge: an item does not fit into its lock.
         OdmError: an item cannot be written; nothing was written.
     """
     done = yield from commit(writer, locks, request)
@@ -140,7 +111,7 @@ def _judged(writer: Writer, resolver: Resolver, works: Sequence[Work]) -> Steps[
         verdicts: list[Refused | BadValue | None] = []
         for work in works:
             row = work.row if work.unread else rows.get(work.row_key)
-            part = _part(writer, work, row)
+            part = judged(writer, work, row)
             parts.append(part)
             verdicts.append(None if isinstance(part, Part) else part)
         unread = [work for work in works if work.unread]
@@ -150,21 +121,6 @@ def _judged(writer: Writer, resolver: Resolver, works: Sequence[Work]) -> Steps[
             return [part for part in parts if isinstance(part, Part)]
         if not unread:
             return Refusals(tuple(verdicts))
-
-
-def _part(writer: Writer, work: Work, row: Row | None) -> Part | Refused | BadValue:
-    """The operation on the row that was read, or why it is refused."""
-    shown = None if row is None else next(iter(writer.places.items([row], former=True)), None)
-    before = writer.places.stored(shown)
-    try:
-        verdict = evaluate(writer, work.request, work.row_key, before)
-    except BadValue as error:
-        return error
-    if isinstance(verdict, Refused):
-        return verdict
-    if before is not None and not before.revision:
-        raise writer.places.no_revision(work.row_key)
-    return Part(work, row, before, verdict if isinstance(verdict, RowChange) else None)
 
 
 @define(eq=False)
@@ -218,40 +174,8 @@ class Trial:
         """Make the locks, and the counters that items lack: a condition cannot require that a cell is missing."""
         unset: list[CheckAndMutateRow] = []
         for part in self.parts:
-            unset += _unset(self.writer, part)
-            part.lock = self._lock_for(part)
-        for part in self.parts:
-            assert part.lock is not None
-            if not fits(self._call(part).predicate or self.locks.locked):
-                raise Unsupported(
-                    f"row {part.work.row_key!r} of table {self.writer.table!r} has too many counters for the condition "
-                    "of one request, which has at most 20 KB: write it alone, not in a transaction"
-                )
+            unset += prepare(self.writer, part, self.id, self.since)
         yield from together([until_answered(call, self.writer.retry) for call in unset])
-
-    def _lock_for(self, part: Part) -> Lock:
-        writer, now = self.writer, self.writer.now()
-        home = writer.form.placement(_tag(part)).home
-        was = None if part.before is None else part.before.revision
-        counters = tuple(_counters(part))
-        after = None
-        if part.change is not None:
-            revision = versioned(self.id, version_after(part.change, part.before))
-            part.attempt = Attempt(part.work, revision, part.before, part.change)
-            removed = writer.places.removed(part.work.row_key, part.before)
-            row = None if part.before is None else part.row
-            after = removed if part.change.removed else staged(row, removed, part.attempt.mutations(writer), now)
-        return Lock(self.id, self.since, was, after, counters, home)
-
-    def _call(self, part: Part) -> CheckAndMutateRow:
-        """The call that locks the row of an operation, if it is as it was read."""
-        places, id, lock = self.writer.places, part.work.row_key, part.lock
-        assert lock is not None
-        mutations = lock.mutations(self.writer.now())
-        if part.before is None:
-            return CheckAndMutateRow(self.writer.table, places.row(id), places.taken(id), unmatched=mutations)
-        asked = chained(places.unchanged(id, part.before), *_unchanged(lock.counters))
-        return CheckAndMutateRow(self.writer.table, places.row(id), asked, matched=mutations)
 
     def _lock(self) -> Steps[bool]:
         """Lock all rows and claim all entries. Returns whether all of that was done."""
@@ -270,7 +194,8 @@ class Trial:
 
     def _send(self, part: Part) -> Steps[str]:
         """Send the call that locks a row, once. Returns "held", "refused", "lost" or "failed"."""
-        call = self._call(part)
+        call = part.call
+        assert call is not None
         (answer,) = yield from all_of((call,))
         if isinstance(answer, Exception):
             if is_lost(answer):
@@ -362,29 +287,27 @@ class Trial:
     def _give_back(self) -> Steps[None]:
         """Unlock the rows, and remove the claims and the record."""
         held = [part for part in self.parts if part.held != "no"]
-        try:
-            yield from together([self._resolved(part, back) for part in held])
-        except OdmError as error:
-            _LOG.warning(
-                "locks of table %s stay until another writer needs the rows: %s", self.writer.table, kind_of(error)
-            )
-            return
-        finally:
-            yield from clean(self.writer, columns_of(self.writer, self._entries("claimed")))
-        if self.recorded and not (self.unanswered or self.unconfirmed):
+        unlocked = yield from self._all(held, back)
+        yield from clean(self.writer, columns_of(self.writer, self._entries("claimed")))
+        if unlocked and self.recorded and not (self.unanswered or self.unconfirmed):
             yield from self._forget()
 
     def finish(self) -> Steps[None]:
         """Carry out a transaction that is committed. A failure is logged: other writers and scrubs go on with it."""
-        try:
-            yield from together([self._resolved(part, forward) for part in self.parts])
-        except OdmError as error:
-            _LOG.warning(
-                "locks of table %s stay until another writer needs the rows: %s", self.writer.table, kind_of(error)
-            )
+        if not (yield from self._all(self.parts, forward)):
             return
         stale = clean(self.writer, columns_of(self.writer, self._entries("stale")))
         yield from together([stale, *([] if self.unconfirmed else [self._forget()])])
+
+    def _all(self, parts: Sequence[Part], how: Callable[..., CheckAndMutateRow]) -> Steps[bool]:
+        """Resolve the locks of this attempt. Returns whether all calls were answered."""
+        try:
+            yield from together([self._resolved(part, how) for part in parts])
+        except OdmError as error:
+            kind = kind_of(error)
+            _LOG.warning("locks of table %s stay until another writer needs the rows: %s", self.writer.table, kind)
+            return False
+        return True
 
     def _resolved(self, part: Part, how: Callable[..., CheckAndMutateRow]) -> Steps[None]:
         row_key = self.writer.places.row(part.work.row_key)
@@ -401,43 +324,3 @@ class Trial:
         for part in self.parts:
             if part.attempt is not None:
                 yield part.attempt, part.attempt.claimed if which == "claimed" else part.attempt.stale
-
-
-def _tag(part: Part) -> Value:
-    """The tag of the item that an operation leaves in its row; None if it does not know."""
-    if part.before is not None:
-        return part.before.item.get(TAG)
-    return part.work.request.item.get(TAG) if isinstance(part.work.request, Put) else None
-
-
-def _unset(writer: Writer, part: Part) -> Iterator[CheckAndMutateRow]:
-    """The calls that write the counters that an item lacks, with the values that it shows; adds them to its row."""
-    entity = writer.schema.entities.get(str(_tag(part)))
-    if entity is None or part.before is None or part.row is None:
-        return
-    places, now, row_key = writer.places, writer.now(), part.work.row_key
-    there = {cell.qualifier for cell in _counters(part)}
-    for name in entity.counters:
-        stored = entity.codec.stored[name]
-        column = qualifier(stored)
-        if column.encode() in there or writer.form.kind(stored) != "counter":
-            continue
-        default = entity.cls.model_fields[name].default
-        shown = default if type(default) is int and stored not in part.before.item else 0
-        made = places.counted(row_key, column, write_counter(shown), now)
-        yield CheckAndMutateRow(writer.table, places.row(row_key), places.counter(row_key, column), unmatched=made)
-        cell = Cell(COUNTERS, column.encode(), write_counter(shown), now)
-        part.row = Row(part.row.key, (*part.row.cells, cell))
-
-
-def _counters(part: Part) -> list[Cell]:
-    """The cells of the counters of a row with an item."""
-    if part.before is None or part.row is None:
-        return []
-    return [cell for cell in part.row.cells if cell.family == COUNTERS]
-
-
-def _unchanged(counters: Sequence[Cell]) -> Iterator[Filter]:
-    """For each counter, a filter that returns a cell if it is as it was read."""
-    for cell in counters:
-        yield chain(newest(COUNTERS, cell.qualifier.decode("utf-8", "surrogateescape")), ValueIs(cell.value))

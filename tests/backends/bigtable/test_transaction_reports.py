@@ -86,7 +86,8 @@ def test_a_transaction_that_starts_over_is_counted_and_logged(
     db: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     connection = db._session.connection
-    call, changed = connection.call, []
+    call = connection.call
+    changed: list[Native] = []
 
     def meddle(native: Native) -> object:
         answer = call(native)
