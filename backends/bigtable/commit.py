@@ -18,7 +18,8 @@ So every entry that an item lists exists. A column that no item lists is garbage
   id, as its revision or in its list (after a delete: if there is no item), the commit was applied: go on with step 4.
   If the revision is unchanged, start over with a new id; both commits check that revision, so only one of the two can
   be applied. If another writer has written since, and the row has no id of this write, the outcome cannot be known: a
-  put or delete without a condition starts over, all other writes raise `OutcomeUnknown`.
+  put without a condition starts over, all other writes raise `OutcomeUnknown`. A delete that starts over could remove
+  an item that was inserted after the first one was applied.
 * If so much time has passed since the first claim that `odm scrub` might take the claims for garbage, start over.
 
 Claims and cleaning are idempotent, so they are retried until they are answered. If cleaning fails, or the writer stops
@@ -65,7 +66,7 @@ from odm.codec import VERSION
 from odm.errors import BackendError, OdmError, OutcomeUnknown
 from odm.expressions.nodes import Condition, Or, Value
 from odm.protocol.predicates import ABSENT
-from odm.protocol.requests import Operation, Put, Refused, Update, Written, repeatable
+from odm.protocol.requests import Delete, Operation, Put, Refused, Update, Written, repeatable
 
 _LOG = logging.getLogger("odm.bigtable")
 
@@ -139,7 +140,8 @@ class Work:
             if attempt.shows_in(before):
                 return attempt
         moved = bool(self.lost) and _revision(before) != _revision(self.lost[-1].before)
-        if self.lost and not self.plain and (moved or (before is None and self.once)):
+        again = self.plain and not isinstance(self.request, Delete)  # it could delete what was inserted since
+        if self.lost and not again and (moved or (before is None and self.once)):
             raise OutcomeUnknown(
                 f"the answer to a write of row {self.row_key!r} was lost"
                 f"{', and another writer has written to the row since' * moved}: "

@@ -42,10 +42,15 @@ _LOST: Final = RETRIED | {StatusCode.UNKNOWN, StatusCode.INTERNAL}
 
 _BY_NUMBER: Final[Mapping[int, StatusCode]] = {code.value[0]: code for code in StatusCode}
 
+_NO_TABLE = (
+    "the table, its instance or its project does not exist: call store.create(), and check the names and transactions= "
+    "of the table, with which its name ends otherwise"
+)
+
 _MEANING: Final[Mapping[StatusCode, tuple[type[OdmError], str]]] = {
     StatusCode.NOT_FOUND: (
         BackendError,
-        "the table, its instance or its project does not exist: call store.create(); check names and transactions=",
+        _NO_TABLE,
     ),
     StatusCode.PERMISSION_DENIED: (
         BackendError,

@@ -75,6 +75,8 @@ def test_json(scrub: Run, send: Callable[[Any], Any], prefix: str) -> None:
         "ghosts": 0,
         "expired": 0,
         "repaired": 0,
+        "locks": 0,
+        "records": 0,
     }
 
 
