@@ -93,7 +93,7 @@ class Resolver:
                 said = (yield from records.states(locks.records, (lock.id,), self.retry)).get(lock.id)
             else:
                 said = "aborted"
-                _LOG.warning("a transaction of table %s was aborted: another writer needed its row", locks.table)
+                _LOG.info("a transaction of table %s was aborted: another writer needed its row", locks.table)
         if said is None:  # it has ended, and its record was removed
             return True
         make = forward if said == "committed" else back

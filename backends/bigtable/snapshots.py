@@ -20,7 +20,7 @@ from odm.backends.bigtable.writer import Writer
 from odm.protocol.requests import Check, Refusals, Transact
 from odm.schema.entity import Key
 
-READS = 4
+READS = 8
 """The number of reads before the rows are locked."""
 
 

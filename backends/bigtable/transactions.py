@@ -302,17 +302,20 @@ class Trial:
     def _all(self, parts: Sequence[Part], how: Callable[..., CheckAndMutateRow]) -> Steps[bool]:
         """Resolve the locks of this attempt. Returns whether all calls were answered."""
         try:
-            yield from together([self._resolved(part, how) for part in parts])
+            done = yield from together([self._resolved(part, how) for part in parts])
         except OdmError as error:
             kind = kind_of(error)
             _LOG.warning("locks of table %s stay until another writer needs the rows: %s", self.writer.table, kind)
             return False
+        self.recorded = self.recorded or not all(done)  # another writer has resolved a lock, by a record
         return True
 
-    def _resolved(self, part: Part, how: Callable[..., CheckAndMutateRow]) -> Steps[None]:
+    def _resolved(self, part: Part, how: Callable[..., CheckAndMutateRow]) -> Steps[bool]:
+        """Resolve a lock. Returns False if another writer has done it, or if the row was not locked."""
         row_key = self.writer.places.row(part.work.row_key)
         call = how(self.writer.table, row_key, part.lock, self.locks.marks, self.writer.now())
-        yield from until_answered(call, self.writer.retry)
+        done: bool = yield from until_answered(call, self.writer.retry)
+        return done
 
     def _forget(self) -> Steps[None]:
         try:
