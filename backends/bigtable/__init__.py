@@ -81,6 +81,8 @@ class Bigtable(Backend):
             the log ``odm.bigtable`` says what it does not support.
         layout: "row_per_item" or "row_per_partition", to open a table whose rows have another layout than its models
             say, such as the source or the target of a copy. None: as `odm.Table` says.
+        transactions: True or False, to open a table that has transactions if its models do not say so, or the other way
+            round, such as the source or the target of a copy. None: as `odm.Table` says.
         deletion_protection: whether the tables, including those of the indexes, cannot be deleted. ``create()`` turns
             it on, `odm apply` also off. None: it is not changed.
         stream: how long the change stream of the items' table is retained, 1 to 7 days. ``create()`` adds one if the
@@ -108,6 +110,7 @@ class Bigtable(Backend):
     credentials: "Credentials | None" = field(default=None, kw_only=True, repr=False)
     transport: Literal["lean", "vendor"] | None = field(default=None, kw_only=True)
     layout: Literal["row_per_item", "row_per_partition"] | None = field(default=None, kw_only=True)
+    transactions: bool | None = field(default=None, kw_only=True)
     deletion_protection: bool | None = field(default=None, kw_only=True)
     stream: timedelta | None = field(default=None, kw_only=True)
     automated_backups: timedelta | None = field(default=None, kw_only=True)
@@ -139,6 +142,8 @@ class Bigtable(Backend):
             raise BadValue(
                 f"layout={self.layout!r} is not known: write 'row_per_item' or 'row_per_partition', or leave it out"
             )
+        if self.transactions not in (True, False, None):
+            raise BadValue(f"transactions={self.transactions!r} is not known: write True or False, or leave it out")
         if self.transport not in ("lean", "vendor", None):
             raise BadValue(f"transport={self.transport!r} is not known: write 'lean' or 'vendor', or leave it out")
 
@@ -150,7 +155,9 @@ class Bigtable(Backend):
     def laid_out(self, schema: Schema) -> Schema:
         """The schema with the layout of the rows, the separator of row keys that it needs, and its name on Bigtable."""
         wide = schema.wide if self.layout is None else self.layout == "row_per_partition"
-        return with_row_keys(evolve(schema, wide=wide, name=name_of(schema)))
+        locks = schema.transactions if self.transactions is None else self.transactions
+        schema = evolve(schema, wide=wide, transactions=locks)
+        return with_row_keys(evolve(schema, name=name_of(schema)))
 
     def connect(self, schema: Schema) -> Connection[Any]:
         """Check that Bigtable can store this schema, and prepare a connection; sends no request.

@@ -55,6 +55,11 @@ def check(schema: Schema) -> None:
 
 def _check_transactions(schema: Schema) -> None:
     """Refuse a schema whose rows cannot have locks."""
+    if schema.verbatim_rows:
+        raise SchemaError(
+            f"table {schema.name!r}: rows of other programs have no place for the locks of transactions: leave "
+            "transactions= out"
+        )
     records = record_table(schema.name)
     if RECORDS in schema.indexes:
         raise SchemaError(

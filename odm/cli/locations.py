@@ -1,7 +1,7 @@
 """Where a table is, in one word: ``shop.db``, ``dynamodb:eu-west-1``, ``bigtable:project/instance``."""
 
 import re
-from typing import Any, cast
+from typing import Any
 from urllib.parse import parse_qsl
 
 from attrs import evolve
@@ -44,10 +44,12 @@ def backend_at(text: str) -> tuple[Backend, str]:
     return _backend(kind, place, given, text), prefix
 
 
+_SWITCH = {"on": True, "off": False}
+
 _KINDS = {
     "file": ("prefix",),
     "dynamodb": ("prefix", "profile", "endpoint_url"),
-    "bigtable": ("prefix", "app_profile", "endpoint", "layout"),
+    "bigtable": ("prefix", "app_profile", "endpoint", "layout", "transactions"),
 }
 """The options of each kind of location."""
 
@@ -64,13 +66,18 @@ def _backend(kind: str, place: str, given: dict[str, str], text: str) -> Backend
         raise BadUsage(f"{text!r}: write bigtable:PROJECT/INSTANCE")
     profile, endpoint = given.get("app_profile"), given.get("endpoint")
     cloud = Cloud(backend="bigtable", project=project, instance=instance, app_profile=profile, endpoint=endpoint)
-    return cloud.settings() if "layout" not in given else _laid_out(cloud.settings(), given["layout"])
+    return _laid_out(cloud.settings(), given, text)
 
 
-def _laid_out(backend: Backend, layout: str) -> Backend:
-    """The Bigtable instance, with tables of another layout than their models say."""
+def _laid_out(backend: Backend, given: dict[str, str], text: str) -> Backend:
+    """The Bigtable instance, with tables that differ from their models as the location says."""
     from odm.backends.bigtable import Bigtable  # imported here, as the other clouds
 
     assert isinstance(backend, Bigtable)
+    said: dict[str, Any] = {"layout": given["layout"]} if "layout" in given else {}  # checked by Bigtable
+    if "transactions" in given:
+        if given["transactions"] not in _SWITCH:
+            raise BadUsage(f"{text!r}: write transactions=on or transactions=off")
+        said["transactions"] = _SWITCH[given["transactions"]]
     with checked():
-        return evolve(backend, layout=cast("Any", layout))  # checked by Bigtable
+        return evolve(backend, **said)

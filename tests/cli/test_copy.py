@@ -155,6 +155,7 @@ def test_an_interruption_says_how_to_go_on(application: Application, file: Local
     [
         ("bigtable:project", "write bigtable:PROJECT/INSTANCE"),
         ("bigtable:/instance", "write bigtable:PROJECT/INSTANCE"),
+        ("bigtable:a/b?transactions=yes", "write transactions=on or transactions=off"),
         ("bigtable:a/b?layout=wide", "layout='wide' is not known: write 'row_per_item' or 'row_per_partition'"),
         (
             "dynamodb:eu-west-1?endpoint=x",
@@ -217,6 +218,8 @@ def test_places(application: Application) -> None:
     assert repr(found.backend) == repr(Bigtable("a", "b", app_profile="c", endpoint="localhost:1"))
     found = store_at("bigtable:a/b?layout=row_per_partition", table)
     assert repr(found.backend) == repr(Bigtable("a", "b", layout="row_per_partition"))
+    found = store_at("bigtable:a/b?transactions=on", table)
+    assert repr(found.backend) == repr(Bigtable("a", "b", transactions=True))
     assert repr(store_at("folder/x:y.db", table).backend) == repr(LocalFile("folder/x:y.db"))
     assert repr(store_at(r"C:\shop.db", table).backend) == repr(LocalFile(r"C:\shop.db"))
     assert repr(store_at("file:s3:bucket", table).backend) == repr(LocalFile("s3:bucket"))
