@@ -127,7 +127,7 @@ class Observer:
 
 
 def _each(connection: Connection[Any], native: Any, response: Any) -> list[tuple[Any, Any]]:
-    """Native requests with their responses: an empty list for what is no request, several if sent concurrently."""
+    """Native requests with their responses: an empty list for a `Sleep` or `Later`, several if concurrent."""
     if isinstance(native, Sleep | Later):
         return []
     calls = connection.calls_of(native)
