@@ -32,17 +32,26 @@ def in_threads(calls: Sequence[Callable[[], R]], most: int = 16, stop: Callable[
         most: the most threads.
         stop: called when a call fails or the program is interrupted; should make the running calls return.
 
+    If there can be no thread, it makes the calls one after the other.
+
     Returns:
         The result of each call, in order.
 
     Raises:
         Exception: the error of a call; the other calls have ended, or were not started.
     """
-    from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+    try:
+        from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+    except RuntimeError:  # the program has ended but for this thread of a `Background`
+        return [call() for call in calls]
 
     pool = ThreadPoolExecutor(max(1, min(len(calls), most)))
     try:  # begins before the first call does: an interrupt that came between would wait for all calls to end
-        futures = [pool.submit(copy_context().run, call) for call in calls]
+        try:
+            futures = [pool.submit(copy_context().run, call) for call in calls[:1]]
+        except RuntimeError:  # the same, or the system has no more threads
+            return [call() for call in calls]
+        futures += [pool.submit(copy_context().run, call) for call in calls[1:]]
         left = set(futures)
         while left:  # in a wait without a timeout, the main thread would not notice a signal given to another thread
             done, left = wait(left, WAKE, FIRST_EXCEPTION)

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -108,6 +109,29 @@ def test_background_does_the_work_itself_if_no_thread_can_start(monkeypatch: pyt
         background.start(lambda: where.append(get_ident()))
     assert where == [get_ident()]
     background.wait()
+
+
+AFTER_THE_END = """
+import threading
+{imports}
+from odm.concurrency import Background, in_threads
+
+def work():
+    threading.main_thread().join()
+    threading.Event().wait(0.05)  # until Python refuses new threads
+    print(*in_threads([lambda: "a", lambda: "b"]))
+    background.start(lambda: print("c"))
+
+background = Background()
+background.start(work)
+"""
+
+
+@pytest.mark.parametrize("imports", ["", "from concurrent.futures import ThreadPoolExecutor"], ids=("first", "again"))
+def test_background_work_goes_on_when_python_starts_no_more_threads(imports: str) -> None:
+    program = AFTER_THE_END.format(imports=imports)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert (ended.stdout, ended.stderr) == ("a b\nc\n", "")
 
 
 @pytest.mark.parametrize("most", [16, 0], ids=("thread", "itself"))

@@ -22,9 +22,9 @@ So every entry that an item lists exists. A column that no item lists is garbage
   an item that was inserted after the first one was applied.
 * If so much time has passed since the first claim that `odm scrub` might take the claims for garbage, start over.
 
-Claims and cleaning are idempotent, so they are retried until they are answered. If cleaning fails, or the writer stops
-before it, the columns remain until `odm scrub` removes them. A failure to clean is logged and not raised, because the
-item itself was written.
+Claims and cleaning are idempotent, so they are retried until they are answered; cleaning after the answer to the write,
+which does not depend on it. If cleaning fails, or the writer stops before it, the columns remain until `odm scrub`
+removes them. A failure to clean is logged and not raised, because the item itself was written.
 """
 
 import logging
@@ -60,7 +60,7 @@ from odm.backends.bigtable.native import (
     SetCell,
     Steps,
 )
-from odm.backends.bigtable.retry import all_of
+from odm.backends.bigtable.retry import all_of, pausing_later
 from odm.backends.bigtable.writer import Writer
 from odm.codec import VERSION
 from odm.errors import BackendError, OdmError, OutcomeUnknown
@@ -374,6 +374,14 @@ def tidy(writer: Writer, attempts: Iterable[Attempt]) -> Steps[None]:
 
 
 def clean(writer: Writer, columns: Rows) -> Steps[None]:
+    """Remove columns of index rows; after the answer, if that needs another attempt.
+
+    An id is in one commit only, so its columns are garbage from now on, whatever other writers do.
+    """
+    return pausing_later(_remove(writer, columns), writer.background)
+
+
+def _remove(writer: Writer, columns: Rows) -> Steps[None]:
     """Remove columns of index rows; log a failure, and leave the columns to `odm scrub`."""
     try:
         stuck = yield from write_many(columns, writer.retry)

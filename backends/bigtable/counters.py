@@ -7,10 +7,10 @@ cells of other programs. The writer *undoes* the increment in one CheckAndMutate
 previous value, or deletes it if that is 0, and deletes the marks, on the condition that there is still no item and the
 counters are unchanged since they were read. Several increments without an item each subtract what they added.
 
-No read takes a ghost for an item. If a writer stops before it undoes its increment, the ghost does no harm until `odm
-scrub` removes it. If another increment finds no item in that row before the scrub, it deletes the marks, but the number
-of the first increment remains. A scrub cannot distinguish that cell from another program's cell, and does not remove
-it; the next item that is written to the row replaces it.
+No read takes a ghost for an item, and the answer does not wait for a retry that undoes it. If a writer stops before it
+undoes its increment, the ghost does no harm until `odm scrub` removes it. If another increment finds no item in that
+row before the scrub, it deletes the marks, but the number of the first increment remains. A scrub cannot distinguish
+that cell from another program's cell, and does not remove it; the next item that is written to the row replaces it.
 
 The revision ends with the version of the item. If the model's version is not the first, its writer reads the revision
 before the increment, because an older item must be upgraded first. If the increment nevertheless finds another version
@@ -49,7 +49,7 @@ from odm.backends.bigtable.native import (
     SetCell,
     Steps,
 )
-from odm.backends.bigtable.retry import all_of, once, pause, until_answered
+from odm.backends.bigtable.retry import all_of, once, pause, pausing_later, until_answered
 from odm.backends.bigtable.writer import Writer, version_in
 from odm.codec import VERSION
 from odm.errors import OdmError, OutcomeUnknown, Throttled
@@ -140,7 +140,7 @@ def count(
         yield from writer.read((row_key,), _marks(home))
         row = yield from once(call)
     if not _held(row).get((home, TAG)):
-        yield from _remove_ghost(writer, row_key, rules, row, home)
+        yield from pausing_later(_remove_ghost(writer, row_key, rules, row, home), writer.background)
         return None  # a read shows whether the row is missing, or holds cells of another program
     if _is_asked(row, condition, home):
         return Written()

@@ -28,7 +28,7 @@ from odm.backends.bigtable.native import (
     Status,
     Steps,
 )
-from odm.protocol.connection import Rehearsal
+from odm.protocol.connection import Later, Rehearsal
 
 _RULE: Final = 40 * "-"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -50,8 +50,10 @@ def rehearse(steps: Steps[Any], table: str, now: int) -> Rehearsal:
     answer: Any = None
     try:
         while not (sent and _writes(sent[-1], table)):
-            sent.append(steps.send(answer))
-            answer = _nothing(sent[-1])
+            native = steps.send(answer)
+            answer = _nothing(native)
+            if not isinstance(native, Later):
+                sent.append(native)
     except StopIteration:
         pass
     steps.close()

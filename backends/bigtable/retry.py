@@ -12,8 +12,9 @@ from attrs import evolve, frozen
 from odm.backends.bigtable.advice import advice_of
 from odm.backends.bigtable.errors import NATIVE_FAILURES, kind_of, passing, translate
 from odm.backends.bigtable.native import Call, Concurrent, Read, ReadRows, Row, Steps
+from odm.concurrency import Background
 from odm.errors import BackendError
-from odm.protocol.connection import RetryPolicy
+from odm.protocol.connection import Later, RetryPolicy
 from odm.protocol.requests import Sleep
 
 _LOG = logging.getLogger("odm.bigtable")
@@ -157,6 +158,27 @@ def pause(pauses: Pauses, failure: Exception, call: C) -> Steps[C]:
     _LOG.warning("Bigtable answered %s: trying again in %.2f s", kind_of(failure), wait.seconds)
     yield wait
     return advice.followed_by(call)
+
+
+def pausing_later(steps: Steps[None], background: Background) -> Steps[None]:
+    """Run steps whose result nobody needs: up to their first pause now, and from it on after the answer."""
+    try:
+        native = next(steps)
+        while not isinstance(native, Sleep):
+            try:
+                response = yield native
+            except Exception as failure:  # noqa: BLE001  # the steps decide about it
+                native = steps.throw(failure)
+            else:
+                native = steps.send(response)
+    except StopIteration:
+        return
+    yield Later(_from(native, steps), background)
+
+
+def _from(pause: Sleep, steps: Steps[None]) -> Steps[None]:
+    yield pause
+    yield from steps
 
 
 def read_all(call: ReadRows, retry: Retry) -> Steps[list[Row]]:

@@ -130,7 +130,7 @@ class Observer:
 
 
 def _each(connection: Connection[Any], native: Any, response: Any) -> list[tuple[Any, Any]]:
-    """Native requests with their responses: an empty list for what is not a request, several if sent concurrently."""
+    """Native requests with their responses: an empty list for a `Sleep`, `Later` or `Notice`."""
     if isinstance(native, Sleep | Later | Notice):
         return []
     calls = connection.calls_of(native)

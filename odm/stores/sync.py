@@ -57,7 +57,7 @@ class Store(Reads, Maintenance):
         self.close()
 
     def close(self) -> None:
-        """Release connections. The store opens new ones when it is used again."""
+        """Wait for what goes on after answers, and release connections. The next call opens new ones."""
         connection = self._disconnect()
         if connection is not None:
             connection.close()

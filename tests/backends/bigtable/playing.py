@@ -4,11 +4,12 @@ from typing import Any
 
 from google.api_core import exceptions
 
-from odm.backends.bigtable.native import Cell, Read, Row, SetCell
+from odm.backends.bigtable.native import Cell, Read, Row, SetCell, Steps
 from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.retry import Retry
 from odm.expressions.nodes import Compare, Const, Exists, Missing, Path
+from odm.protocol.connection import Later
 from odm.protocol.requests import Position, Request, Sleep
 from odm.schema.entity import Key
 from odm.schema.model import Schema
@@ -43,6 +44,25 @@ def procedures(*, hash_only: bool = False, join: str = "#", clock: Clock | None 
     return Procedures(schema, Retry(clock=clock or Clock(), jitter=lambda: 1.0), lambda: 5000, lambda: "id1")
 
 
+def at_once(steps: Steps[Any]) -> Steps[Any]:
+    """The same steps, with those after the answer where they begin, and so in a fixed order."""
+    try:
+        native = next(steps)
+        while True:
+            if isinstance(native, Later):
+                yield from at_once(native.steps)
+                native = steps.send(None)
+                continue
+            try:
+                response = yield native
+            except Exception as failure:  # noqa: BLE001  # the steps decide about it
+                native = steps.throw(failure)
+            else:
+                native = steps.send(response)
+    except StopIteration as done:
+        return done.value
+
+
 def play(
     request: Request, *answers: Any, on: Procedures | None = None, clock: Clock | None = None, rest: bool = False
 ) -> tuple[list[Any], Any]:
@@ -56,7 +76,7 @@ def play(
         rest: some of the answers may be unused.
     """
     clock = clock or Clock()
-    steps = (on or procedures(clock=clock)).steps(request)
+    steps = at_once((on or procedures(clock=clock)).steps(request))
     left = list(answers)
     sent: list[Any] = []
     try:

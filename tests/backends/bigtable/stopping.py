@@ -25,7 +25,7 @@ from odm.backends.bigtable.retry import Retry
 from odm.backends.bigtable.verbatim import with_row_keys
 from odm.errors import OdmError
 from odm.expressions.nodes import Action, Condition, Item, Path, Remove, Set
-from odm.protocol.connection import run
+from odm.protocol.connection import Later, run
 from odm.protocol.predicates import ABSENT, EXISTS
 from odm.protocol.requests import (
     BatchWrite,
@@ -252,6 +252,8 @@ class Scene:
 class Steps:
     """A procedure that makes one native call at a time; concurrent calls are made one after the other.
 
+    Steps after its answer are made when it has its answer or error, and belong to it: it ends when they do.
+
     Attributes:
         calls: the number of calls that were begun.
         sent: these calls.
@@ -267,6 +269,7 @@ class Steps:
         self.sent: list[Any] = []
         self._world = world
         self._steps = steps
+        self._later: list[NativeSteps[None]] = []
         self._together: list[Any] | None = None
         self._brought: list[Any] = []
         self._go_on(lambda: next(self._steps))
@@ -329,15 +332,27 @@ class Steps:
         """Continue to the next call; pauses only move the clock."""
         try:
             native = resume()
-            while isinstance(native, Sleep):
-                self._world.clock.seconds += native.seconds
+            while isinstance(native, Sleep | Later):
+                if isinstance(native, Sleep):
+                    self._world.clock.seconds += native.seconds
+                else:
+                    self._later.append(native.steps)
                 native = self._steps.send(None)
         except StopIteration as ended:
-            self.pending, self.answer = None, ended.value
+            self.pending = None
+            if ended.value is not None:  # steps after the answer have no result
+                self.answer = ended.value
+            self._go_on_later()
         except OdmError as error:
             self.pending, self.error = None, error
+            self._go_on_later()
         else:
             if isinstance(native, Concurrent):
                 self.pending, *self._together = native.calls
             else:
                 self.pending = native
+
+    def _go_on_later(self) -> None:
+        if self._later:
+            self._steps = self._later.pop(0)
+            self._go_on(lambda: next(self._steps))

@@ -26,6 +26,8 @@ from odm.backends.bigtable.native import (
 )
 from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.rehearsal import quoted, rehearse
+from odm.concurrency import Background
+from odm.protocol.connection import Later
 
 NOW = 1_426_535_612_156_000
 
@@ -103,11 +105,12 @@ def test_index_rows_are_shown_and_calls_are_answered_as_by_empty_tables() -> Non
     read = ReadRows("shop", keys=("a#b",))
     commit = CheckAndMutateRow("shop", "a#b", None, (), (*REMOVED, SetCell("_t", b"Order", NOW)))
     answers: list[Any] = []
-    rehearsal = rehearse(steps(read, claims, commit, read, answers=answers), "shop", NOW)
+    later = Later(steps(read), Background())
+    rehearsal = rehearse(steps(read, later, claims, commit, read, answers=answers), "shop", NOW)
     assert rehearsal.sent == (read, claims, commit)
     assert rehearsal.most is None
-    [nothing, (mutated,)] = answers
-    assert nothing == Read()
+    [nothing, none, (mutated,)] = answers
+    assert (nothing, none) == (Read(), None), "steps after the answer are not shown"
     assert isinstance(mutated, Mutated)
     assert [answer.code for answer in mutated.answers.values()] == [0]
     at = "@ 2015/03/16-20:53:32.156000"
