@@ -48,7 +48,8 @@ class Recorder:
             sent += texts if in_turn else sorted(texts)  # the order of several threads varies
         self._sent.clear()
         text = "".join(sent) or "nothing is sent\n"
-        return re.sub(r'"[0-9a-f]{1,19}…', '"<id…', re.sub(r"\b[0-9a-f]{20}\b", self._named, text))
+        text = re.sub(r'"since":\d+', '"since":<time>', re.sub(r"\b[0-9a-f]{20}\b", self._named, text))
+        return re.sub(r'"[0-9a-f]{1,19}…', '"<id…', text)
 
     def _named(self, found: re.Match[str]) -> str:
         return self._ids.setdefault(found[0], f"<id {len(self._ids) + 1}>")
