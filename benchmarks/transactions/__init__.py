@@ -1,0 +1,1 @@
+"""Transactions on each backend: in calls, in rounds, and in time."""
