@@ -47,7 +47,7 @@ class Bank:
         return Account.primary(number=f"{number:06}")
 
     def account(self, number: int) -> Account:
-        """An account as it is stored at first."""
+        """A new account."""
         return Account(number=f"{number:06}", cents=1000)
 
     def fill(self, count: int) -> None:

@@ -18,6 +18,7 @@ from odm.backends.local import Memory
 from odm.testing.bridge import blocking
 from odm.testing.stateful import StoreMachine, table
 from tests.effort import times
+from tests.locking import LockingBigtable
 from tests.wide import WideBigtable
 
 STEPS = times(40, 240)
@@ -27,7 +28,7 @@ LENGTH = 20
 class OnBigtable(StoreMachine):
     """Uses new tables in each run, and compares with `Memory`."""
 
-    most = 1
+    most: ClassVar[int] = 1
     backend: ClassVar[Bigtable]
     numbers: ClassVar[Iterator[int]] = count()
 
@@ -52,10 +53,14 @@ class OnAsyncBigtable(OnBigtable):
             self.runner.close()
 
 
-@pytest.mark.parametrize("layout", [Bigtable, WideBigtable], ids=["row per item", "row per partition"])
+LAYOUTS = {"row per item": Bigtable, "row per partition": WideBigtable, "transactions": LockingBigtable}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 @pytest.mark.parametrize("machine", [OnBigtable, OnAsyncBigtable])
 def test_random_calls(bigtable_emulator: str, machine: type[OnBigtable], layout: type[Bigtable]) -> None:
     OnBigtable.backend = layout("project", "stateful", endpoint=bigtable_emulator)
+    OnBigtable.most = StoreMachine.most if layout is LockingBigtable else 1
     # A step sends hundreds of requests.
     slow = settings(
         max_examples=STEPS // LENGTH,
