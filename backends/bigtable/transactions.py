@@ -354,16 +354,16 @@ class Trial:
     def _give_back(self) -> Steps[None]:
         """Unlock the rows, and remove the claims and the record."""
         held = [part for part in self.parts if part.held != "no"]
+        unanswered = self.unanswered or self.unconfirmed
         try:
             yield from together([self._resolved(part, back) for part in held])
         except OdmError as error:
+            unanswered = True
             _LOG.warning(
                 "locks of table %s stay until another writer needs the rows: %s", self.writer.table, kind_of(error)
             )
-            return
-        finally:
-            yield from clean(self.writer, columns_of(self.writer, self._entries("claimed")))
-        if self.recorded and not (self.unanswered or self.unconfirmed):
+        yield from clean(self.writer, columns_of(self.writer, self._entries("claimed")))
+        if self.recorded and not unanswered:
             yield from self._forget()
 
     def finish(self) -> Steps[None]:
