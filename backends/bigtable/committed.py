@@ -16,6 +16,7 @@ from odm.backends.bigtable.locks import Lock, Marks, after, before, lock_of, loc
 from odm.backends.bigtable.native import ITEM, Row, Steps
 from odm.backends.bigtable.ownership import Owned
 from odm.backends.bigtable.retry import Retry
+from odm.codec import TAG
 
 _MOST_FILTERS = 256
 
@@ -88,7 +89,17 @@ class Locks:
         states = yield from self._states(held if complete else (yield from self._again(held, retry)), retry)
         shown = (states.get(row.key) if row.key in held else row for row in rows)
         former = cells == self.owned.former
-        return [row if former or row.key not in held else only_newest(row) for row in shown if row is not None]
+        return [
+            row if former or row.key not in held else only_newest(row)
+            for row in shown
+            if row is not None and (row.key not in held or self._shows_something(row))
+        ]
+
+    def _shows_something(self, row: Row) -> bool:
+        """Whether a row holds an item or cells of another program; not so, if an increment found no item in it."""
+        tags = {(home, TAG.encode()) for home in self.marks.homes}
+        tagged = any(value and column in tags for column, value in zip(row.columns, row.values, strict=True))
+        return tagged or self.owned.is_strange(row)
 
     def _again(self, rows: Iterable[bytes], retry: Retry) -> Steps[dict[bytes, Row]]:
         """Read rows again, with all their cells."""

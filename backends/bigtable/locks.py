@@ -210,11 +210,13 @@ def locked(rows: Iterable[Row]) -> list[Row]:
 def lock_of(row: Row, marks: Marks) -> Lock | None:
     """The lock of a row; None if it is not locked.
 
+    A filter may also return the cell of the lock without its value, to show that the row holds something.
+
     Raises:
         BackendError: odm did not write the lock.
     """
     for cell in row.cells:
-        if cell.qualifier == _LOCK and cell.family in marks.homes:
+        if cell.qualifier == _LOCK and cell.family in marks.homes and cell.value:
             try:
                 return _read(cell)
             except UNREADABLE as fault:

@@ -16,6 +16,7 @@ from odm.backends.bigtable.native import (
     Call,
     Cell,
     CheckAndMutateRow,
+    Concurrent,
     DeleteColumn,
     DeleteFamily,
     Increment,
@@ -23,6 +24,7 @@ from odm.backends.bigtable.native import (
     MutateRow,
     MutateRows,
     Mutation,
+    Native,
     Read,
     ReadModifyWriteRow,
     ReadRows,
@@ -34,6 +36,8 @@ from odm.backends.bigtable.native import (
 )
 from odm.backends.bigtable.native_admin import Aggregate, CreateTable, DeleteTable
 from odm.backends.bigtable.schema import tables
+from odm.protocol.connection import Later
+from odm.protocol.requests import Sleep
 from odm.schema.model import Schema
 from tests.backends.bigtable.native_filters import passing
 
@@ -80,9 +84,14 @@ class NativeServer:
         twin.rows, twin.families, twin.changed = dict(self.rows), self.families, self.changed
         return twin
 
-    def call(self, call: Call) -> Any:
-        """Answer a call, as `odm.backends.bigtable.driver.BigtableConnection.call`."""
+    def call(self, call: Native) -> Any:
+        """Answer a native request, as `odm.backends.bigtable.driver.BigtableConnection.call`; pauses move the time."""
         match call:
+            case Sleep(seconds):
+                self.now += int(seconds * 1000) * 1000
+                return None
+            case Concurrent(calls):
+                return tuple(map(self._outcome, calls))
             case CreateTable(table, families):
                 if table in self.families:
                     raise google.AlreadyExists(table)
@@ -94,6 +103,7 @@ class NativeServer:
                 self.families = {name: kept for name, kept in self.families.items() if name != table}
                 self.rows = {place: cells for place, cells in self.rows.items() if place[0] != table}
                 return None
+        assert not isinstance(call, Later)  # who runs the procedure starts it
         self._check(call.table)
         match call:
             case ReadRows():
@@ -122,6 +132,12 @@ class NativeServer:
         for one in mutations:
             self._apply(columns, one, table)
         return self._sorted(columns, table)
+
+    def _outcome(self, call: Call) -> Any:
+        try:
+            return self.call(call)
+        except exceptions.GoogleAPICallError as failure:
+            return failure
 
     def _check(self, table: str) -> None:
         if table not in self.families:
