@@ -6,19 +6,20 @@ or cursors.
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 from time import perf_counter
 from typing import Any, Final, TypeAlias, TypeVar
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from odm.observe.meter import UNANSWERED, Meter, Sent
 from odm.protocol.capacity import Units
-from odm.protocol.connection import Connection, NativeGen
+from odm.protocol.connection import Connection, Later, NativeGen
 from odm.protocol.requests import Request, Sleep
 
 N = TypeVar("N")
+R = TypeVar("R")
 
 LOG: Final = logging.getLogger("odm")
 
@@ -69,16 +70,37 @@ class Observer:
     meters: tuple[Meter, ...] = ()
     measured: bool = True
 
-    def __call__(self, request: Request, steps: NativeGen[N, Any]) -> NativeGen[N, Any]:
+    def __call__(self, request: Request, steps: NativeGen[N, R]) -> NativeGen[N, R]:
         """Forward native requests and responses, and report each request; a `Sleep` is not a request."""
         sent: list[Sent] = []
         answer: Any = UNANSWERED
+        try:
+            answer = yield from self._forwarded(request, steps, sent)
+            return answer  # type: ignore[no-any-return]
+        finally:
+            self._count(request, sent, answer)
+
+    def _watched(self, request: Request, native: N) -> N:
+        """The native request; if it begins steps after the answer, they are reported, too."""
+        if not isinstance(native, Later):
+            return native
+        return evolve(native, steps=self._afterwards(request, native.steps))
+
+    def _afterwards(self, request: Request, steps: NativeGen[N, None]) -> NativeGen[N, None]:
+        """The same for steps after the answer, which has the units of the whole request."""
+        sent: list[Sent] = []
+        try:
+            yield from self._forwarded(request, steps, sent)
+        finally:
+            self._count(request, sent, UNANSWERED)
+
+    def _forwarded(self, request: Request, steps: NativeGen[N, R], sent: list[Sent]) -> NativeGen[N, R]:
         try:
             native = next(steps)
             while True:
                 started = perf_counter()
                 try:
-                    response = yield native
+                    response = yield self._watched(request, native)
                 except Exception as error:  # noqa: BLE001  # the procedure decides what a failure means
                     sent += self._note(request, native, error, perf_counter() - started)
                     native = steps.throw(error)
@@ -86,11 +108,12 @@ class Observer:
                     sent += self._note(request, native, response, perf_counter() - started)
                     native = steps.send(response)
         except StopIteration as done:
-            answer = done.value
-            return answer
-        finally:
-            for meter in self.meters:
-                meter.count(request, sent, answer)
+            result: R = done.value
+            return result
+
+    def _count(self, request: Request, sent: Sequence[Sent], answer: Any) -> None:
+        for meter in self.meters:
+            meter.count(request, sent, answer)
 
     def _note(self, request: Request, native: Any, response: Any, seconds: float) -> Iterator[Sent]:
         """Report a native request, or each of several that were sent concurrently, with its response or error."""
@@ -116,8 +139,8 @@ class Observer:
 
 
 def _each(connection: Connection[Any], native: Any, response: Any) -> list[tuple[Any, Any]]:
-    """Native requests with their responses: an empty list for a pause, several if they were sent concurrently."""
-    if isinstance(native, Sleep):
+    """Native requests with their responses: an empty list for what is not a request, several if sent concurrently."""
+    if isinstance(native, Sleep | Later):
         return []
     calls = connection.calls_of(native)
     if calls is None:

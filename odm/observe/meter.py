@@ -56,7 +56,8 @@ class Meter:
     replaced.
 
     The units of a failed request, or of a refused write or transaction, are not known: DynamoDB charges them, but the
-    meter only counts the call. Requests that create or drop tables are not counted.
+    meter only counts the call. Requests that create or drop tables are not counted. On Bigtable, a transaction of
+    several items goes on after its answer, and those calls are counted when they end; `Store.close` waits for them.
     """
 
     _total: Usage = Usage()
