@@ -139,7 +139,10 @@ class BigtableConnection(Connection[Native]):
         """The requests that a write would send, and the rows that it would store, if its item does not exist."""
         if isinstance(request, Transact) and (costs := self._procedures.costs(request)):
             return Rehearsal((self.preview(request),), None, costs=costs)
-        return rehearse(self.steps(request), self._procedures.table, self._procedures.now())
+        found = rehearse(self.steps(request), self._procedures.table, self._procedures.now())
+        if self._procedures.writer.places.locks is None:
+            return found
+        return evolve(found, most=None)  # it depends on the locks that are met
 
     def call(self, native: Native) -> Any:
         """Make one attempt at a native request, blocking."""

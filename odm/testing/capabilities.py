@@ -1,7 +1,7 @@
 """`Capabilities`: what a backend supports, and the known faults of its service."""
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
@@ -10,6 +10,8 @@ import pytest
 from attrs import Factory, frozen
 
 from odm.errors import Unsupported
+from odm.observe.meter import Meter
+from odm.stores.sync import Store
 
 Flag: TypeAlias = Literal[
     "conditions", "indexes", "ranges", "retry_safe", "segment", "segments", "transactions", "updates"
@@ -26,6 +28,8 @@ class Capabilities:
         conditions: writes with any condition: ``when=``, a Revision, inserts and deletes of items with a TTL. If False,
             only `insert` and writes without a condition work.
         indexes: secondary patterns. If False, a table with one is refused.
+        locks: a transaction locks each of its items by a call of its own, and goes on after its answer: `whole` waits
+            until it ends, and `transaction_calls` is the number of its calls.
         ranges: scans of a range of partitions, because partitions have an order.
         segment: scans of a single segment, so that several processes can share a scan.
         segments: scans of several segments in parallel.
@@ -42,6 +46,7 @@ class Capabilities:
 
     conditions: bool = True
     indexes: bool = True
+    locks: bool = False
     ranges: bool = True
     reads_first: bool = False
     retry_safe: bool = True
@@ -51,6 +56,26 @@ class Capabilities:
     updates: bool = True
     units: bool = True
     faults: Mapping[str, str] = Factory(dict)
+
+    def transaction_calls(self, items: int, *, read: bool = True) -> int:
+        """The calls of a transaction of several items without index entries, to its end, if no other writer comes.
+
+        Args:
+            items: the number of items.
+            read: one of the operations is not an insert or an update of an item that was read.
+        """
+        if not self.locks:
+            return 1 + self.reads_first
+        before, after = read + items + 1, items + 1  # the locks and the record; all of them again, to remove them
+        return before + after
+
+    @contextmanager
+    def whole(self, store: Store) -> Iterator[Meter]:
+        """A block with a meter that also counts what is done after the answers."""
+        with store.meter() as meter:
+            yield meter
+            if self.locks:
+                store.close()
 
 
 def needs(*flags: Flag) -> Callable[[T], T]:

@@ -16,4 +16,4 @@ def backend(bigtable_emulator: str) -> Bigtable:
 
 @pytest.fixture
 def capabilities() -> Capabilities:
-    return Capabilities(faults=FAULTS, segment=False, units=False)
+    return Capabilities(faults=FAULTS, locks=True, segment=False, units=False)

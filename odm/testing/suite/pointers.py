@@ -274,11 +274,12 @@ class TestPointer:
             batch.put(order("o1"))
 
     def test_sends_what_it_says(self, pointed: Store, stores: Stores, capabilities: Capabilities) -> None:
+        moves = capabilities.transaction_calls(2)
         together: Sequence[tuple[list[str], int]] = [
-            (["Transact"], 1),
+            (["Transact"], moves),
             (["Transact", "Put"], 2),
-            (["Transact"], 1),
-            (["Transact", "Put"], 2),
+            (["Transact"], moves),
+            (["Transact", "Put"], 3 if capabilities.locks else 2),  # reads the pointer, then what it would insert
             (["Get", "Get"], 2),
             (["Get"], 1),
         ]
@@ -286,7 +287,7 @@ class TestPointer:
         apart = [(["Put", "Put"], calls) for calls in puts] + [(["Get", "Query"], 2)] * 2
         for call, wanted in zip(COSTS, together if capabilities.transactions is True else apart, strict=True):
             stores.forget()
-            with pointed.meter() as meter:
+            with capabilities.whole(pointed) as meter:
                 call(pointed)
             assert ([type(one).__name__ for one in stores.requests], meter.calls) == wanted
 
