@@ -21,7 +21,7 @@ from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.retry import Retry
 from odm.errors import OdmError
 from odm.protocol.connection import Later
-from odm.protocol.requests import Request, Sleep
+from odm.protocol.requests import Notice, Request, Sleep
 from odm.schema.model import Schema
 from tests.backends.bigtable.native_server import NativeServer
 
@@ -117,7 +117,7 @@ class _Run:
                         return
                 elif isinstance(native, Later):
                     self._later.append(native.steps)
-                else:
+                elif not isinstance(native, Notice):
                     self.together = isinstance(native, Concurrent)
                     self.calls = native.calls if isinstance(native, Concurrent) else (native,)
                     return

@@ -37,7 +37,7 @@ from odm.backends.bigtable.native import (
 from odm.backends.bigtable.native_admin import Aggregate, CreateTable, DeleteTable
 from odm.backends.bigtable.schema import tables
 from odm.protocol.connection import Later
-from odm.protocol.requests import Sleep
+from odm.protocol.requests import Notice, Sleep
 from odm.schema.model import Schema
 from tests.backends.bigtable.native_filters import passing
 
@@ -89,6 +89,8 @@ class NativeServer:
         match call:
             case Sleep(seconds):
                 self.now += int(seconds * 1000) * 1000
+                return None
+            case Notice():
                 return None
             case Concurrent(calls):
                 return tuple(map(self._outcome, calls))
