@@ -1,5 +1,7 @@
 """Random calls on Google's Bigtable emulator, sync and async, on `Memory`, and on a model: all agree after every step.
 
+In tables with locks there are transactions of several items, and in some of them all updates are safe to retry.
+
 ``pytest --full --times 10 tests/conformance/test_stateful_bigtable.py`` is the long run.
 """
 
@@ -28,13 +30,14 @@ LENGTH = 20
 class OnBigtable(StoreMachine):
     """Uses new tables in each run, and compares with `Memory`."""
 
-    most: ClassVar[int] = 1
+    most = 1
     backend: ClassVar[Bigtable]
     numbers: ClassVar[Iterator[int]] = count()
 
     def open(self, clock: Callable[[], float]) -> list[Store]:
         memory = Store(table, Memory(), clock=clock)
-        for store in (on_bigtable := self.on_bigtable(f"s{next(self.numbers)}-", clock), memory):
+        on_bigtable = self.on_bigtable(f"s{next(self.numbers)}-", clock).with_options(retry_safe=self.retry_safe)
+        for store in (on_bigtable, memory):
             store.create()
         return [on_bigtable, memory]
 
@@ -53,14 +56,20 @@ class OnAsyncBigtable(OnBigtable):
             self.runner.close()
 
 
-LAYOUTS = {"row per item": Bigtable, "row per partition": WideBigtable, "transactions": LockingBigtable}
+LAYOUTS: dict[str, tuple[type[Bigtable], int, bool]] = {
+    "row per item": (Bigtable, 1, False),
+    "row per partition": (WideBigtable, 1, False),
+    "locks": (LockingBigtable, 4, False),
+    "locks, safe to retry": (LockingBigtable, 4, True),
+}
+"""The backend, the most operations in a transaction, and whether updates are safe to retry."""
 
 
-@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("machine", [OnBigtable, OnAsyncBigtable])
-def test_random_calls(bigtable_emulator: str, machine: type[OnBigtable], layout: type[Bigtable]) -> None:
-    OnBigtable.backend = layout("project", "stateful", endpoint=bigtable_emulator)
-    OnBigtable.most = StoreMachine.most if layout is LockingBigtable else 1
+def test_random_calls(bigtable_emulator: str, machine: type[OnBigtable], layout: str) -> None:
+    backend, OnBigtable.most, OnBigtable.retry_safe = LAYOUTS[layout]
+    OnBigtable.backend = backend("project", "stateful", endpoint=bigtable_emulator)
     # A step sends hundreds of requests.
     slow = settings(
         max_examples=STEPS // LENGTH,

@@ -36,9 +36,11 @@ class StoreMachine(RuleBasedStateMachine):
 
     Attributes:
         most: the most operations in a transaction.
+        retry_safe: updates are safe to retry, and return no item.
     """
 
     most: ClassVar[int] = 4
+    retry_safe: ClassVar[bool] = False
 
     def open(self, clock: Callable[[], float]) -> list[Store]:
         """The stores to compare, created and empty, with this clock."""
@@ -81,7 +83,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(write=strategies.UPDATES, options=strategies.RETURNING)
     def update(self, write: Write, options: dict[str, Any]) -> None:
-        self.write(write._replace(options=options))
+        self.write(write if self.retry_safe else write._replace(options=options))
 
     @rule(write=strategies.UPSERTS)
     def upsert(self, write: Write) -> None:
@@ -134,6 +136,11 @@ class StoreMachine(RuleBasedStateMachine):
                     write.on(tx)
 
         self.agree(call, lambda: self.model.transaction(distinct))
+
+    @precondition(lambda self: self.most > 1)
+    @rule(keys=st.lists(st.sampled_from(strategies.KEYS), max_size=6))
+    def get_at_once(self, keys: list[Any]) -> None:
+        self.agree(lambda store: store.get_many(keys, atomic=True), lambda: [self.model.find(key) for key in keys])
 
     @rule(segments=st.integers(2, 5), cls=st.sampled_from([None, Task, Locked, Note]))
     def scan_in_parts(self, segments: int, cls: type[Any] | None) -> None:
