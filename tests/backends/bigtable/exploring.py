@@ -157,7 +157,7 @@ class Node:
 
 
 class Play:
-    """All that a client may do, if it was found so far."""
+    """What a client may do, as far as that was explored."""
 
     def __init__(self, client: Client, schema: Schema, now: int) -> None:
         self.client = client

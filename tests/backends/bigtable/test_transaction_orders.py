@@ -112,7 +112,7 @@ SINGLE: dict[str, tuple[NativeServer, tuple[Role, ...]]] = {
 READERS: dict[str, tuple[NativeServer, tuple[Role, ...]]] = {
     "get": (BOTH, (writes("a", MOVES), gets("r", X))),
     "get of an insert": (ONLY_Y, (writes("a", INSERTS), gets("r", X))),
-    "get with increments": (BOTH, (first("a", ADDS), writes("b", view(X, 2)), gets("r", X))),
+    "get next to increments": (BOTH, (first("a", ADDS), writes("b", view(X, 2)), gets("r", X))),
     "two items": (BOTH, (writes("a", MOVES), reads("r", X, Y, atomic=False))),
     "two items at once": (BOTH, (writes("a", MOVES), reads("r", X, Y))),
     "two items at once of an insert": (ONLY_Y, (first("a", INSERTS), reads("r", X, Y))),
