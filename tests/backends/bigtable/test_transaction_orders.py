@@ -53,7 +53,7 @@ from tests.backends.bigtable.watching import (
 )
 from tests.effort import times
 
-STATES = times(2_000, 40_000)
+STATES = times(600, 40_000)
 """At most so many states of a case."""
 
 
