@@ -19,7 +19,7 @@ from odm.backends.bigtable.locks import Lock, back, forward, lock_of
 from odm.backends.bigtable.native import Row, Steps
 from odm.backends.bigtable.retry import Pauses, Retry, until_answered
 from odm.backends.bigtable.together import together
-from odm.errors import Throttled
+from odm.errors import BackendError, OutcomeUnknown, Throttled
 from odm.protocol.requests import Notice
 
 _LOG = logging.getLogger("odm.bigtable")
@@ -69,8 +69,18 @@ class Resolver:
         return found
 
     def resolve(self, held: Iterable[tuple[str, Lock]]) -> Steps[Sequence[bool]]:
-        """Resolve locks, each by itself. Returns, for each, whether the writer need not wait before it reads again."""
-        return (yield from together([self._resolve(row_key, lock) for row_key, lock in held]))
+        """Resolve locks, each by itself. Returns, for each, whether the writer need not wait before it reads again.
+
+        Raises:
+            BackendError: the server did not answer; nothing that counts was written.
+        """
+        try:
+            return (yield from together([self._resolve(row_key, lock) for row_key, lock in held]))
+        except OutcomeUnknown as error:  # of the lock, and not of what the writer wants
+            raise BackendError(
+                f"table {self.locks.table!r}: the locks of transactions could not be resolved, so nothing was written: "
+                f"{error}"
+            ) from error
 
     def pause(self, row_keys: Sequence[str]) -> Steps[None]:
         """Wait for the locks of rows. Raises Throttled when the time is up."""

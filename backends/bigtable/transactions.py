@@ -157,14 +157,21 @@ class Trial:
         Raises:
             OdmError: the transaction cannot be committed, and was not; or its outcome is not known.
         """
-        yield from self._set_up()
+        try:
+            yield from self._set_up()
+        except OutcomeUnknown as error:  # of counters, whose values stay the same
+            raise BackendError(f"counters could not be set up, so nothing was written: {error}") from error
         lease = Lease(self.writer)
         held = yield from self._lock()
         if held and not lease.is_over() and (yield from self._commit()):
             return True
         if any(part.held == "unknown" for part in self.parts):  # such a lock may still come, and must block nobody
             self.recorded = True
-            yield from records.abort(self.locks.records, self.id, self.writer.retry)
+            try:
+                yield from records.abort(self.locks.records, self.id, self.writer.retry)
+            except OdmError as error:
+                self.failure = BackendError(f"a row could not be locked, so nothing was written: {error}")
+                self.failure.__cause__ = error
         yield from self._give_back()
         if self.failure is not None:
             raise self.failure
@@ -225,9 +232,9 @@ class Trial:
 
     def _look(self, part: Part) -> Steps[None]:
         """Look at a row whose lock was not answered. If it is not locked, the call may still be applied."""
+        self.unanswered = True
         row = yield from self._read(part)
         lock = None if row is None else lock_of(row, self.locks.marks)
-        self.unanswered = True
         if lock is not None and lock.id == self.id:
             part.held = "yes"
 
