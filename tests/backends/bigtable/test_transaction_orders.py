@@ -12,7 +12,6 @@ import pytest
 from odm.backends.bigtable.native import Call
 from odm.backends.bigtable.requests import Procedures
 from odm.protocol.requests import BatchWrite, Delete
-from odm.schema.entity import Key
 from tests.backends.bigtable.native_server import NativeServer
 from tests.backends.bigtable.tx_states import (
     INDEX,
@@ -33,12 +32,20 @@ from tests.backends.bigtable.tx_states import (
     view,
 )
 from tests.backends.bigtable.watching import (
+    ADDS,
+    BOTH,
+    INSERTS,
+    MOVES,
+    NOTHING,
+    ONLY_Y,
+    PLAIN,
+    P,
     Role,
-    Write,
     counts,
     explore,
-    filled,
+    first,
     gets,
+    now,
     queries,
     reads,
     resolves,
@@ -46,18 +53,8 @@ from tests.backends.bigtable.watching import (
 )
 from tests.effort import times
 
-STATES = times(2_000, 200_000)
+STATES = times(600, 40_000)
 """At most so many states of a case."""
-
-BOTH = filled(put(X, 5, "A"), put(Y, 6), view(X), view(Y))
-ONLY_Y = filled(put(Y, 6), view(Y))
-P = Key("P#1")
-PLAIN = filled(put(P, 1, tag="Plain"), put(Y, 6), view(P, 1, "Plain"), view(Y))
-NOTHING = NativeServer.of(SCHEMA)
-
-MOVES = tx(put(X, 1, "B"), change(Y, 1))
-ADDS = tx(change(Y, 10), change(X, 20))
-INSERTS = tx(insert(X, 1, "A"), change(Y, 1))
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -71,16 +68,6 @@ def quiet() -> Iterator[None]:
 def of_index(call: Call) -> bool:
     """Whether a call writes claims, which only queries and scrubs read."""
     return call.table == INDEX
-
-
-def first(name: str, request: Write, pauses: int = 0) -> Role:
-    """A transaction that makes so many further attempts."""
-    return writes(name, request, pauses=pauses)
-
-
-def now(name: str, request: Write) -> Role:
-    """A writer that breaks each lock that it meets."""
-    return writes(name, request, abort_after=0)
 
 
 TWO: dict[str, tuple[NativeServer, tuple[Role, ...]]] = {

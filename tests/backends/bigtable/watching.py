@@ -30,6 +30,7 @@ from odm.protocol.requests import (
     Transact,
     Update,
 )
+from odm.schema.entity import Key
 from tests.backends.bigtable.exploring import Client, Explored, Make, Moment, World
 from tests.backends.bigtable.native_server import NativeServer
 from tests.backends.bigtable.tx_states import (
@@ -37,12 +38,19 @@ from tests.backends.bigtable.tx_states import (
     Effect,
     State,
     Value,
+    X,
+    Y,
+    change,
     columns,
     committed,
     effect,
+    insert,
     listed,
     locked,
+    put,
     record,
+    tx,
+    view,
 )
 
 Write: TypeAlias = Put | Update | Delete | Transact | BatchWrite
@@ -284,3 +292,24 @@ def explore(server: NativeServer, *roles: Role, most: int = 1_000_000, **options
     first = observer.first(server)
     world = World(SCHEMA, server, clients, observer.watch, observer.at_end, first=first, **options)
     return world.explore(most)
+
+
+BOTH = filled(put(X, 5, "A"), put(Y, 6), view(X), view(Y))
+ONLY_Y = filled(put(Y, 6), view(Y))
+P = Key("P#1")
+PLAIN = filled(put(P, 1, tag="Plain"), put(Y, 6), view(P, 1, "Plain"), view(Y))
+NOTHING = NativeServer.of(SCHEMA)
+
+MOVES = tx(put(X, 1, "B"), change(Y, 1))
+ADDS = tx(change(Y, 10), change(X, 20))
+INSERTS = tx(insert(X, 1, "A"), change(Y, 1))
+
+
+def first(name: str, request: Write, pauses: int = 0) -> Role:
+    """A transaction that makes so many further attempts."""
+    return writes(name, request, pauses=pauses)
+
+
+def now(name: str, request: Write) -> Role:
+    """A writer that breaks each lock that it meets."""
+    return writes(name, request, abort_after=0)

@@ -1,0 +1,226 @@
+"""Variants of the transactions of Bigtable that look correct and are not, as changes of the code.
+
+Each is a function of the backend with other text. `Variant.applied` puts it in place of the real one.
+"""
+
+import inspect
+import sys
+from collections.abc import Sequence
+from textwrap import dedent
+from types import FunctionType
+from typing import Any
+
+import pytest
+from attrs import frozen
+
+from odm.backends.bigtable import batches, committed, counters, locks, places, records, resolving, transactions, writes
+
+
+@frozen
+class Change:
+    """Other text of a function.
+
+    Attributes:
+        owner: its module or class.
+        name: its name.
+        old: the text that is replaced.
+        new: the other text.
+    """
+
+    owner: Any
+    name: str
+    old: str
+    new: str
+
+    def apply(self, patch: pytest.MonkeyPatch) -> None:
+        """Put the changed function in place of the real one, wherever it was imported."""
+        real: Any = inspect.getattr_static(self.owner, self.name)
+        function = real.fget if isinstance(real, property) else real
+        assert isinstance(function, FunctionType)
+        source = dedent(inspect.getsource(function))
+        assert self.old in source, f"{self.name} was rewritten: change the variant, too"
+        changed: dict[str, Any] = {}
+        exec(compile(source.replace(self.old, self.new), self.name, "exec"), vars(_module(function)), changed)
+        if inspect.isclass(self.owner):
+            patch.setattr(self.owner, self.name, changed[self.name])
+            return
+        for module in [one for name, one in sys.modules.items() if name.startswith("odm.backends.bigtable.")]:
+            if getattr(module, self.name, None) is real:
+                patch.setattr(module, self.name, changed[self.name])
+
+
+def _module(function: FunctionType) -> Any:
+    return sys.modules[function.__module__]
+
+
+def states(old: str, new: str) -> Change:
+    """A change of how readers find the committed state."""
+    return Change(committed.Locks, "_states", old, new)
+
+
+def trial(name: str, old: str, new: str) -> Change:
+    """A change of an attempt."""
+    return Change(transactions.Trial, name, old, new)
+
+
+_PREPARES = sys.modules.get("odm.backends.bigtable.locking", transactions)
+"""The module that makes locks."""
+
+_UNSURE = "unsure = [key for key in held if key not in found]"
+
+
+def _sure(is_in: str) -> Change:
+    """Readers do not read a row again if the id of its lock is, or is not, among those that have a record."""
+    sure = f"[key for key in held if key not in found and held[key][1].id {is_in} said]"
+    return states(_UNSURE, f"found |= {{key: before(*held[key]) for key in {sure}}}\n        {_UNSURE}")
+
+
+VARIANTS: dict[str, Sequence[Change]] = {
+    "a reader trusts that there is no record": [_sure("not in")],
+    "a reader trusts an aborted record": [_sure("in")],
+    "a reader takes what is staged": [states('if said.get(lock.id) == "committed":', "if True:")],
+    "a reader takes what shows": [states("elif lock.after is None:", "elif True:")],
+    "a reader takes a locked row without an item for absent": [
+        states("elif lock.after is None:", "elif lock.after is None or lock.was is None:")
+    ],
+    "a reader takes the counters of a locked row": [
+        Change(locks, "before", "(*cells, *was, *lock.counters)", "(*cells, *was)"),
+        Change(locks, "_is_locks", "cell.family == COUNTERS or ", ""),
+    ],
+    "roll forward does not ask for the lock": [
+        Change(
+            locks,
+            "forward",
+            "return CheckAndMutateRow(table, row_key, lock.is_held, matched=lock.after)",
+            "return CheckAndMutateRow(table, row_key, matched=lock.after, unmatched=lock.after)",
+        )
+    ],
+    "the record is removed before the rows are carried forward": [
+        trial("finish", '"""Carry out', 'yield from self._forget()\n    """Carry out')
+    ],
+    "a resolver puts back without a record": [
+        Change(
+            resolving.Resolver,
+            "_resolve",
+            "if not (yield from records.abort(locks.records, lock.id, self.retry)):",
+            "if False:",
+        )
+    ],
+    "abort does not ask for a record": [
+        Change(
+            records,
+            "abort",
+            'CheckAndMutateRow(records, id, unmatched=(SetCell(STATE, b"aborted", SERVER_TIME, RECORD),))',
+            'MutateRow(records, Entry(id, (SetCell(STATE, b"aborted", SERVER_TIME, RECORD),)))',
+        )
+    ],
+    "commit does not ask for a record": [
+        Change(
+            records,
+            "commit",
+            "return CheckAndMutateRow(records, id, unmatched=",
+            "from odm.backends.bigtable.filters import Nothing\n\n"
+            "    return CheckAndMutateRow(records, id, Nothing(), unmatched=",
+        )
+    ],
+    "one id for all attempts": [
+        Change(
+            transactions,
+            "commit",
+            "    while True:\n        id = writer.ids()\n",
+            "    id = writer.ids()\n    while True:\n",
+        )
+    ],
+    "checks do not lock": [
+        Change(transactions, "commit", "id, since, parts)", "id, since, [part for part in parts if part.change])")
+    ],
+    "commit before all locks are answered": [trial("_lock", 'part.held == "yes"', 'part.held != "no"')],
+    "commit before all claims are answered": [
+        trial(
+            "_claim",
+            "stuck = yield from write_many(claims, self.writer.retry)",
+            "from odm.backends.bigtable.native import MutateRows\n"
+            "        stuck, calls = None, [MutateRows(table, tuple(some)) for table, some in claims.items()]\n"
+            "        if calls:\n"
+            "            yield from all_of(calls)",
+        )
+    ],
+    "a commit without an answer and a record counts as aborted": [
+        trial("_outcome", "if (yield from records.abort(self.locks.records, self.id, self.writer.retry)):", "if True:")
+    ],
+    "a commit without an answer is reported as not done": [
+        trial(
+            "_commit",
+            "self.unconfirmed = self.recorded = True",
+            'self.failure = BackendError("not done")\n    return False',
+        )
+    ],
+    "a commit is sent again": [
+        trial(
+            "_commit",
+            "(answer,) = yield from all_of((call,))",
+            "answer = yield from until_answered(call, self.writer.retry)",
+        )
+    ],
+    "a lock is sent again": [
+        trial(
+            "_send",
+            "(answer,) = yield from all_of((call,))",
+            "answer = yield from until_answered(call, self.writer.retry)",
+        )
+    ],
+    "a put does not ask for a lock": [Change(writes, "_put", "elif locks is not None:", "elif False:")],
+    "a put over an item with its tag does not ask for a lock": [
+        Change(
+            places.Places,
+            "strange",
+            "strange if self.locks is None else",
+            "strange if True else",
+        )
+    ],
+    "a batch does not ask for locks": [Change(batches, "_write", "if writer.places.locks is None:", "if True:")],
+    "an update in one call does not ask for a lock": [
+        Change(writes, "_if", " if locks is None else chained(asked.filter, locks.unlocked)", "")
+    ],
+    "a lock leaves the revision alone": [
+        Change(
+            locks.Lock,
+            "mutations",
+            "SetCell(REVISION, self.revision.encode(), now, self.home)",
+            "SetCell(REVISION, (self.was or self.revision).encode(), now, self.home)",
+        ),
+        Change(
+            locks.Lock,
+            "is_held",
+            "newest(self.home, REVISION), ValueIs(self.revision.encode())",
+            "newest(self.home, LOCK), ValueIs(self._text())",
+        ),
+    ],
+    "an increment of a locked row counts": [Change(counters, "_is_locked", "return writer", "return False and writer")],
+    "a lock does not ask for counters": [
+        Change(_PREPARES, "_unchanged", "for cell in counters:", "for cell in counters[:0]:")
+    ],
+    "roll forward leaves counters alone": [
+        Change(
+            locks,
+            "forward",
+            "matched=lock.after)",
+            "matched=tuple(one for one in lock.after if one.family != COUNTERS))",
+        )
+    ],
+    "roll back leaves counters alone": [
+        Change(locks, "back", "            DeleteFamily(COUNTERS),\n            *cells,\n", "")
+    ],
+    "the removal of a ghost does not ask for a lock": [
+        Change(
+            counters, "_undone", 'ValueIs(b"")) for mark in marks]', 'ValueIs(b"")) for mark in marks if mark == TAG]'
+        )
+    ],
+    "a transaction waits while it holds locks": [
+        trial(
+            "_contend",
+            "            return\n        yield from self.resolver.resolve",
+            "            yield from self.resolver.pause([part.work.row_key])\n        yield from self.resolver.resolve",
+        )
+    ],
+}
