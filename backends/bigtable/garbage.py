@@ -356,7 +356,7 @@ class _Collector:
         expired, repair = self.rules.expired and self.expiring, self.rules.repair and self.writer.schema.indexes
         places = self.writer.places
         if not (self.writer.form.owned.counters or expired or repair):
-            return None if self.locks is None else self.locks.marks.locks
+            return None if self.locks is None else self.locks.cells.any_lock
         parts = [newest(FAMILY, TAG)]
         parts += [newest(FAMILY, TTL_ATTRIBUTE)] * bool(expired)
         parts += [newest(FAMILY, LISTED)] * bool(repair)

@@ -12,10 +12,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from odm.backends.bigtable import records
-from odm.backends.bigtable.bulk import read_many
 from odm.backends.bigtable.committed import Locks
 from odm.backends.bigtable.filters import Filter
-from odm.backends.bigtable.locks import Lock, after, before, lock_of, locked
+from odm.backends.bigtable.locks import Lock
 from odm.backends.bigtable.native import Row, Steps
 from odm.backends.bigtable.resolving import MICROS, Resolver
 from odm.backends.bigtable.writer import Writer
@@ -37,7 +36,7 @@ def resolve_old(writer: Writer, locks: Locks, rows: Sequence[Row], now: int, sec
         now: the server's time, in microseconds.
         seconds: the age of a lock from which it is resolved.
     """
-    found = {row.text: lock_of(row, locks.marks) for row in locked(rows)}
+    found = {row.text: locks.cells.lock_of(row) for row in locks.cells.held(rows)}
     old = {key: one for key, one in found.items() if one is not None and one.at <= now - seconds * MICROS}
     return (yield from _resolve(writer, locks, old.items())) if old else 0
 
@@ -59,10 +58,9 @@ def remove_records(writer: Writer, locks: Locks, rows: Sequence[Row]) -> Steps[t
     resolved = 0
     for record in rows:
         if records.state_of(record) == "committed":
-            row_keys = records.rows_of(record)
-            found = yield from read_many(writer.table, row_keys, writer.retry, locks.marks.locks)
-            held = {key: lock for key, row in found.items() if (lock := lock_of(row, locks.marks)) is not None}
-            mine = [(key, lock) for key, lock in held.items() if lock.id == record.text]
+            found = yield from locks.cells.read_locks(records.rows_of(record), writer.retry)
+            held = {key: locks.cells.lock_of(row) for key, row in found.items()}
+            mine = [(key, lock) for key, lock in held.items() if lock is not None and lock.id == record.text]
             resolved += (yield from _resolve(writer, locks, mine)) if mine else 0
         yield from records.remove(locks.records, (record.text,), writer.retry)
     return resolved, len(rows)
@@ -70,13 +68,13 @@ def remove_records(writer: Writer, locks: Locks, rows: Sequence[Row]) -> Steps[t
 
 def both_states(writer: Writer, locks: Locks, row_keys: tuple[str, ...], cells: Filter) -> Steps[dict[str, list[Row]]]:
     """Rows as they are by both outcomes of the transaction that locks them, if one does."""
-    found = yield from read_many(writer.table, row_keys, writer.retry, locks.shown(cells))
-    held = tuple(row.text for row in locked(found.values()))
-    whole = (yield from read_many(writer.table, held, writer.retry, locks.whole)) if held else {}
+    found = yield from locks.cells.read(row_keys, cells, writer.retry)
+    held = tuple(row.text for row in locks.cells.held(found.values()))
+    whole = (yield from locks.cells.read(held, locks.cells.whole, writer.retry)) if held else {}
     states: dict[str, list[Row]] = {}
     for key in row_keys:
         row = whole.get(key) if key in held else found.get(key)
-        lock = None if row is None else lock_of(row, locks.marks)
-        rows = [row] if row is None or lock is None else [before(row, lock), after(row, lock)]
+        lock = None if row is None else locks.cells.lock_of(row)
+        rows = [row] if row is None or lock is None else [locks.cells.before(row, lock), locks.cells.after(row, lock)]
         states[key] = [one for one in rows if one is not None]
     return states

@@ -28,10 +28,10 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from odm.backends.bigtable import records
-from odm.backends.bigtable.bulk import read_many, write_many
+from odm.backends.bigtable.bulk import write_many
 from odm.backends.bigtable.cells import qualifier, write_counter
 from odm.backends.bigtable.codec import Listed, Stored
 from odm.backends.bigtable.commit import Attempt, Lease, Work, clean, columns_of, version_after
@@ -40,9 +40,9 @@ from odm.backends.bigtable.committed import Locks
 from odm.backends.bigtable.errors import is_lost, kind_of, translate
 from odm.backends.bigtable.evaluate import RowChange, evaluate
 from odm.backends.bigtable.filters import Filter, ValueIs, chain, chained, fits, newest
-from odm.backends.bigtable.locks import Lock, back, forward, lock_of, staged
-from odm.backends.bigtable.native import COUNTERS, Cell, CheckAndMutateRow, Row, Steps
-from odm.backends.bigtable.placed import Placed
+from odm.backends.bigtable.lock_cells import LockCells
+from odm.backends.bigtable.locks import Lock
+from odm.backends.bigtable.native import COUNTERS, ITEM, Cell, CheckAndMutateRow, Row, Steps
 from odm.backends.bigtable.resolving import Resolver
 from odm.backends.bigtable.retry import all_of, until_answered
 from odm.backends.bigtable.together import together
@@ -120,17 +120,17 @@ def commit(writer: Writer, locks: Locks, request: Transact) -> "Steps[Refusals |
 
 def _judged(writer: Writer, resolver: Resolver, works: Sequence[Work]) -> Steps[list[Part] | Refusals]:
     """Read the rows and judge the operations. A refusal is only returned after a read."""
-    if isinstance(writer.places, Placed):  # what was loaded is not the stored row
-        for work in works:
-            work.unread = work.unread and work.row is None
+    loaded = {work.row_key: resolver.locks.cells.loaded(work.row) for work in works if work.row is not None}
+    for work in works:
+        work.unread = work.unread and (work.row is None or loaded[work.row_key] is not None)
     rows: dict[str, Row] = {}
     while True:
         reading = [work.row_key for work in works if not work.unread and work.row_key not in rows]
-        rows |= yield from resolver.unlocked(reading, resolver.locks.whole)
+        rows |= yield from resolver.unlocked(reading, resolver.locks.cells.whole)
         parts = []
         verdicts: list[Refused | BadValue | None] = []
         for work in works:
-            row = work.row if work.unread else rows.get(work.row_key)
+            row = loaded.get(work.row_key) if work.unread else rows.get(work.row_key)
             part = _part(writer, work, row)
             parts.append(part)
             verdicts.append(None if isinstance(part, Part) else part)
@@ -138,15 +138,23 @@ def _judged(writer: Writer, resolver: Resolver, works: Sequence[Work]) -> Steps[
         for work in works:
             work.unread = False
         if not any(verdicts):
-            return [part for part in parts if isinstance(part, Part)]
+            found = [part for part in parts if isinstance(part, Part)]
+            yield from _check_space(writer, found)
+            return found
         if not unread:
             return Refusals(tuple(verdicts))
 
 
+def _check_space(writer: Writer, parts: Sequence[Part]) -> Steps[None]:
+    """Refuse items for which their rows have no space. Raises ItemTooLarge."""
+    written = [part for part in parts if part.change is not None and not part.change.removed]
+    full = [part for part in written if not writer.places.has_space(part.before, refused=part.work.refused)]
+    yield from writer.places.check_space({writer.places.row(part.work.row_key): 0 for part in full}, writer.retry)
+
+
 def _part(writer: Writer, work: Work, row: Row | None) -> Part | Refused | BadValue:
     """The operation on the row that was read, or why it is refused."""
-    shown = None if row is None else next(iter(writer.places.items([row], former=True)), None)
-    before = writer.places.stored(shown)
+    before = writer.places.stored(None if row is None else writer.places.item_of(row))
     try:
         verdict = evaluate(writer, work.request, work.row_key, before)
     except BadValue as error:
@@ -209,11 +217,11 @@ class Trial:
         """Make the locks, and the counters that items lack: a condition cannot require that a cell is missing."""
         unset: list[CheckAndMutateRow] = []
         for part in self.parts:
-            unset += _unset(self.writer, part)
+            unset += _unset(self.writer, self.locks.cells, part)
             part.lock = self._lock_for(part)
         for part in self.parts:
             assert part.lock is not None
-            if not fits(self._call(part).predicate or self.locks.locked):
+            if not fits(self._call(part).predicate or ITEM):
                 raise Unsupported(
                     f"row {part.work.row_key!r} of table {self.writer.table!r} has too many counters for the condition "
                     "of one request, which has at most 20 KB: write it alone, not in a transaction"
@@ -221,26 +229,27 @@ class Trial:
         yield from together([until_answered(call, self.writer.retry) for call in unset])
 
     def _lock_for(self, part: Part) -> Lock:
-        writer, now = self.writer, self.writer.now()
-        home = writer.form.placement(_tag(part)).home
-        was = None if part.before is None else part.before.revision
-        counters = tuple(_counters(part))
+        writer, cells, now, id = self.writer, self.locks.cells, self.writer.now(), part.work.row_key
+        row = None if part.before is None else part.row
+        counters = () if row is None or part.before is None else tuple(cells.counters(row, part.before))
         after = None
         if part.change is not None:
             revision = versioned(self.id, version_after(part.change, part.before))
             part.attempt = Attempt(part.work, revision, part.before, part.change)
-            removed = writer.places.removed(part.work.row_key, part.before)
-            row = None if part.before is None else part.row
-            after = removed if part.change.removed else staged(row, removed, part.attempt.mutations(writer), now)
-        return Lock(self.id, self.since, was, after, counters, home)
+            removed = writer.places.removed(id, part.before)
+            mutations = () if part.change.removed else part.attempt.mutations(writer)
+            after = cells.staged(id, row, removed, mutations, now)
+        former = cells.former(id, row, part.before, _tag(part))
+        return evolve(former, id=self.id, since=self.since, after=after, counters=counters)
 
     def _call(self, part: Part) -> CheckAndMutateRow:
         """The call that locks the row of an operation, if it is as it was read."""
-        places, id, lock = self.writer.places, part.work.row_key, part.lock
+        places, cells, id, lock = self.writer.places, self.locks.cells, part.work.row_key, part.lock
         assert lock is not None
-        mutations = lock.mutations(self.writer.now())
+        mutations = cells.mutations(lock, self.writer.now())
         if part.before is None:
-            return CheckAndMutateRow(self.writer.table, places.row(id), places.taken(id), unmatched=mutations)
+            free = cells.free(id, places.taken(id), checked=part.change is None)
+            return CheckAndMutateRow(self.writer.table, places.row(id), free, unmatched=mutations)
         asked = chained(places.unchanged(id, part.before), *_unchanged(lock.counters))
         return CheckAndMutateRow(self.writer.table, places.row(id), asked, matched=mutations)
 
@@ -272,6 +281,7 @@ class Trial:
             self.failure.__cause__ = answer
             return "failed"
         if answer is not bool(call.matched):
+            part.work.refused = True
             return "refused"
         part.held = "yes"
         return "held"
@@ -292,7 +302,7 @@ class Trial:
     def _look(self, part: Part) -> Steps[None]:
         """Look at a row whose lock was not answered. If it is not locked, the call may still be applied."""
         row = yield from self._read(part)
-        lock = None if row is None else lock_of(row, self.locks.marks)
+        lock = None if row is None else self.locks.cells.lock_of(row)
         self.unanswered = True
         if lock is not None and lock.id == self.id:
             part.held = "yes"
@@ -301,7 +311,7 @@ class Trial:
         """Look at a row whose lock was refused: break the lock of a younger transaction, and try again."""
         while True:
             row = yield from self._read(part)
-            lock = None if row is None else lock_of(row, self.locks.marks)
+            lock = None if row is None else self.locks.cells.lock_of(row)
             if lock is None or lock.order < (self.since, self.id):  # changed, or locked by an older transaction
                 return
             yield from self.resolver.resolve([(part.work.row_key, lock)])
@@ -312,9 +322,9 @@ class Trial:
                 return
 
     def _read(self, part: Part) -> Steps[Row | None]:
-        key = self.writer.places.row(part.work.row_key)
-        rows = yield from read_many(self.writer.table, (key,), self.writer.retry, self.locks.whole)
-        return rows.get(key)
+        id = part.work.row_key
+        rows = yield from self.locks.cells.read((id,), self.locks.cells.whole, self.writer.retry)
+        return rows.get(id)
 
     def _commit(self) -> Steps[bool]:
         """Write the record. Returns whether the transaction is committed."""
@@ -355,7 +365,7 @@ class Trial:
         """Unlock the rows, and remove the claims and the record."""
         held = [part for part in self.parts if part.held != "no"]
         try:
-            yield from together([self._resolved(part, back) for part in held])
+            yield from together([self._resolved(part, self.locks.cells.back) for part in held])
         except OdmError as error:
             _LOG.warning(
                 "locks of table %s stay until another writer needs the rows: %s", self.writer.table, kind_of(error)
@@ -369,7 +379,7 @@ class Trial:
     def finish(self) -> Steps[None]:
         """Carry out a transaction that is committed. A failure is logged: other writers and scrubs go on with it."""
         try:
-            yield from together([self._resolved(part, forward) for part in self.parts])
+            yield from together([self._resolved(part, self.locks.cells.forward) for part in self.parts])
         except OdmError as error:
             _LOG.warning(
                 "locks of table %s stay until another writer needs the rows: %s", self.writer.table, kind_of(error)
@@ -379,9 +389,7 @@ class Trial:
         yield from together([stale, *([] if self.unconfirmed else [self._forget()])])
 
     def _resolved(self, part: Part, how: Callable[..., CheckAndMutateRow]) -> Steps[None]:
-        row_key = self.writer.places.row(part.work.row_key)
-        call = how(self.writer.table, row_key, part.lock, self.locks.marks, self.writer.now())
-        yield from until_answered(call, self.writer.retry)
+        yield from until_answered(how(part.work.row_key, part.lock, self.writer.now()), self.writer.retry)
 
     def _forget(self) -> Steps[None]:
         try:
@@ -402,31 +410,25 @@ def _tag(part: Part) -> Value:
     return part.work.request.item.get(TAG) if isinstance(part.work.request, Put) else None
 
 
-def _unset(writer: Writer, part: Part) -> Iterator[CheckAndMutateRow]:
+def _unset(writer: Writer, cells: LockCells, part: Part) -> Iterator[CheckAndMutateRow]:
     """The calls that write the counters that an item lacks, with the values that it shows; adds them to its row."""
-    entity = writer.schema.entities.get(str(_tag(part)))
-    if entity is None or part.before is None or part.row is None:
+    entity, before = writer.schema.entities.get(str(_tag(part))), part.before
+    if entity is None or before is None or part.row is None:
         return
-    places, now, row_key = writer.places, writer.now(), part.work.row_key
-    there = {cell.qualifier for cell in _counters(part)}
+    places, now, id = writer.places, writer.now(), part.work.row_key
+    there = {cell.qualifier for cell in cells.counters(part.row, before)}
     for name in entity.counters:
         stored = entity.codec.stored[name]
-        column = qualifier(stored)
-        if column.encode() in there or writer.form.kind(stored) != "counter":
+        if not cells.counts(before, stored) or writer.form.kind(stored) != "counter":
             continue
         default = entity.cls.model_fields[name].default
-        shown = default if type(default) is int and stored not in part.before.item else 0
-        made = places.counted(row_key, column, write_counter(shown), now)
-        yield CheckAndMutateRow(writer.table, places.row(row_key), places.counter(row_key, column), unmatched=made)
-        cell = Cell(COUNTERS, column.encode(), write_counter(shown), now)
-        part.row = Row(part.row.key, (*part.row.cells, cell))
-
-
-def _counters(part: Part) -> list[Cell]:
-    """The cells of the counters of a row with an item."""
-    if part.before is None or part.row is None:
-        return []
-    return [cell for cell in part.row.cells if cell.family == COUNTERS]
+        shown = default if type(default) is int and stored not in before.item else 0
+        column = qualifier(stored)
+        made = places.counted(id, column, write_counter(shown), now)
+        cell = Cell(COUNTERS, made.qualifier.encode("utf-8", "surrogateescape"), write_counter(shown), made.timestamp)
+        if cell.qualifier not in there:
+            yield CheckAndMutateRow(writer.table, places.row(id), places.counter(id, column), unmatched=(made,))
+            part.row = Row(part.row.key, (*part.row.cells, cell))
 
 
 def _unchanged(counters: Sequence[Cell]) -> Iterator[Filter]:

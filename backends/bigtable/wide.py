@@ -61,6 +61,7 @@ from odm.backends.bigtable.filters import (
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.kinds import kinds_of
 from odm.backends.bigtable.layout import Layout, is_wide
+from odm.backends.bigtable.lock_cells import LockCells
 from odm.backends.bigtable.native import (
     COUNTERS,
     FAMILY,
@@ -368,8 +369,8 @@ class Wide(Places):
     def counter(self, id: str, column: str) -> Filter:
         return newest(COUNTERS, f"{self.sort(id)}{SIDE}{column}")
 
-    def counted(self, id: str, column: str, cell: bytes, now: int) -> tuple[Mutation, ...]:
-        return (AddToCell(f"{self.sort(id)}{SIDE}{column}", read_counter(cell), COUNTERS),)
+    def counted(self, id: str, column: str, cell: bytes, now: int) -> AddToCell:
+        return AddToCell(f"{self.sort(id)}{SIDE}{column}", read_counter(cell), COUNTERS)
 
     def document(self, row: Row) -> dict[str, Value] | None:
         """The document of an item, without its counters; None if it is not an item's."""
@@ -416,8 +417,10 @@ def places_of(schema: Schema, form: Form, layout: Layout, abort_after: float) ->
     if schema.verbatim_rows:
         return Declared(schema.name, form, layout, kinds_of(schema, form))
     if not is_wide(schema):
-        locks = Locks(schema.name, form.owned, abort_after) if schema.transactions else None
-        return (Placed if form.placements else Places)(schema.name, form, layout, locks=locks)
+        placed = bool(form.placements)
+        cells = LockCells(schema.name, form.owned, loads_rows=not placed)
+        locks = Locks(schema.name, cells, abort_after) if schema.transactions else None
+        return (Placed if placed else Places)(schema.name, form, layout, locks=locks)
     of_tag = {tag: entity.family for tag, entity in schema.entities.items() if entity.family is not None}
     return Wide(schema.name, form, layout, (FAMILY, *sorted({*of_tag.values()})), of_tag)
 
