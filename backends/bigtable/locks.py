@@ -135,7 +135,7 @@ class Lock:
 
     @property
     def text(self) -> bytes:
-        """The lock as it is stored."""
+        """The text of the lock."""
         after = None if self.after is None else [_mutation_text(one) for one in self.after]
         counters = [[named(cell.qualifier), _value_text(cell.value), cell.timestamp] for cell in self.counters]
         made = {"t": self.id, "since": self.since, "was": self.was, "after": after, "counters": counters}
