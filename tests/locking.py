@@ -1,4 +1,4 @@
-"""Bigtable with ``transactions=True``, for any table."""
+"""Bigtable with ``transactions=True``, for any table, in both layouts."""
 
 from typing import Any
 
@@ -7,11 +7,20 @@ from attrs import evolve, frozen
 from odm.backends.bigtable import Bigtable
 from odm.protocol.connection import Connection
 from odm.schema.model import Schema
+from tests.wide import WideBigtable
 
 
 @frozen
 class LockingBigtable(Bigtable):
     """Every table has ``transactions=True``, except those whose rows have the form of other programs."""
+
+    def connect(self, schema: Schema) -> Connection[Any]:
+        return super().connect(evolve(schema, transactions=not schema.verbatim_rows))
+
+
+@frozen
+class WideLockingBigtable(WideBigtable):
+    """The same with one row for each partition."""
 
     def connect(self, schema: Schema) -> Connection[Any]:
         return super().connect(evolve(schema, transactions=not schema.verbatim_rows))

@@ -7,15 +7,17 @@ one read, one claim for each index table, concurrent commits, one cleaning for e
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
+from typing import TypeAlias
 
 from odm.backends.bigtable.bulk import WRITE_BYTES, Refusal, Stuck, leading, weight, write_many
 from odm.backends.bigtable.commit import COMMITS, Work, settle
 from odm.backends.bigtable.errors import NATIVE_FAILURES
+from odm.backends.bigtable.filters import size
 from odm.backends.bigtable.merges import MergedPut
 from odm.backends.bigtable.native import Cookies, Entry, MutateRow, Mutation, Steps
 from odm.backends.bigtable.retry import Pauses, once, pause
 from odm.backends.bigtable.together import together
-from odm.backends.bigtable.wide import Wide
+from odm.backends.bigtable.wide import FILTER_BYTES, Wide
 from odm.backends.bigtable.writer import Writer
 from odm.backends.bigtable.writes import unless_locked, write
 from odm.codec import TAG, VERSION
@@ -27,6 +29,9 @@ from odm.protocol.requests import Delete, Failed, Merge, Operation, Put, Refused
 
 GROUP = 256
 """The maximum number of writes that go through `commit` together."""
+
+Change: TypeAlias = tuple[Entry, list[Put | Delete]]
+"""The change of a row, and its operations."""
 
 SHOWN = 10
 """The maximum number of refused rows that an error names."""
@@ -43,7 +48,7 @@ def batch_write(writer: Writer, operations: Sequence[Put | Delete]) -> Steps[Non
     yield from writer.places.check_space(_sizes(writer, operations), writer.retry)
     bulk = list(_entries(writer, [one for one in operations if writer.unlisted(one)]))
     refused: list[Refusal] = []
-    stuck = yield from _write(writer, [entry for entry, _ in bulk], refused)
+    stuck = yield from _write(writer, bulk, refused)
     of = {id(entry): some for entry, some in bulk}
     undone = [entry for entry, _ in refused] + ([] if stuck is None else [*stuck.left[writer.table]])
     left = [one for entry in undone for one in of[id(entry)]]
@@ -65,15 +70,20 @@ def batch_write(writer: Writer, operations: Sequence[Put | Delete]) -> Steps[Non
     _raise_for(writer, operations, left, refused, error, reason)
 
 
-def _write(writer: Writer, entries: Sequence[Entry], refused: list[Refusal]) -> Steps[Stuck | None]:
+def _write(writer: Writer, changes: Sequence[Change], refused: list[Refusal]) -> Steps[Stuck | None]:
     """Write rows without a condition; in a table with locks, each in a call of its own, unless it is locked."""
+    entries = [entry for entry, _ in changes]
     if writer.places.locks is None:
         return (yield from write_many({writer.table: entries}, writer.retry, refused=refused))
     stuck: list[Entry] = []
     reason = ""
+    writing = [
+        _one(unless_locked(writer, tuple(writer.row_key(one.key) for one in of), partial(_same, entry)))
+        for entry, of in changes
+    ]
     for start in range(0, len(entries), COMMITS):
         some = entries[start : start + COMMITS]
-        errors = yield from together([_one(unless_locked(writer, entry.key, partial(_same, entry))) for entry in some])
+        errors = yield from together(writing[start : start + COMMITS])
         for entry, error in zip(some, errors, strict=True):
             if isinstance(error, Throttled):
                 stuck.append(entry)
@@ -210,12 +220,11 @@ def _merge_each(writer: Writer, merges: Sequence[Merge]) -> Steps[tuple[Written 
 
 def _merge_unless_locked(writer: Writer, request: Merge) -> Steps[None]:
     row_key = writer.row_key(request.key)
-    places, once = writer.places, not repeatable(request)
 
     def mutations() -> tuple[Mutation, ...]:
         return _merging(writer, row_key, request).mutations
 
-    yield from unless_locked(writer, places.row(row_key), mutations, once=once)
+    yield from unless_locked(writer, (row_key,), mutations, once=not repeatable(request))
 
 
 def _merging(writer: Writer, row_key: str, request: Merge) -> Entry:
@@ -234,7 +243,7 @@ def _sizes(writer: Writer, operations: Sequence[Put | Delete]) -> dict[str, int]
     return sizes
 
 
-def _entries(writer: Writer, operations: Sequence[Put | Delete]) -> Iterator[tuple[Entry, list[Put | Delete]]]:
+def _entries(writer: Writer, operations: Sequence[Put | Delete]) -> Iterator[Change]:
     """The changes of rows, each with its operations; a row with much to write has several."""
     rows: dict[str, list[tuple[Put | Delete, tuple[Mutation, ...]]]] = {}
     for one in operations:
@@ -244,12 +253,19 @@ def _entries(writer: Writer, operations: Sequence[Put | Delete]) -> Iterator[tup
         left = tuple(changes)
         while left:
             some = left if len(left) == 1 else leading(left, _weight, WRITE_BYTES)
+            some = leading(some, partial(_asked, writer), FILTER_BYTES)
             yield Entry(row, tuple(chain.from_iterable(change for _, change in some))), [one for one, _ in some]
             left = left[len(some) :]
 
 
 def _weight(change: tuple[Put | Delete, tuple[Mutation, ...]]) -> int:
     return weight("", change[1])
+
+
+def _asked(writer: Writer, change: tuple[Put | Delete, tuple[Mutation, ...]]) -> int:
+    """The bytes of the filter for the lock of an item."""
+    locks = writer.places.locks
+    return 0 if locks is None else size(locks.cells.locked(writer.row_key(change[0].key)))
 
 
 def _mutations(writer: Writer, id: str, operation: Put | Delete) -> tuple[Mutation, ...]:

@@ -295,7 +295,7 @@ def _undone(writer: Writer, row_key: str, rules: tuple[Increment, ...], held: He
         values = () if cell is None else (interleave(ValueRange(b"", cell), ValueRange(cell, open=True)),)
         other.append(chain(newest(COUNTERS, column), *values))
     if locks is not None:
-        other.append(locks.locked)
+        other.append(locks.cells.locked(row_key))
     return CheckAndMutateRow(writer.table, row_key, interleave(*other), unmatched=back)
 
 
@@ -338,7 +338,7 @@ def guards(writer: Writer, request: Operation, row_key: str, before: Stored | No
             found[column] = write_counter(start)
             made = writer.places.counted(row_key, column, found[column], writer.now())
             row, held = writer.places.row(row_key), writer.places.counter(row_key, column)
-            unset.append(CheckAndMutateRow(writer.table, row, held, unmatched=made))
+            unset.append(CheckAndMutateRow(writer.table, row, held, unmatched=(made,)))
         if column in found:
             wanted[column] = None
     same = (chain(writer.places.counter(row_key, column), ValueIs(found[column])) for column in wanted)

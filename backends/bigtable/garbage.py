@@ -24,20 +24,18 @@ entity with a TTL, and is still expired.
 """
 
 import logging
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from attrs import Factory, evolve, field, frozen
 
 from odm.backends.bigtable.bulk import read_many, write_many
 from odm.backends.bigtable.codec import LISTED, REVISION, TAG, Listed
-from odm.backends.bigtable.commit import LEASE_SECONDS, Work, settle
+from odm.backends.bigtable.commit import Work, settle
 from odm.backends.bigtable.committed import Locks
 from odm.backends.bigtable.entries import claims, index_table, place_of
 from odm.backends.bigtable.errors import kind_of
 from odm.backends.bigtable.filters import (
     Before,
-    ColumnRange,
     Family,
     Filter,
     Newest,
@@ -49,30 +47,33 @@ from odm.backends.bigtable.filters import (
 )
 from odm.backends.bigtable.index_pages import LIST_ONLY
 from odm.backends.bigtable.layout import key_of
-from odm.backends.bigtable.lock_garbage import LOCK_SECONDS, both_states, remove_records, resolve_old
+from odm.backends.bigtable.lock_garbage import (
+    LOCK_SECONDS,
+    WideLocks,
+    both_states,
+    remove_records,
+    resolve_old,
+)
 from odm.backends.bigtable.locks import RECORDS
 from odm.backends.bigtable.native import (
     COUNTERS,
     ENTRIES,
     FAMILY,
-    SERVER_TIME,
     Cell,
     CheckAndMutateRow,
     DeleteColumn,
     Entry,
-    MutateRow,
     ReadRows,
     Row,
     RowRange,
-    SetCell,
     Steps,
 )
-from odm.backends.bigtable.ownership import PROBE_PREFIX
+from odm.backends.bigtable.probes import MICROS, server_time
 from odm.backends.bigtable.repair import repair
 from odm.backends.bigtable.retry import read_all, until_answered
 from odm.backends.bigtable.wide import Wide
 from odm.backends.bigtable.wide_pages import items_after
-from odm.backends.bigtable.writer import Writer, new_id
+from odm.backends.bigtable.writer import Writer
 from odm.codec import TTL_ATTRIBUTE
 from odm.errors import BackendError, BadValue, OutcomeUnknown, Throttled, Unsupported
 from odm.protocol.predicates import Now, every, has_tag
@@ -83,14 +84,6 @@ _LOG = logging.getLogger("odm.bigtable")
 
 PAGE_ROWS = 500
 """The maximum rows of one page."""
-
-PROBE = "\0scrub"
-"""The row in which a scrub writes a cell to get the server's time; each scrub has its own column."""
-
-PROBE_COLUMN = re.compile(rb"~scrub-[0-9a-f]{20}")
-"""The qualifier of such a column. If a scrub stops before it deletes its column, a later scrub deletes it."""
-
-MICROS = 1_000_000
 
 COUNTER_BYTES = 8
 
@@ -222,36 +215,6 @@ def _begin(
         yield name, index, span, f"{names[number + 1]}:" if number + 1 < len(names) else None
 
 
-def server_time(writer: Writer) -> Steps[int]:
-    """The server's time in microseconds, which is also the timestamp of claims; the local clock may be wrong.
-
-    It is the timestamp of a new cell, in a column that only this call uses. So the call neither depends on nor changes
-    cells of other scrubs, or of another program's row with the same key.
-
-    Raises:
-        BackendError: the table did not keep the cell.
-    """
-    own = f"{PROBE_PREFIX}{new_id()}"
-    yield from until_answered(MutateRow(writer.table, Entry(PROBE, (SetCell(own, b"", SERVER_TIME),))), writer.retry)
-    probes = chain(ColumnRange(FAMILY, PROBE_PREFIX, "~scrub."), Newest(), ValueIs(b""))
-    rows = yield from read_all(ReadRows(writer.table, keys=(PROBE,), filter=probes), writer.retry)
-    found = {
-        cell.qualifier.decode(): cell.timestamp
-        for row in rows
-        for cell in row.cells
-        if PROBE_COLUMN.fullmatch(cell.qualifier)
-    }
-    if own not in found:
-        raise BackendError(
-            f"table {writer.table!r} did not keep the cell that odm wrote to get the server's time: run odm plan, "
-            "which reports whether the garbage collection rule of family 'd' deletes cells by their age"
-        )
-    stale = found[own] - int(LEASE_SECONDS * MICROS)
-    gone = (DeleteColumn(name, FAMILY) for name, written in found.items() if name == own or written < stale)
-    yield from until_answered(MutateRow(writer.table, Entry(PROBE, tuple(gone))), writer.retry)
-    return found[own]
-
-
 @frozen
 class _Collector:
     """One scrub.
@@ -301,10 +264,21 @@ class _Collector:
 
     def _wide(self, places: Wide, span: RowRange) -> Steps[tuple[Scrubbed, str | None]]:
         """The same for the items of wide rows, which have ids in place of row keys."""
-        if not (self.rules.repair and self.writer.schema.indexes) and not (self.rules.expired and self.expiring):
-            return Scrubbed(), None
+        locks = None if self.locks is None else WideLocks(self.writer, places, self.locks, self.now, self._old_lock)
+        reads = (self.rules.repair and self.writer.schema.indexes) or (self.rules.expired and self.expiring)
+        if not reads:
+            if locks is None:
+                return Scrubbed(), None
+            read, resolved, last = yield from locks.page(span)
+            return Scrubbed(read, locks=resolved), last
         rows, last = yield from items_after(places, span.start, self.writer.retry)
-        return (yield from self._items_in(rows)) + Scrubbed(len(rows)), last
+        resolved = 0 if locks is None else (yield from locks.all(span, last))
+        return (yield from self._items_in(rows)) + Scrubbed(len(rows), locks=resolved), last
+
+    @property
+    def _old_lock(self) -> float:
+        """The age in seconds from which a lock is resolved."""
+        return min(LOCK_SECONDS, self.rules.lease)
 
     def _listed(self, items: Sequence[Row], index: str, place: Position) -> frozenset[str] | None:
         """The qualifiers under which an item lists an entry; None if its list cannot be read."""
@@ -323,8 +297,7 @@ class _Collector:
         if self.locks is None:
             found = yield from places.read(ids, self.writer.retry, LIST_ONLY)
             return {id: (row,) for id, row in found.items()}
-        rows = yield from both_states(self.writer, self.locks, ids, places.cells(LIST_ONLY))
-        return {id: places.items(states) for id, states in rows.items()}
+        return (yield from both_states(self.writer, self.locks, ids, places.cells(LIST_ONLY)))
 
     def _entries(self, table: str, index: str, rows: list[Row]) -> Steps[Scrubbed]:
         """Remove old columns that no item lists; ``rows`` are the index rows, and the items are read after them."""
@@ -356,7 +329,7 @@ class _Collector:
         expired, repair = self.rules.expired and self.expiring, self.rules.repair and self.writer.schema.indexes
         places = self.writer.places
         if not (self.writer.form.owned.counters or expired or repair):
-            return None if self.locks is None else self.locks.marks.locks
+            return None if self.locks is None else self.locks.cells.any_lock
         parts = [newest(FAMILY, TAG)]
         parts += [newest(FAMILY, TTL_ATTRIBUTE)] * bool(expired)
         parts += [newest(FAMILY, LISTED)] * bool(repair)
@@ -366,8 +339,7 @@ class _Collector:
         """Scrub rows of items that were read with a filter; first their locks."""
         places, resolved = self.writer.places, 0
         if self.locks is not None:
-            seconds = min(LOCK_SECONDS, self.rules.lease)
-            resolved = yield from resolve_old(self.writer, self.locks, rows, self.now, seconds)
+            resolved = yield from resolve_old(self.writer, self.locks, rows, self.now, self._old_lock)
         rows = yield from places.committed(rows, columns, self.writer.retry)
         return (yield from self._items_in(places.items(rows))) + Scrubbed(locks=resolved)
 

@@ -3,14 +3,15 @@
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from attrs import define
+from attrs import define, evolve
 
 from odm.backends.bigtable.cells import qualifier, write_counter
 from odm.backends.bigtable.codec import MAX_CELL, Stored
 from odm.backends.bigtable.commit import Attempt, Work, version_after
 from odm.backends.bigtable.evaluate import RowChange, evaluate
 from odm.backends.bigtable.filters import Filter, ValueIs, chain, chained, fits, newest
-from odm.backends.bigtable.locks import Lock, staged
+from odm.backends.bigtable.lock_cells import LockCells
+from odm.backends.bigtable.locks import Lock
 from odm.backends.bigtable.native import COUNTERS, Cell, CheckAndMutateRow, Row, SetCell
 from odm.backends.bigtable.writer import Writer, versioned
 from odm.codec import TAG
@@ -49,8 +50,7 @@ class Part:
 
 def judged(writer: Writer, work: Work, row: Row | None) -> Part | Refused | BadValue:
     """The operation on the row that was read, or why it is refused."""
-    shown = None if row is None else next(iter(writer.places.items([row], former=True)), None)
-    before = writer.places.stored(shown)
+    before = writer.places.stored(None if row is None else writer.places.item_of(row))
     try:
         verdict = evaluate(writer, work.request, work.row_key, before)
     except BadValue as error:
@@ -62,11 +62,12 @@ def judged(writer: Writer, work: Work, row: Row | None) -> Part | Refused | BadV
     return Part(work, row, before, verdict if isinstance(verdict, RowChange) else None)
 
 
-def prepare(writer: Writer, part: Part, id: str, since: int) -> Sequence[CheckAndMutateRow]:
+def prepare(writer: Writer, cells: LockCells, part: Part, id: str, since: int) -> Sequence[CheckAndMutateRow]:
     """Make the lock for an operation. Returns the calls that write the counters that its item lacks.
 
     Args:
         writer: the writer of the table.
+        cells: where its locks stand.
         part: the operation, which gets the lock and the call for it.
         id: the id of the attempt.
         since: when the first attempt began.
@@ -75,9 +76,9 @@ def prepare(writer: Writer, part: Part, id: str, since: int) -> Sequence[CheckAn
         Unsupported: the item has too many counters for the condition of one request.
         ItemTooLarge: the item does not fit into its lock.
     """
-    unset = tuple(_unset(writer, part))
-    part.lock = _lock_for(writer, part, id, since)
-    part.call = _call_for(writer, part, part.lock)
+    unset = tuple(_unset(writer, cells, part))
+    part.lock = _lock_for(writer, cells, part, id, since)
+    part.call = _call_for(writer, cells, part, part.lock)
     _check(writer, part.work.row_key, part.call)
     return unset
 
@@ -98,27 +99,28 @@ def _check(writer: Writer, row_key: str, call: CheckAndMutateRow) -> None:
         )
 
 
-def _lock_for(writer: Writer, part: Part, id: str, since: int) -> Lock:
-    now = writer.now()
-    home = writer.form.placement(_tag(part)).home
-    was = None if part.before is None else part.before.revision
-    counters = tuple(_counters(part))
+def _lock_for(writer: Writer, cells: LockCells, part: Part, attempt: str, since: int) -> Lock:
+    now, id = writer.now(), part.work.row_key
+    row = None if part.before is None else part.row
+    counters = () if row is None or part.before is None else tuple(cells.counters(row, part.before))
     after = None
     if part.change is not None:
-        revision = versioned(id, version_after(part.change, part.before))
+        revision = versioned(attempt, version_after(part.change, part.before))
         part.attempt = Attempt(part.work, revision, part.before, part.change)
-        removed = writer.places.removed(part.work.row_key, part.before)
-        row = None if part.before is None else part.row
-        after = removed if part.change.removed else staged(row, removed, part.attempt.mutations(writer), now)
-    return Lock(id, since, was, after, counters, home)
+        removed = writer.places.removed(id, part.before)
+        mutations = () if part.change.removed else part.attempt.mutations(writer)
+        after = cells.staged(id, row, removed, mutations, now)
+    former = cells.former(id, row, part.before, _tag(part))
+    return evolve(former, id=attempt, since=since, after=after, counters=counters)
 
 
-def _call_for(writer: Writer, part: Part, lock: Lock) -> CheckAndMutateRow:
+def _call_for(writer: Writer, cells: LockCells, part: Part, lock: Lock) -> CheckAndMutateRow:
     """The call that locks the row of an operation, if it is as it was read."""
     places, id = writer.places, part.work.row_key
-    mutations = lock.mutations(writer.now())
+    mutations = cells.mutations(lock, writer.now())
     if part.before is None:
-        return CheckAndMutateRow(writer.table, places.row(id), places.taken(id), unmatched=mutations)
+        free = cells.free(id, places.taken(id), checked=part.change is None)
+        return CheckAndMutateRow(writer.table, places.row(id), free, unmatched=mutations)
     asked = chained(places.unchanged(id, part.before), *_unchanged(lock.counters))
     return CheckAndMutateRow(writer.table, places.row(id), asked, matched=mutations)
 
@@ -130,31 +132,25 @@ def _tag(part: Part) -> Value:
     return part.work.request.item.get(TAG) if isinstance(part.work.request, Put) else None
 
 
-def _unset(writer: Writer, part: Part) -> Iterator[CheckAndMutateRow]:
+def _unset(writer: Writer, cells: LockCells, part: Part) -> Iterator[CheckAndMutateRow]:
     """The calls that write the counters that an item lacks, with the values that it shows; adds them to its row."""
-    entity = writer.schema.entities.get(str(_tag(part)))
-    if entity is None or part.before is None or part.row is None:
+    entity, before = writer.schema.entities.get(str(_tag(part))), part.before
+    if entity is None or before is None or part.row is None:
         return
-    places, now, row_key = writer.places, writer.now(), part.work.row_key
-    there = {cell.qualifier for cell in _counters(part)}
+    places, now, id = writer.places, writer.now(), part.work.row_key
+    there = {cell.qualifier for cell in cells.counters(part.row, before)}
     for name in entity.counters:
         stored = entity.codec.stored[name]
-        column = qualifier(stored)
-        if column.encode() in there or writer.form.kind(stored) != "counter":
+        if not cells.counts(before, stored) or writer.form.kind(stored) != "counter":
             continue
         default = entity.cls.model_fields[name].default
-        shown = default if type(default) is int and stored not in part.before.item else 0
-        made = places.counted(row_key, column, write_counter(shown), now)
-        yield CheckAndMutateRow(writer.table, places.row(row_key), places.counter(row_key, column), unmatched=made)
-        cell = Cell(COUNTERS, column.encode(), write_counter(shown), now)
-        part.row = Row(part.row.key, (*part.row.cells, cell))
-
-
-def _counters(part: Part) -> list[Cell]:
-    """The cells of the counters of a row with an item."""
-    if part.before is None or part.row is None:
-        return []
-    return [cell for cell in part.row.cells if cell.family == COUNTERS]
+        shown = default if type(default) is int and stored not in before.item else 0
+        column = qualifier(stored)
+        made = places.counted(id, column, write_counter(shown), now)
+        cell = Cell(COUNTERS, made.qualifier.encode("utf-8", "surrogateescape"), write_counter(shown), made.timestamp)
+        if cell.qualifier not in there:
+            yield CheckAndMutateRow(writer.table, places.row(id), places.counter(id, column), unmatched=(made,))
+            part.row = Row(part.row.key, (*part.row.cells, cell))
 
 
 def _unchanged(counters: Sequence[Cell]) -> Iterator[Filter]:

@@ -12,25 +12,25 @@ lock set the counters again. A row without an item can be locked, too: then it h
 
 Ids are hexadecimal, and ``~`` sorts behind them. So both questions are filters that return a cell: a row is locked if
 ``~r`` is from ``~`` on, and unlocked if it is below.
+
+`odm.backends.bigtable.lock_cells` has the filters and the calls, for each layout of rows.
 """
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Final
 
 from attrs import frozen
 
 from odm.backends.bigtable.cells import read_counter, write_counter
-from odm.backends.bigtable.codec import UNREADABLE
 from odm.backends.bigtable.columns import REVISION
-from odm.backends.bigtable.filters import Filter, ValueIs, ValueRange, chain, interleave, newest
+from odm.backends.bigtable.filters import Filter, ValueIs, chain, newest
 from odm.backends.bigtable.native import (
     COUNTERS,
     SERVER_TIME,
     AddToCell,
     Cell,
-    CheckAndMutateRow,
     DeleteColumn,
     DeleteFamily,
     Mutation,
@@ -38,8 +38,6 @@ from odm.backends.bigtable.native import (
     SetCell,
 )
 from odm.backends.bigtable.placement import JOINED, VERSIONS
-from odm.codec import TAG
-from odm.errors import BackendError
 from odm.schema.model import Schema
 
 LOCK: Final = "~x"
@@ -56,8 +54,6 @@ RECORDS: Final = "transactions"
 
 ABORT_AFTER: Final = 3.0
 """The default age in seconds from which a transaction without a record counts as one whose program has stopped."""
-
-_LOCK: Final = LOCK.encode()
 
 
 def name_of(schema: Schema) -> str:
@@ -86,6 +82,8 @@ class Lock:
         counters: the cells of the counters before.
         home: the column family of the lock and of the revision.
         at: the server's time of the lock, in microseconds.
+        revised: the qualifier of the revision.
+        locked: the qualifier of the lock.
     """
 
     id: str
@@ -95,6 +93,8 @@ class Lock:
     counters: tuple[Cell, ...]
     home: str
     at: int = 0
+    revised: str = REVISION
+    locked: str = LOCK
 
     @property
     def order(self) -> tuple[int, str]:
@@ -109,141 +109,42 @@ class Lock:
     def mutations(self, now: int) -> tuple[Mutation, ...]:
         """The mutations that lock the row."""
         return (
-            DeleteColumn(REVISION, self.home),
-            SetCell(REVISION, self.revision.encode(), now, self.home),
-            DeleteColumn(LOCK, self.home),
-            SetCell(LOCK, self._text(), SERVER_TIME, self.home),
+            DeleteColumn(self.revised, self.home),
+            SetCell(self.revised, self.revision.encode(), now, self.home),
+            DeleteColumn(self.locked, self.home),
+            SetCell(self.locked, self.text, SERVER_TIME, self.home),
+        )
+
+    def restored(self, now: int) -> tuple[Mutation, ...]:
+        """The mutations that unlock the row of an item, and give it its former revision."""
+        assert self.was is not None
+        return (
+            DeleteColumn(self.locked, self.home),
+            DeleteColumn(self.revised, self.home),
+            SetCell(self.revised, self.was.encode("utf-8", "surrogateescape"), now, self.home),
         )
 
     @property
     def is_held(self) -> Filter:
         """Returns a cell while the row has this lock."""
-        return chain(newest(self.home, REVISION), ValueIs(self.revision.encode()))
+        return chain(newest(self.home, self.revised), ValueIs(self.revision.encode()))
 
-    def _text(self) -> bytes:
+    def has(self, cell: Cell) -> bool:
+        """Whether a cell of the row is the lock or the revision."""
+        return cell.family == self.home and cell.qualifier in (self.locked.encode(), self.revised.encode())
+
+    @property
+    def text(self) -> bytes:
+        """The text of the lock."""
         after = None if self.after is None else [_mutation_text(one) for one in self.after]
-        counters = [[_named(cell.qualifier), _value_text(cell.value), cell.timestamp] for cell in self.counters]
+        counters = [[named(cell.qualifier), _value_text(cell.value), cell.timestamp] for cell in self.counters]
         made = {"t": self.id, "since": self.since, "was": self.was, "after": after, "counters": counters}
         return json.dumps(made, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogateescape")
-
-
-def forward(table: str, row_key: str, lock: Lock, marks: "Marks", now: int) -> CheckAndMutateRow:
-    """The call that makes a row what it is after the commit of the transaction that locks it; idempotent."""
-    if lock.after is None:
-        return back(table, row_key, lock, marks, now)
-    return CheckAndMutateRow(table, row_key, lock.is_held, matched=lock.after)
-
-
-def back(table: str, row_key: str, lock: Lock, marks: "Marks", now: int) -> CheckAndMutateRow:
-    """The call that makes a locked row what it was before; idempotent.
-
-    Of a row without an item it removes what transactions and increments may have written. It does not remove the row,
-    to which another program may have written.
-    """
-    restored: tuple[Mutation, ...]
-    if lock.was is None:
-        homes = dict.fromkeys((*marks.homes, lock.home))
-        restored = (
-            *(DeleteColumn(name, home) for home in homes for name in (TAG, REVISION, LOCK)),
-            *(DeleteColumn(name, COUNTERS) for name in sorted(marks.counters)),
-        )
-    else:
-        cells = (SetCell(_named(one.qualifier), one.value, one.timestamp, COUNTERS) for one in lock.counters)
-        restored = (
-            DeleteColumn(LOCK, lock.home),
-            DeleteColumn(REVISION, lock.home),
-            SetCell(REVISION, lock.was.encode(), now, lock.home),
-            DeleteFamily(COUNTERS),
-            *cells,
-        )
-    return CheckAndMutateRow(table, row_key, lock.is_held, matched=restored)
-
-
-@frozen
-class Marks:
-    """Where a table's rows have locks, revisions and counters.
-
-    Attributes:
-        homes: the families that may have a tag.
-        counters: the qualifiers of the models' Counters.
-    """
-
-    homes: tuple[str, ...]
-    counters: Collection[str] = ()
-
-    @property
-    def locked(self) -> Filter:
-        """Returns a cell if the row is locked."""
-        return interleave(*(chain(newest(home, REVISION), ValueRange(MARK.encode())) for home in self.homes))
-
-    @property
-    def unlocked(self) -> Filter:
-        """Returns a cell if the row has a revision and is not locked."""
-        below = ValueRange(b"", MARK.encode())
-        return interleave(*(chain(newest(home, REVISION), below) for home in self.homes))
-
-    @property
-    def locks(self) -> Filter:
-        """Returns the lock of a row."""
-        return interleave(*(newest(home, LOCK) for home in self.homes))
 
 
 def is_lock(revision: bytes) -> bool:
     """Whether the revision of a row shows that it is locked."""
     return revision.startswith(MARK.encode())
-
-
-def locked(rows: Iterable[Row]) -> list[Row]:
-    """The rows that are locked; columns are only looked at if they are not those of the row before."""
-    found: list[Row] = []
-    columns: object = None
-    has = False
-    for row in rows:
-        if row.columns is not columns:
-            columns = row.columns
-            has = any(qualifier == _LOCK for _, qualifier in row.columns)
-        if has:
-            found.append(row)
-    return found
-
-
-def lock_of(row: Row, marks: Marks) -> Lock | None:
-    """The lock of a row; None if it is not locked.
-
-    A filter may also return the cell of the lock without its value, to show that the row holds something.
-
-    Raises:
-        BackendError: odm did not write the lock.
-    """
-    for cell in row.cells:
-        if cell.qualifier == _LOCK and cell.family in marks.homes and cell.value:
-            try:
-                return _read(cell)
-            except UNREADABLE as fault:
-                raise BackendError(
-                    f"odm did not write the row {row.text!r}: its cell {cell.family}:{LOCK} cannot be read ({fault}). "
-                    "Use the table only with odm, or delete the cell"
-                ) from fault
-    return None
-
-
-def before(row: Row, lock: Lock) -> Row | None:
-    """A locked row as it is if the transaction is not committed; None: there is nothing in it."""
-    was = () if lock.was is None else (Cell(lock.home, REVISION.encode(), lock.was.encode(), lock.at),)
-    cells = [cell for cell in row.cells if not _is_locks(cell, lock)]
-    return _row(row.key, (*cells, *was, *lock.counters))
-
-
-def after(row: Row, lock: Lock) -> Row | None:
-    """A locked row as it is if the transaction is committed; None: there is nothing in it."""
-    if lock.after is None:
-        return before(row, lock)
-    return _row(row.key, changed((), lock.after, lock.at))
-
-
-def _is_locks(cell: Cell, lock: Lock) -> bool:
-    """Whether a cell of a locked row is the lock's, or a counter, whose value the lock has."""
-    return cell.family == COUNTERS or (cell.family == lock.home and cell.qualifier in (_LOCK, REVISION.encode()))
 
 
 def only_newest(row: Row) -> Row:
@@ -252,23 +153,9 @@ def only_newest(row: Row) -> Row:
     return row if len(kept) == len(row.values) else Row(row.key, reversed(kept.values()))
 
 
-def staged(
-    row: Row | None, removed: Sequence[Mutation], mutations: Sequence[Mutation], now: int
-) -> tuple[Mutation, ...]:
-    """The mutations that make a row what it is after some mutations, whatever it holds; idempotent.
-
-    Args:
-        row: all cells of the item, as it is before.
-        removed: the mutations that delete an item.
-        mutations: those of the write.
-        now: the time of the write, in microseconds.
-    """
-    cells = changed(() if row is None else row.cells, mutations, now)
-    return (*removed, *map(_written, cells))
-
-
-def _written(cell: Cell) -> Mutation:
-    name = _named(cell.qualifier)
+def written(cell: Cell) -> Mutation:
+    """The mutation that writes a cell of a row of which nothing is left."""
+    name = named(cell.qualifier)
     if cell.family in JOINED:
         return AddToCell(name, read_counter(cell.value), cell.family, cell.timestamp)
     return SetCell(name, cell.value, cell.timestamp, cell.family)
@@ -297,7 +184,8 @@ def changed(cells: Iterable[Cell], mutations: Iterable[Mutation], now: int) -> l
         at = now if one.timestamp == SERVER_TIME else one.timestamp
         if isinstance(one, AddToCell):
             known = held.get(at)
-            joined = one.by if known is None else JOINED[one.family]((read_counter(known), one.by))
+            join = JOINED.get(one.family, sum)  # Counters of wide rows are sums, too
+            joined = one.by if known is None else join((read_counter(known), one.by))
             held[at] = write_counter(joined)
         else:
             held[at] = one.value
@@ -314,13 +202,14 @@ def _shown(family: str, held: dict[int, bytes]) -> list[tuple[int, bytes]]:
     return versions if family == VERSIONS else versions[:1]
 
 
-def _row(key: bytes, cells: Iterable[Cell]) -> Row | None:
+def row_of(key: bytes, cells: Iterable[Cell]) -> Row | None:
     """The row of some cells, in the server's order."""
     found = sorted(cells, key=lambda cell: (cell.family, cell.qualifier, -cell.timestamp))
     return Row(key, found) if found else None
 
 
-def _named(qualifier: bytes) -> str:
+def named(qualifier: bytes) -> str:
+    """A qualifier as text, without loss."""
     return qualifier.decode("utf-8", "surrogateescape")
 
 
@@ -361,7 +250,16 @@ def _mutation(text: Any) -> Mutation:
     raise ValueError("an unknown change")
 
 
-def _read(cell: Cell) -> Lock:
+def read_lock(cell: Cell, revised: str = REVISION) -> Lock:
+    """The lock in a cell.
+
+    Args:
+        cell: the cell.
+        revised: the qualifier of the revision.
+
+    Raises:
+        ValueError, TypeError, LookupError or RecursionError: odm did not write it.
+    """
     said = json.loads(cell.value.decode("utf-8", "surrogateescape"))
     return Lock(
         str(said["t"]),
@@ -374,4 +272,6 @@ def _read(cell: Cell) -> Lock:
         ),
         cell.family,
         cell.timestamp,
+        revised,
+        named(cell.qualifier),
     )

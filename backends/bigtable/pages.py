@@ -113,7 +113,8 @@ class Items:
 
     def kept(self, request: Query | Scan, rows: list[Row]) -> Steps[list[Row]]:
         """The rows of the items that pass the filter."""
-        rows = yield from self.places.committed(rows, self._asked(request), self.retry)
+        cut = isinstance(request, Scan) and request.tag is not None  # see `without_others`
+        rows = yield from self.places.committed(rows, self._asked(request), self.retry, cut=cut)
         rows = self.places.items(rows, former=_with_former(request), wanted=self._wanted(request))
         if _counts_all(request):
             return rows

@@ -31,7 +31,7 @@ from odm.backends.bigtable.filters import Filter, Unless, fits, newest
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.merges import merging
-from odm.backends.bigtable.native import COUNTERS, FAMILY, ITEM, Mutation, Row, SetCell, Steps
+from odm.backends.bigtable.native import COUNTERS, FAMILY, ITEM, AddToCell, Mutation, Row, SetCell, Steps
 from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.retry import Retry
 from odm.backends.bigtable.selected import Selected, narrowed, selected
@@ -96,13 +96,13 @@ class Places:
 
     def shown(self, cells: Filter) -> Filter:
         """The filter for these cells of rows, and for the locks of transactions."""
-        return cells if self.locks is None else self.locks.shown(cells)
+        return cells if self.locks is None else self.locks.cells.shown(cells)
 
-    def committed(self, rows: list[Row], cells: Filter, retry: Retry) -> Steps[list[Row]]:
-        """Rows that were read with `shown`, as they are by the committed state."""
+    def committed(self, rows: list[Row], cells: Filter, retry: Retry, *, cut: bool = False) -> Steps[list[Row]]:
+        """Rows that were read with `shown`, as they are by the committed state; see `Locks.committed`."""
         if self.locks is None:
             return rows
-        return (yield from self.locks.committed(rows, cells, retry))
+        return (yield from self.locks.committed(rows, cells, retry, cut=cut))
 
     def selection(self, only: Only, roots: frozenset[str] = frozenset(), *, listed: bool = False) -> Filter:
         """The cells for some attributes of items; those of whole items, if they cannot be selected.
@@ -180,6 +180,10 @@ class Places:
         """
         return narrowed(rows, wanted)
 
+    def item_of(self, row: Row) -> Row | None:
+        """The item of a row with all its cells, as transactions read it; see `odm.backends.bigtable.lock_cells`."""
+        return next(iter(self.items([row], former=True)), None)
+
     def stored(self, row: Row | None) -> Stored | None:
         """The item of such a row, with its revision and index entries; None if there is no row or no item in it."""
         return stored(row, self.form)
@@ -221,7 +225,7 @@ class Places:
     def strange(self, id: str, tag: str) -> Filter:
         """The same, except for an unlocked item with this tag; see `odm.backends.bigtable.ownership.Owned.strange`."""
         strange = self.form.owned.strange(tag)
-        return strange if self.locks is None else self.locks.or_locked(strange)
+        return strange if self.locks is None else self.locks.cells.or_locked(id, strange)
 
     def unchanged(self, id: str, before: Stored) -> Filter:
         """Returns a cell if no write has changed the item since it was read."""
@@ -304,6 +308,6 @@ class Places:
         """Returns the newest cell of an item's counter, given by its column in a row of its own."""
         return newest(COUNTERS, column)
 
-    def counted(self, id: str, column: str, cell: bytes, now: int) -> tuple[Mutation, ...]:
-        """The mutations that create a counter that is missing."""
-        return (SetCell(column, cell, now, COUNTERS),)
+    def counted(self, id: str, column: str, cell: bytes, now: int) -> SetCell | AddToCell:
+        """The mutation that creates a counter that is missing."""
+        return SetCell(column, cell, now, COUNTERS)

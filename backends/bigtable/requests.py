@@ -133,7 +133,8 @@ class Procedures:
             Unsupported: they are on several rows, or must be applied once, and the table has no locks.
         """
         locks, keys = self.writer.places.locks, [operation.key for operation in request.operations]
-        if locks is not None and (request.once or len(keys) > 1):
+        in_one_row = isinstance(self.writer.places, Wide) and self._unsupported_reason(keys) is None
+        if locks is not None and (request.once or (len(keys) > 1 and not in_one_row)):
             return transactions.transact(self.writer, locks, request)
         if request.once:
             raise Unsupported(f"table {self.table!r}: {ONCE}")
@@ -170,8 +171,9 @@ class Procedures:
 
     def transaction_unsupported_reason(self, keys: Sequence[Key]) -> str | None:
         """Why the items with these keys cannot be written in one transaction; None: they are one row."""
-        if self.writer.places.locks is not None:
-            return None
+        return None if self.writer.places.locks is not None else self._unsupported_reason(keys)
+
+    def _unsupported_reason(self, keys: Sequence[Key]) -> str | None:
         return unsupported_reason([self.writer.places.row(self.layout.row_key(key)) for key in keys])
 
     def get(self, request: req.Get) -> Steps[Item | None]:

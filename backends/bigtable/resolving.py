@@ -7,15 +7,14 @@ changed; index columns are left to the transaction's own program and to a scrub.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from attrs import Factory, define, field
 
 from odm.backends.bigtable import records
-from odm.backends.bigtable.bulk import read_many
 from odm.backends.bigtable.committed import Locks
 from odm.backends.bigtable.filters import Filter
-from odm.backends.bigtable.locks import Lock, back, forward, lock_of
+from odm.backends.bigtable.locks import Lock
 from odm.backends.bigtable.native import Row, Steps
 from odm.backends.bigtable.retry import Pauses, Retry, until_answered
 from odm.backends.bigtable.together import together
@@ -60,13 +59,22 @@ class Resolver:
         found: dict[str, Row] = {}
         left = tuple(row_keys)
         while left:
-            rows = yield from read_many(self.locks.table, left, self.retry, self.locks.shown(cells))
-            held = {key: lock for key, row in rows.items() if (lock := lock_of(row, self.locks.marks)) is not None}
+            rows = yield from self.locks.cells.read(left, cells, self.retry)
+            held = yield from self.free(rows)
             found |= {key: row for key, row in rows.items() if key not in held}
             left = tuple(held)
-            if left and not all((yield from self.resolve(held.items()))):
-                yield from self.pause(left)
         return found
+
+    def free(self, rows: Mapping[str, Row]) -> Steps[Mapping[str, Lock]]:
+        """Resolve the locks of rows, or wait for them. Returns those locks, whose rows must be read again.
+
+        Raises:
+            Throttled: other writers kept locking rows until the time was up.
+        """
+        held = {key: lock for key, row in rows.items() if (lock := self.locks.cells.lock_of(row)) is not None}
+        if held and not all((yield from self.resolve(held.items()))):
+            yield from self.pause(tuple(held))
+        return held
 
     def resolve(self, held: Iterable[tuple[str, Lock]]) -> Steps[Sequence[bool]]:
         """Resolve locks, each by itself. Returns, for each, whether the writer need not wait before it reads again.
@@ -106,8 +114,8 @@ class Resolver:
                 _LOG.info("a transaction of table %s was aborted: another writer needed its row", locks.table)
         if said is None:  # it has ended, and its record was removed
             return True
-        make = forward if said == "committed" else back
-        if (yield from until_answered(make(locks.table, row_key, lock, locks.marks, self.now()), self.retry)):
+        make = locks.cells.forward if said == "committed" else locks.cells.back
+        if (yield from until_answered(make(row_key, lock, self.now()), self.retry)):
             self.resolved += 1
             yield Notice("resolved")
             _LOG.info("a lock of a transaction of table %s was resolved: %s", locks.table, said)

@@ -10,11 +10,9 @@ or others keep changing, the rows are read by a transaction that only checks the
 
 from collections.abc import Sequence
 
-from odm.backends.bigtable.bulk import read_many
-from odm.backends.bigtable.columns import REVISION
 from odm.backends.bigtable.committed import Locks
 from odm.backends.bigtable.filters import Filter
-from odm.backends.bigtable.native import COUNTERS, Cell, Row, Steps
+from odm.backends.bigtable.native import Row, Steps
 from odm.backends.bigtable.transactions import commit
 from odm.backends.bigtable.writer import Writer
 from odm.protocol.requests import Check, Refusals, Transact
@@ -32,29 +30,18 @@ def read_at_once(writer: Writer, locks: Locks, keys: Sequence[Key], wanted: Filt
     """
     row_keys, cells = tuple(map(writer.row_key, keys)), writer.places.cells(wanted)
     last: dict[str, Row] = {}
+    versions = locks.cells.versions
     for number in range(READS):
-        found = yield from _read(writer, locks, row_keys, cells)
-        if len(found) < len(row_keys):
+        read = yield from locks.cells.read(row_keys, cells, writer.retry)
+        if locks.cells.at_one_instant(row_keys) and not locks.cells.held(read.values()):
+            return writer.places.named(read, cells)
+        rows = yield from locks.committed([*read.values()], cells, writer.retry)
+        found = {row.text: row for row in rows}
+        if len(found) < len(row_keys) or not locks.cells.shows_changes(row_keys, rows):
             break
-        if number and all(_marks(last[key]) == _marks(row) for key, row in found.items()):
+        if number and all(versions(last[key]) == versions(row) for key, row in found.items()):
             return writer.places.named(found, cells)
         last = found
     held = yield from commit(writer, locks, Transact(tuple(map(Check, keys))))
     assert not isinstance(held, Refusals)  # the checks have no conditions
     return {key: before.row for key, before in zip(row_keys, held, strict=True) if before is not None}
-
-
-def _read(writer: Writer, locks: Locks, row_keys: tuple[str, ...], cells: Filter) -> Steps[dict[str, Row]]:
-    found = yield from read_many(writer.table, row_keys, writer.retry, locks.shown(cells))
-    rows = yield from locks.committed([*found.values()], cells, writer.retry)
-    return {row.text: row for row in rows}
-
-
-def _marks(row: Row) -> list[Cell]:
-    """The cells that show whether an item was changed."""
-    revision = REVISION.encode()
-    return [
-        cell if cell.family == COUNTERS else cell._replace(timestamp=0)
-        for cell in row.cells
-        if cell.family == COUNTERS or cell.qualifier == revision
-    ]

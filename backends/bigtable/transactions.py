@@ -31,16 +31,14 @@ from typing import Literal
 from attrs import define, field
 
 from odm.backends.bigtable import records
-from odm.backends.bigtable.bulk import read_many, write_many
+from odm.backends.bigtable.bulk import write_many
 from odm.backends.bigtable.codec import Listed, Stored
 from odm.backends.bigtable.commit import Attempt, Lease, Work, clean, columns_of
 from odm.backends.bigtable.commit import Rows as ClaimRows
 from odm.backends.bigtable.committed import Locks
 from odm.backends.bigtable.errors import is_lost, kind_of, translate
 from odm.backends.bigtable.locking import Part, judged, prepare
-from odm.backends.bigtable.locks import back, forward, lock_of
 from odm.backends.bigtable.native import CheckAndMutateRow, Row, Steps
-from odm.backends.bigtable.placed import Placed
 from odm.backends.bigtable.resolving import Resolver
 from odm.backends.bigtable.retry import all_of, until_answered
 from odm.backends.bigtable.together import together
@@ -100,17 +98,17 @@ def commit(writer: Writer, locks: Locks, request: Transact) -> "Steps[Refusals |
 
 def _judged(writer: Writer, resolver: Resolver, works: Sequence[Work]) -> Steps[list[Part] | Refusals]:
     """Read the rows and judge the operations. A refusal is only returned after a read."""
-    if isinstance(writer.places, Placed):  # what was loaded is not the stored row
-        for work in works:
-            work.unread = work.unread and work.row is None
+    loaded = {work.row_key: resolver.locks.cells.loaded(work.row) for work in works if work.row is not None}
+    for work in works:
+        work.unread = work.unread and (work.row is None or loaded[work.row_key] is not None)
     rows: dict[str, Row] = {}
     while True:
         reading = [work.row_key for work in works if not work.unread and work.row_key not in rows]
-        rows |= yield from resolver.unlocked(reading, resolver.locks.whole)
+        rows |= yield from resolver.unlocked(reading, resolver.locks.cells.whole)
         parts = []
         verdicts: list[Refused | BadValue | None] = []
         for work in works:
-            row = work.row if work.unread else rows.get(work.row_key)
+            row = loaded.get(work.row_key) if work.unread else rows.get(work.row_key)
             part = judged(writer, work, row)
             parts.append(part)
             verdicts.append(None if isinstance(part, Part) else part)
@@ -118,9 +116,18 @@ def _judged(writer: Writer, resolver: Resolver, works: Sequence[Work]) -> Steps[
         for work in works:
             work.unread = False
         if not any(verdicts):
-            return [part for part in parts if isinstance(part, Part)]
+            found = [part for part in parts if isinstance(part, Part)]
+            yield from _check_space(writer, found)
+            return found
         if not unread:
             return Refusals(tuple(verdicts))
+
+
+def _check_space(writer: Writer, parts: Sequence[Part]) -> Steps[None]:
+    """Refuse items for which their rows have no space. Raises ItemTooLarge."""
+    written = [part for part in parts if part.change is not None and not part.change.removed]
+    full = [part for part in written if not writer.places.has_space(part.before, refused=part.work.refused)]
+    yield from writer.places.check_space({writer.places.row(part.work.row_key): 0 for part in full}, writer.retry)
 
 
 @define(eq=False)
@@ -181,7 +188,7 @@ class Trial:
         """Make the locks, and the counters that items lack: a condition cannot require that a cell is missing."""
         unset: list[CheckAndMutateRow] = []
         for part in self.parts:
-            unset += prepare(self.writer, part, self.id, self.since)
+            unset += prepare(self.writer, self.locks.cells, part, self.id, self.since)
         yield from together([until_answered(call, self.writer.retry) for call in unset])
 
     def _lock(self) -> Steps[bool]:
@@ -213,6 +220,7 @@ class Trial:
             self.failure.__cause__ = answer
             return "failed"
         if answer is not bool(call.matched):
+            part.work.refused = True
             return "refused"
         part.held = "yes"
         return "held"
@@ -234,7 +242,7 @@ class Trial:
         """Look at a row whose lock was not answered. If it is not locked, the call may still be applied."""
         self.unanswered = True
         row = yield from self._read(part)
-        lock = None if row is None else lock_of(row, self.locks.marks)
+        lock = None if row is None else self.locks.cells.lock_of(row)
         if lock is not None and lock.id == self.id:
             part.held = "yes"
 
@@ -242,7 +250,7 @@ class Trial:
         """Look at a row whose lock was refused: break the lock of a younger transaction, and try again."""
         while True:
             row = yield from self._read(part)
-            lock = None if row is None else lock_of(row, self.locks.marks)
+            lock = None if row is None else self.locks.cells.lock_of(row)
             if lock is None or lock.order < (self.since, self.id):  # changed, or locked by an older transaction
                 return
             yield from self.resolver.resolve([(part.work.row_key, lock)])
@@ -253,9 +261,9 @@ class Trial:
                 return
 
     def _read(self, part: Part) -> Steps[Row | None]:
-        key = self.writer.places.row(part.work.row_key)
-        rows = yield from read_many(self.writer.table, (key,), self.writer.retry, self.locks.whole)
-        return rows.get(key)
+        id = part.work.row_key
+        rows = yield from self.locks.cells.read((id,), self.locks.cells.whole, self.writer.retry)
+        return rows.get(id)
 
     def _commit(self) -> Steps[bool]:
         """Write the record. Returns whether the transaction is committed."""
@@ -294,14 +302,14 @@ class Trial:
     def _give_back(self) -> Steps[None]:
         """Unlock the rows, and remove the claims and the record."""
         held = [part for part in self.parts if part.held != "no"]
-        unlocked = yield from self._all(held, back)
+        unlocked = yield from self._all(held, self.locks.cells.back)
         yield from clean(self.writer, columns_of(self.writer, self._entries("claimed")))
         if unlocked and self.recorded and not (self.unanswered or self.unconfirmed):
             yield from self._forget()
 
     def finish(self) -> Steps[None]:
         """Carry out a transaction that is committed. A failure is logged: other writers and scrubs go on with it."""
-        if not (yield from self._all(self.parts, forward)):
+        if not (yield from self._all(self.parts, self.locks.cells.forward)):
             return
         stale = clean(self.writer, columns_of(self.writer, self._entries("stale")))
         yield from together([stale, *([] if self.unconfirmed else [self._forget()])])
@@ -319,8 +327,7 @@ class Trial:
 
     def _resolved(self, part: Part, how: Callable[..., CheckAndMutateRow]) -> Steps[bool]:
         """Resolve a lock. Returns False if another writer has done it, or if the row was not locked."""
-        row_key = self.writer.places.row(part.work.row_key)
-        call = how(self.writer.table, row_key, part.lock, self.locks.marks, self.writer.now())
+        call = how(part.work.row_key, part.lock, self.writer.now())
         done: bool = yield from until_answered(call, self.writer.retry)
         return done
 

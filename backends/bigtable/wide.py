@@ -23,7 +23,6 @@ named here, belong to other programs: no call changes them.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Final
 
 from attrs import Factory, field, frozen
@@ -41,9 +40,6 @@ from odm.backends.bigtable.codec import (
     listing,
     read_listing,
 )
-from odm.backends.bigtable.columns import REVISION
-from odm.backends.bigtable.committed import Locks
-from odm.backends.bigtable.declared import Declared
 from odm.backends.bigtable.documents import COUNTED, has_other_tag, has_tag
 from odm.backends.bigtable.filters import (
     MAX_BYTES,
@@ -58,9 +54,6 @@ from odm.backends.bigtable.filters import (
 from odm.backends.bigtable.filters import (
     Column as ColumnFilter,
 )
-from odm.backends.bigtable.form import Form
-from odm.backends.bigtable.kinds import kinds_of
-from odm.backends.bigtable.layout import Layout, is_wide
 from odm.backends.bigtable.native import (
     COUNTERS,
     FAMILY,
@@ -74,31 +67,17 @@ from odm.backends.bigtable.native import (
     SetCell,
     Steps,
 )
-from odm.backends.bigtable.ownership import PROBE_PREFIX
-from odm.backends.bigtable.placed import Placed
 from odm.backends.bigtable.places import Places
 from odm.backends.bigtable.retry import Retry, read_all
-from odm.backends.bigtable.wide_size import SENTINEL, SIZE, bytes_of, check_space, grown, is_full, stored_size_of
+from odm.backends.bigtable.wide_cells import DOCUMENT, REVISED, REVISION_OF, SIDE, cut, has_locks, joined, split
+from odm.backends.bigtable.wide_size import SENTINEL, bytes_of, check_space, grown, is_full
 from odm.codec import TAG, VERSION
 from odm.errors import BackendError, BadValue, ItemTooLarge
 from odm.expressions.nodes import Item, Value
 from odm.protocol.requests import Only
-from odm.schema.model import Schema
-from odm.schema.row_keys import UNAMBIGUOUS
-
-SIDE: Final = UNAMBIGUOUS
-"""Separates an item's sort key from the name of a cell next to its document."""
-
-REVISED: Final = f"{SIDE}_r"
-"""Ends the qualifier of the cell with an item's revision and index entries."""
 
 PAST: Final = "#$"
 """A sort key and this text is above all columns of the item, and below those of items with further components."""
-
-DOCUMENT: Final = Column(FAMILY, b"")
-"""The column of the document in the row that an item looks like."""
-
-_REVISION: Final = Column(FAMILY, REVISION.encode())
 
 MARGIN: Final = 512
 """The maximum bytes of a filter for one family without the sort key: the values of the tag, tags and lengths."""
@@ -122,9 +101,12 @@ class Wide(Places):
         init=False, default=Factory(lambda self: tuple(sorted(self.form.owned.counters)), takes_self=True)
     )
 
-    _longest: int = field(
-        init=False, default=Factory(lambda self: (MAX_BYTES // (len(self.families) + 1) - MARGIN) // 2, takes_self=True)
-    )
+    _longest: int = field(init=False, default=Factory(lambda self: self._longest_sort(), takes_self=True))
+
+    def _longest_sort(self) -> int:
+        """The maximum bytes of a sort key; with locks, a filter names it twice as often."""
+        times = 1 if self.locks is None else 2
+        return (MAX_BYTES // (times * (len(self.families) + 1)) - MARGIN) // 2
 
     @property
     def counters(self) -> tuple[str, ...]:
@@ -156,26 +138,29 @@ class Wide(Places):
         yield ColumnRange(COUNTERS, start, end)
 
     def read(self, ids: tuple[str, ...], retry: Retry, wanted: Filter = ITEM) -> Steps[dict[str, Row]]:
-        found: dict[str, Row] = {}
+        rows = yield from self.rows(ids, retry)
+        return {item.text: item for item in (yield from self.found(rows, retry, frozenset(ids)))}
+
+    def rows(self, ids: tuple[str, ...], retry: Retry) -> Steps[list[Row]]:
+        """The rows of some items; of a row with very many of them, several parts. They may have other items, too."""
+        found: list[Row] = []
         left = ids
         while left:
-            some = leading(left, self._filter_bytes, FILTER_BYTES)
+            some = leading(left, self.filter_bytes, FILTER_BYTES)
             rows = tuple(dict.fromkeys(map(self.row, some)))
             size = ColumnFilter(COUNTERS, SENTINEL)
-            read = yield from read_all(ReadRows(self.table, keys=rows, filter=self.of_items(some, size)), retry)
-            asked = frozenset(some)
-            found |= {item.text: item for item in self.items(read) if item.text in asked}
+            found += yield from read_all(ReadRows(self.table, keys=rows, filter=self.of_items(some, size)), retry)
             left = left[len(some) :]
         return found
 
     def read_together(self, ids: tuple[str, ...], retry: Retry, wanted: Filter = ITEM) -> Steps[dict[str, Row]]:
         rows = yield from self.row_with(ids, retry)
-        return {item.text: item for item in self.items(rows)}
+        return {item.text: item for item in (yield from self.found(rows, retry))}
 
     def row_with(self, ids: Sequence[str], retry: Retry, *others: Filter) -> Steps[list[Row]]:
         """The row of some items, read at one instant; it may have other items, too."""
         columns = self.of_items(ids, *others)
-        if sum(map(self._filter_bytes, ids)) > FILTER_BYTES:
+        if sum(map(self.filter_bytes, ids)) > FILTER_BYTES:
             sorts = sorted(map(self.sort, ids))
             columns = chain(interleave(*self.columns(sorts[0], sorts[-1] + PAST), *others), Newest())
         return (yield from read_all(ReadRows(self.table, keys=(self.row(ids[0]),), filter=columns), retry))
@@ -195,7 +180,8 @@ class Wide(Places):
         """The family of the documents of an entity."""
         return self.of_tag.get(tag, FAMILY)
 
-    def _filter_bytes(self, id: str) -> int:
+    def filter_bytes(self, id: str) -> int:
+        """The bytes of the filter for an item."""
         return (len(self.families) + 1) * (2 * len(self.sort(id).encode()) + 64)
 
     def _selected(self, only: Only, roots: frozenset[str], *, listed: bool) -> Filter | None:
@@ -209,27 +195,31 @@ class Wide(Places):
 
     def split(self, row: Row) -> list[Row]:
         """The items of a row, in the order of their sort keys."""
-        found: dict[bytes, dict[Column, tuple[bytes, int]]] = {}
-        for (family, column), value, time in zip(row.columns, row.values, row.timestamps, strict=True):
-            sort, side, name = column.partition(b"##")
-            place = self._place(family, side, name)
-            if place is not None and not _is_mark(column, value):
-                found.setdefault(sort, {})[place] = (value, time)
-        head, size = row.key + b"##", stored_size_of(row)
-        if size is not None:
-            for cells in found.values():
-                cells[SIZE] = (size, 0)
-        return [_row(head + sort, cells) for sort, cells in sorted(found.items()) if DOCUMENT in cells]
+        return split(row, self.families)
 
-    def _place(self, family: str, side: bytes, name: bytes) -> Column | None:
-        """The column of the row that an item looks like; None: the cell is another program's."""
-        if family == COUNTERS:
-            return Column(COUNTERS, name) if side else None
-        if family not in self.families:
-            return None
-        if not side:
-            return DOCUMENT
-        return _REVISION if name == b"_r" else None
+    def found(self, rows: Sequence[Row], retry: Retry, asked: Collection[str] | None = None) -> Steps[list[Row]]:
+        """The items of some rows by the committed state.
+
+        Args:
+            rows: the rows.
+            retry: how long to retry.
+            asked: the ids of the items that are needed; None: all.
+        """
+        if self.locks is None or not has_locks(rows):
+            items = self.items(rows)
+            return items if asked is None else [item for item in items if item.text in asked]
+        apart = [item for item in cut(rows, self.families) if asked is None or item.text in asked]
+        shown = yield from self.locks.committed(apart, ITEM, retry)
+        return [item for one in shown if (item := self.item_of(one)) is not None]
+
+    def item_of(self, row: Row) -> Row | None:
+        return joined(row, self.families)
+
+    def named(self, found: dict[str, Row], cells: Filter) -> dict[str, Row]:
+        return {id: item for id, row in found.items() if (item := self.item_of(row)) is not None}
+
+    def shown(self, cells: Filter) -> Filter:
+        return cells
 
     def stored(self, row: Row | None) -> Stored | None:
         if row is None:
@@ -269,7 +259,7 @@ class Wide(Places):
     def _note_of(self, row: Row) -> tuple[bytes, bytes]:
         """The revision of an item, and the stored list of its index entries."""
         try:
-            revision, _, entries = row.values[row.columns.index(_REVISION)].partition(b" ")
+            revision, _, entries = row.values[row.columns.index(REVISION_OF)].partition(b" ")
         except ValueError:  # another program wrote the item
             return b"", b""
         return revision, entries
@@ -282,7 +272,11 @@ class Wide(Places):
             yield from check_space(self.table, self.families, rows, retry)
 
     def taken(self, id: str) -> Filter:
-        return interleave(self._documents(id), wide_size.FULL)
+        return interleave(self._documents(id), *self._locked(id), wide_size.FULL)
+
+    def _locked(self, id: str) -> tuple[Filter, ...]:
+        """Returns a cell if an item is locked."""
+        return () if self.locks is None else (self.locks.cells.locked(id),)
 
     def _documents(self, id: str) -> Filter:
         """Returns the document of an item, in any family."""
@@ -290,7 +284,7 @@ class Wide(Places):
 
     def strange(self, id: str, tag: str) -> Filter:
         others = (chain(newest(family, self.sort(id)), has_other_tag(tag)) for family in self.families)
-        return interleave(*others, wide_size.FULL)
+        return interleave(*others, *self._locked(id), wide_size.FULL)
 
     def there(self, id: str, tag: str | None, said: Filter | None = None) -> Filter:
         """Returns a cell if there is an item with this tag, or any; ``said`` restricts its document (`documents`)."""
@@ -336,7 +330,7 @@ class Wide(Places):
             return 0
         sort = len(before.row.key.partition(b"##")[2])
         cells = zip(before.row.columns, before.row.values, strict=True)
-        ends = {DOCUMENT: 0, _REVISION: len(REVISED)}
+        ends = {DOCUMENT: 0, REVISION_OF: len(REVISED)}
         return sum(sort + ends[column] + len(value) for column, value in cells if column in (columns or ends))
 
     def updated(self, id: str, names: Iterable[str], before: Stored, after: Item, now: int) -> tuple[Mutation, ...]:
@@ -362,14 +356,14 @@ class Wide(Places):
 
     def noted(self, id: str, before: Stored, revision: str, listed: Sequence[Listed], now: int) -> tuple[Mutation, ...]:
         note = self._note(before.item, id, revision, listed, now)
-        added_bytes = bytes_of(note) - self._held(before, _REVISION)
+        added_bytes = bytes_of(note) - self._held(before, REVISION_OF)
         return (DeleteColumn(note.qualifier, note.family), note, *grown(added_bytes))
 
     def counter(self, id: str, column: str) -> Filter:
         return newest(COUNTERS, f"{self.sort(id)}{SIDE}{column}")
 
-    def counted(self, id: str, column: str, cell: bytes, now: int) -> tuple[Mutation, ...]:
-        return (AddToCell(f"{self.sort(id)}{SIDE}{column}", read_counter(cell), COUNTERS),)
+    def counted(self, id: str, column: str, cell: bytes, now: int) -> AddToCell:
+        return AddToCell(f"{self.sort(id)}{SIDE}{column}", read_counter(cell), COUNTERS)
 
     def document(self, row: Row) -> dict[str, Value] | None:
         """The document of an item, without its counters; None if it is not an item's."""
@@ -409,33 +403,6 @@ class Wide(Places):
 
     def _family(self, item: Item) -> str:
         return self.family(item[TAG])
-
-
-def places_of(schema: Schema, form: Form, layout: Layout, abort_after: float) -> Places:
-    """Where the items of a table stand; ``abort_after`` as for `odm.backends.bigtable.committed.Locks`."""
-    if schema.verbatim_rows:
-        return Declared(schema.name, form, layout, kinds_of(schema, form))
-    if not is_wide(schema):
-        locks = Locks(schema.name, form.owned, abort_after) if schema.transactions else None
-        return (Placed if form.placements else Places)(schema.name, form, layout, locks=locks)
-    of_tag = {tag: entity.family for tag, entity in schema.entities.items() if entity.family is not None}
-    return Wide(schema.name, form, layout, (FAMILY, *sorted({*of_tag.values()})), of_tag)
-
-
-def _is_mark(column: bytes, value: bytes) -> bool:
-    """Whether a cell is a sentinel, or one with which a scrub gets the server's time."""
-    return column == b"\xff" or (value == b"" and column.startswith(PROBE_PREFIX.encode()))
-
-
-@lru_cache(maxsize=1024)
-def _columns(columns: tuple[Column, ...]) -> tuple[Column, ...]:
-    """Equal columns as one object."""
-    return columns
-
-
-def _row(key: bytes, cells: Mapping[Column, tuple[bytes, int]]) -> Row:
-    values, times = zip(*cells.values(), strict=True)
-    return Row.parted(key, _columns(tuple(cells)), values, times)
 
 
 def _foreign(row: Row, fault: Exception) -> BackendError:

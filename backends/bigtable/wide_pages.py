@@ -113,14 +113,15 @@ class Reader:
         if not request.reverse:
             return (yield from self.stretch(request.partition, start, end, most))
         rows = yield from read_all(self._call((request.partition,), self._between(start, end, None)), self.retry)
-        return Stretch(self.places.items(rows)[::-1], None)
+        items = yield from self.places.found(rows, self.retry)
+        return Stretch(items[::-1], None)
 
     def stretch(self, row: str, start: str, end: str | None, most: int) -> Steps[Stretch]:
         """The next items of a row from ``start`` up to ``end``: at most as many, and none only if there are none."""
         limit, found = most, Stretch([], start)
         while not found.items and found.following is not None:
             rows = yield from read_all(self._call((row,), self._between(start, end, limit)), self.retry)
-            found = self._complete(rows[0], limit) if rows else Stretch([], None)
+            found = Stretch((yield from self._items(rows, limit)), self._following(rows[0], limit) if rows else None)
             limit *= 4  # other programs may have many cells among the items
         if len(found.items) > most:
             return Stretch(found.items[:most], _sort(found.items[most]))
@@ -153,12 +154,14 @@ class Reader:
         """The items of the next rows, the row that has more items and where to read on, and the rows after these."""
         columns = scanned(self.places, request, self._between("", None, SCAN_ITEMS))
         rows = yield from read_all(self._call((), columns, range=span, limit=most), self.retry)
-        items: list[Row] = []
-        for row in rows:
-            found = self._complete(row, SCAN_ITEMS)
-            items += found.items
-            if found.following is not None:
-                return items, (row.text, found.following), span.beyond(row.text, reverse=False)
+        cut = (number for number, row in enumerate(rows) if self._following(row, SCAN_ITEMS) is not None)
+        last = next(cut, None)
+        if last is not None:
+            items = yield from self._items(rows[: last + 1], SCAN_ITEMS)
+            row, following = rows[last], self._following(rows[last], SCAN_ITEMS)
+            assert following is not None
+            return items, (row.text, following), span.beyond(row.text, reverse=False)
+        items = yield from self._items(rows, SCAN_ITEMS)
         ended = len(rows) < most
         return items, None, RowRange("", "") if ended else span.beyond(rows[-1].text, reverse=False)
 
@@ -178,18 +181,28 @@ class Reader:
         each = max(1, len(self.places.counters)) if family == COUNTERS else 2
         return items * each + 1
 
-    def _complete(self, row: Row, items: int) -> Stretch:
-        """The items of which all cells were read, with a limit of cells of each family."""
+    def _following(self, row: Row, limit: int) -> str | None:
+        """The first item of which cells may be missing, in a row read with a limit of cells of each family."""
         last: dict[str, list[bytes]] = {}
         for family, column in row.columns:
             last.setdefault(family, []).append(column)
-        cut = [max(columns) for family, columns in last.items() if len(columns) >= self._cells_of(family, items)]
-        found = self.places.split(row)
-        if not cut:
-            return Stretch(found, None)
-        following = min(cut).partition(b"##")[0]
-        whole = [item for item in found if item.key.partition(b"##")[2] < following]
-        return Stretch(whole, following.decode("utf-8", "surrogateescape"))
+        cut = [max(columns) for family, columns in last.items() if len(columns) >= self._cells_of(family, limit)]
+        return min(cut).partition(b"##")[0].decode("utf-8", "surrogateescape") if cut else None
+
+    def _items(self, rows: Sequence[Row], limit: int) -> Steps[list[Row]]:
+        """The items of which all cells were read, by the committed state; only the last row may have others."""
+        items = yield from self.places.found(rows, self.retry)
+        following = self._following(rows[-1], limit) if rows else None
+        if following is None:
+            return items
+        last, end = rows[-1].key, following.encode("utf-8", "surrogateescape")
+        return [item for item in items if not _is_from(item.key, last, end)]
+
+
+def _is_from(id: bytes, row: bytes, sort: bytes) -> bool:
+    """Whether an item stands in this row, and at this sort key or above."""
+    partition, _, key = id.partition(b"##")
+    return partition == row and key >= sort
 
 
 class _Pages:

@@ -32,12 +32,16 @@ from odm.backends.bigtable.filters import (
     Interleave,
     Newest,
     ValueMatches,
+    chain,
     chained,
     fits,
     interleave,
+    newest,
 )
+from odm.backends.bigtable.lock_cells import LOCKED
 from odm.backends.bigtable.native import (
     COUNTERS,
+    FAMILY,
     AddToCell,
     CheckAndMutateRow,
     Entry,
@@ -47,8 +51,10 @@ from odm.backends.bigtable.native import (
     SetCell,
     Steps,
 )
+from odm.backends.bigtable.resolving import Resolver
 from odm.backends.bigtable.retry import all_of, until_answered
-from odm.backends.bigtable.wide import SIDE, Wide
+from odm.backends.bigtable.wide import Wide
+from odm.backends.bigtable.wide_cells import REVISED, SIDE, cut, has_locks
 from odm.backends.bigtable.wide_size import SENTINEL, is_full
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
@@ -64,7 +70,8 @@ def at_once(writer: Writer, places: Wide, request: Operation, id: str) -> CheckA
     """
     row = places.row(id)
     if isinstance(request, Delete) and writer.unlisted(request) and request.condition in (None, EXISTS):
-        return CheckAndMutateRow(writer.table, row, places.there(id, request.tag), matched=places.removed(id))
+        asked = chained(places.there(id, request.tag), *_unlocked(places, id))
+        return CheckAndMutateRow(writer.table, row, asked, matched=places.removed(id))
     if not isinstance(request, Update) or (rules := counts(request, writer.form)) is None:
         return None
     tag = asked_tag(request.condition)
@@ -77,9 +84,14 @@ def at_once(writer: Writer, places: Wide, request: Operation, id: str) -> CheckA
     said = None if version is None else has_version(tag, version)
     said = has_first_version(tag) if asks_first(request.condition) else said
     named = (places.there(id, tag, one) for one in dict.fromkeys(counted))
-    asked = chained(places.there(id, tag, said), *named)
+    asked = chained(places.there(id, tag, said), *named, *_unlocked(places, id))
     added = (AddToCell(f"{places.sort(id)}{SIDE}{rule.qualifier}", rule.by, COUNTERS) for rule in rules)
     return CheckAndMutateRow(writer.table, row, asked, matched=tuple(added))
+
+
+def _unlocked(places: Wide, id: str) -> tuple[Filter, ...]:
+    """In a table with locks: returns a cell if an item is not locked."""
+    return () if places.locks is None else (places.locks.cells.unlocked(id),)
 
 
 def write_together(writer: Writer, places: Wide, request: Transact) -> Steps[Written | Refusals]:
@@ -140,10 +152,24 @@ def _unfinished(works: Sequence[Work], lost: Sequence[object], reason: str) -> O
 def _read(writer: Writer, places: Wide, works: Sequence[Work]) -> Steps[tuple[list[Stored | None], Sequence[Row]]]:
     """The items at one instant, and the row that has them."""
     ids = [work.row_key for work in works]
-    sentinels = (Column(family, SENTINEL) for family in (*places.families, COUNTERS))
-    rows = yield from places.row_with(ids, writer.retry, *sentinels)
+    sentinels = [Column(family, SENTINEL) for family in (*places.families, COUNTERS)]
+    rows = yield from _unlocked_row(writer, places, ids, *sentinels)
     found = {item.text: item for item in places.items(rows)}
     return [places.stored(found.get(id)) for id in ids], rows
+
+
+def _unlocked_row(writer: Writer, places: Wide, ids: Sequence[str], *others: Filter) -> Steps[list[Row]]:
+    """The row of some items, read at one instant at which none of them is locked."""
+    resolver: Resolver | None = None
+    while True:
+        rows = yield from places.row_with(ids, writer.retry, *others)
+        if places.locks is None or not has_locks(rows):
+            return rows
+        resolver = resolver or Resolver(places.locks, writer.retry, writer.now)
+        asked = frozenset(ids)
+        held = {item.text: item for item in cut(rows, places.families) if item.text in asked}
+        if not (yield from resolver.free(held)):
+            return rows
 
 
 def _verdict(writer: Writer, work: Work, before: Stored | None) -> RowChange | Written | Refused | BadValue:
@@ -280,6 +306,9 @@ class _Asked:
         for work, before in zip(self.works, self.befores, strict=True):
             for family in self._families(work.request) if before is None else ():
                 found.setdefault(family, []).append(Column(family, self.places.sort(work.row_key)))
+            if before is None and self.places.locks is not None:  # the lock on no item stands in the first family
+                revision = newest(FAMILY, self.places.sort(work.row_key) + REVISED)
+                found.setdefault(FAMILY, []).append(chain(revision, LOCKED))
         return found
 
     def _families(self, request: Operation) -> Sequence[str]:

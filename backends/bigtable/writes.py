@@ -105,7 +105,7 @@ def _put(writer: Writer, request: Put, row_key: str) -> Steps[Written | Refused]
     if request.tag is not None and not writer.places.surely_own(row_key):
         other = writer.places.strange(row_key, request.tag)
     elif locks is not None:
-        other = locks.locked
+        other = locks.cells.locked(row_key)
     else:
         yield from until_answered(MutateRow(writer.table, Entry(row, mutations)), writer.retry)
         return Written()
@@ -127,26 +127,27 @@ def _put(writer: Writer, request: Put, row_key: str) -> Steps[Written | Refused]
 
 
 def unless_locked(
-    writer: Writer, row_key: str, mutations: Callable[[], tuple[Mutation, ...]], *, once: bool = False
+    writer: Writer, ids: tuple[str, ...], mutations: Callable[[], tuple[Mutation, ...]], *, once: bool = False
 ) -> Steps[None]:
-    """Change a row without a condition on its item, in a table with locks: when it is not locked.
+    """Change items of a row without a condition on them, in a table with locks: when none of them is locked.
 
     Args:
         writer: the writer of the table.
-        row_key: the row.
+        ids: the items.
         mutations: returns the change, for each time that it is sent.
         once: the change must not be applied twice.
 
     Raises:
         OutcomeUnknown: the response was lost, and the change must not be applied twice.
-        Throttled: other programs kept locking the row until the time was up.
+        Throttled: other programs kept locking the items until the time was up.
     """
     locks = writer.places.locks
     assert locks is not None
+    row, asked = writer.places.row(ids[0]), interleave(*map(locks.cells.locked, ids))
     pauses: Pauses | None = None
     cookies: Cookies = ()
     while True:
-        call = CheckAndMutateRow(writer.table, row_key, locks.locked, unmatched=mutations(), cookies=cookies)
+        call = CheckAndMutateRow(writer.table, row, asked, unmatched=mutations(), cookies=cookies)
         try:
             locked = yield call
         except NATIVE_FAILURES as failure:
@@ -157,7 +158,7 @@ def unless_locked(
         else:
             if not locked:
                 return
-            yield from writer.read((row_key,), locks.marks.locks)
+            yield from writer.read(ids, locks.cells.any_lock)
 
 
 def _replaced(writer: Writer, request: Put, id: str | None = None) -> tuple[Mutation, ...]:
@@ -283,9 +284,9 @@ def _are_small(actions: Sequence[Action], limits: Limits) -> bool:
 def _if(writer: Writer, row_key: str, asked: Predicate, mutations: tuple[Mutation, ...]) -> CheckAndMutateRow:
     locks = writer.places.locks
     if asked.holds:
-        said = asked.filter if locks is None else chained(asked.filter, locks.unlocked)
+        said = asked.filter if locks is None else chained(asked.filter, locks.cells.unlocked(row_key))
         return CheckAndMutateRow(writer.table, row_key, said, matched=mutations)
-    said = asked.filter if locks is None else interleave(asked.filter, locks.locked)
+    said = asked.filter if locks is None else interleave(asked.filter, locks.cells.locked(row_key))
     return CheckAndMutateRow(writer.table, row_key, said, unmatched=mutations)
 
 

@@ -17,9 +17,10 @@ from odm.backends.bigtable.codec import Stored
 from odm.backends.bigtable.driver import BigtableConnection
 from odm.backends.bigtable.entries import entry_row, index_table
 from odm.backends.bigtable.filters import Newest
-from odm.backends.bigtable.garbage import Rules, Scrubbed, collect, server_time
+from odm.backends.bigtable.garbage import Rules, Scrubbed, collect
 from odm.backends.bigtable.native import Concurrent, Mutated, MutateRows, Read, ReadRows, Row, RowRange
 from odm.backends.bigtable.native import Steps as NativeSteps
+from odm.backends.bigtable.probes import server_time
 from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.retry import Retry
 from odm.backends.bigtable.verbatim import with_row_keys

@@ -10,7 +10,7 @@ import pytest
 from attrs import evolve
 
 from odm import TTL, AccessPattern, Entity, PrimaryKey, Store, Table, increment
-from odm.backends.bigtable import Bigtable, garbage
+from odm.backends.bigtable import Bigtable, garbage, probes
 from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.native import (
     ENTRIES,
@@ -193,7 +193,7 @@ class TestGhosts:
 class TestServerTime:
     def test_a_row_with_the_key_of_the_probe_stays(self, place: Place) -> None:
         cells = (SYMBOL, SetCell("_", b"", OLD), SetCell("~scrub-", b"", OLD), SetCell("~scrub-mine", b"x", OLD))
-        place.set(garbage.PROBE, *cells)
+        place.set(probes.PROBE, *cells)
         before = place.cells()
         assert place.scrub(clock=None) == Scrubbed()
         assert place.cells() == before
@@ -201,7 +201,7 @@ class TestServerTime:
     def test_two_scrubs_do_not_see_each_other(self, place: Place, bigtable_emulator: str) -> None:
         world = World(bigtable_emulator)
         writer = Writer(place.schema)
-        scrubs = [Steps(world, garbage.server_time(writer)) for _ in range(2)]
+        scrubs = [Steps(world, probes.server_time(writer)) for _ in range(2)]
         while not all(one.done for one in scrubs):
             for one in scrubs:
                 one.step()
@@ -211,11 +211,11 @@ class TestServerTime:
 
     def test_a_later_scrub_removes_an_old_probe(self, place: Place, bigtable_emulator: str) -> None:
         world = World(bigtable_emulator)
-        Steps(world, garbage.server_time(Writer(place.schema))).step()
-        (left,) = place.cells()[garbage.PROBE]
-        place.set(garbage.PROBE, SetCell("~scrub-" + "a" * 20, b"", OLD))
+        Steps(world, probes.server_time(Writer(place.schema))).step()
+        (left,) = place.cells()[probes.PROBE]
+        place.set(probes.PROBE, SetCell("~scrub-" + "a" * 20, b"", OLD))
         place.scrub(clock=None)
-        assert place.cells() == {garbage.PROBE: {left: b""}}
+        assert place.cells() == {probes.PROBE: {left: b""}}
         world.close()
 
     def test_a_probe_that_is_not_kept_is_an_error(self, place: Place) -> None:
@@ -223,7 +223,7 @@ class TestServerTime:
             return Read() if isinstance(native, ReadRows) else place.send(native)
 
         with pytest.raises(BackendError, match="server's time"):
-            run(garbage.server_time(Writer(place.schema)), forgetful)
+            run(probes.server_time(Writer(place.schema)), forgetful)
 
 
 class TestExpired:
@@ -403,7 +403,7 @@ def test_unreadable_rows_are_items_of_no_entity(
 
 
 def test_the_row_of_a_probe_is_not_an_item(place: Place) -> None:
-    place.set(garbage.PROBE, SetCell(PROBE_PREFIX + "a" * 20, b"", OLD))
+    place.set(probes.PROBE, SetCell(PROBE_PREFIX + "a" * 20, b"", OLD))
     place.db.put(VISIT)
     assert list(place.db.scan()) == [VISIT]
 

@@ -76,14 +76,16 @@ _WRITER = Procedures(Schema(name="x", entities={}, indexes={}, transactions=True
 
 def backends() -> list[Filter]:
     """Filters that the backend makes."""
-    owned, locks = _WRITER.form.owned, _WRITER.places.locks
-    assert locks is not None
+    owned = _WRITER.form.owned
+    assert _WRITER.places.locks is not None
+    locks = _WRITER.places.locks.cells
+    locked, unlocked = locks.locked("a"), locks.unlocked("a")
     return [
         *(ITEM, owned.held, owned.taken, owned.bookkeeping, owned.strange("T"), owned.unexpected("T"), owned.former),
-        *(locks.locked, locks.unlocked, locks.marks.locks, locks.shown(owned.held), locks.shown(owned.bookkeeping)),
+        *(locked, unlocked, locks.any_lock, locks.shown(owned.held), locks.shown(owned.bookkeeping)),
         *(locks.shown(LIST_ONLY), LIST_ONLY, ROW_ONLY, Newest()),
-        chained(newest("d", "~r"), chain(newest("c", "n"), ValueIs(VALUES[-1])), locks.unlocked),
-        interleave(owned.strange("U"), locks.locked),
+        chained(newest("d", "~r"), chain(newest("c", "n"), ValueIs(VALUES[-1])), unlocked),
+        interleave(owned.strange("U"), locked),
     ]
 
 

@@ -13,7 +13,8 @@ from odm import AccessPattern, Counter, Entity, PrimaryKey, Table
 from odm.backends.bigtable.codec import stored
 from odm.backends.bigtable.entries import entry_row, index_table
 from odm.backends.bigtable.form import Form
-from odm.backends.bigtable.locks import Lock, Marks, lock_of, name_of
+from odm.backends.bigtable.lock_cells import LockCells
+from odm.backends.bigtable.locks import Lock, name_of
 from odm.backends.bigtable.native import COUNTERS, ENTRIES, RECORD, Cell, Row
 from odm.backends.bigtable.verbatim import with_row_keys
 from odm.expressions.evaluate import apply, holds
@@ -54,7 +55,7 @@ SCHEMA: Final[Schema] = with_row_keys(evolve(COMPILED, name=name_of(COMPILED)))
 INDEX: Final = index_table(SCHEMA.name, "by_team")
 RECORDS: Final = f"{SCHEMA.name}.transactions"
 OF_ROW: Final = Form.of(SCHEMA)
-MARKS: Final = Marks(OF_ROW.owned.tag_families, OF_ROW.owned.counters)
+LOCK_CELLS: Final = LockCells(SCHEMA.name, OF_ROW.owned)
 
 X, Y, Z = Key("x"), Key("y"), Key("z")
 
@@ -162,7 +163,7 @@ def columns(server: NativeServer) -> set[tuple[str, str]]:
 def locked(server: NativeServer) -> dict[str, Lock]:
     """The locks, by row key."""
     rows = [(key, cells) for (table, key), cells in server.rows.items() if table == SCHEMA.name]
-    found = {key: lock_of(Row(key.encode(), cells), MARKS) for key, cells in rows}
+    found = {key: LOCK_CELLS.lock_of(Row(key.encode(), cells)) for key, cells in rows}
     return {key: lock for key, lock in found.items() if lock is not None}
 
 
@@ -180,7 +181,7 @@ _locks: dict[Cells, Lock | None] = {}
 def _value(server: NativeServer, key: str, cells: Cells) -> Held:
     """The committed item of a row, and the index columns that it lists."""
     if cells not in _locks:
-        _locks[cells] = lock_of(Row(key.encode(), cells), MARKS)
+        _locks[cells] = LOCK_CELLS.lock_of(Row(key.encode(), cells))
     lock = _locks[cells]
     said = None if lock is None else record(server, lock.id)
     known = _known.get((cells, said))

@@ -13,7 +13,19 @@ from typing import Any
 import pytest
 from attrs import frozen
 
-from odm.backends.bigtable import batches, committed, counters, locks, places, records, resolving, transactions, writes
+from odm.backends.bigtable import (
+    batches,
+    committed,
+    counters,
+    lock_cells,
+    locking,
+    locks,
+    places,
+    records,
+    resolving,
+    transactions,
+    writes,
+)
 
 
 @frozen
@@ -58,13 +70,15 @@ def states(old: str, new: str) -> Change:
     return Change(committed.Locks, "_states", old, new)
 
 
+def cells(name: str, old: str, new: str) -> Change:
+    """A change of the cells of locks."""
+    return Change(lock_cells.LockCells, name, old, new)
+
+
 def trial(name: str, old: str, new: str) -> Change:
     """A change of an attempt."""
     return Change(transactions.Trial, name, old, new)
 
-
-_PREPARES = sys.modules.get("odm.backends.bigtable.locking", transactions)
-"""The module that makes locks."""
 
 _UNSURE = "unsure = [key for key in held if key not in found]"
 
@@ -72,7 +86,7 @@ _UNSURE = "unsure = [key for key in held if key not in found]"
 def _sure(is_in: str) -> Change:
     """Readers do not read a row again if the id of its lock is, or is not, among those that have a record."""
     sure = f"[key for key in held if key not in found and held[key][1].id {is_in} said]"
-    return states(_UNSURE, f"found |= {{key: before(*held[key]) for key in {sure}}}\n        {_UNSURE}")
+    return states(_UNSURE, f"found |= {{key: self.cells.before(*held[key]) for key in {sure}}}\n        {_UNSURE}")
 
 
 VARIANTS: dict[str, Sequence[Change]] = {
@@ -84,15 +98,14 @@ VARIANTS: dict[str, Sequence[Change]] = {
         states("elif lock.after is None:", "elif lock.after is None or lock.was is None:")
     ],
     "a reader takes the counters of a locked row": [
-        Change(locks, "before", "(*cells, *was, *lock.counters)", "(*cells, *was)"),
-        Change(locks, "_is_locks", "cell.family == COUNTERS or ", ""),
+        cells("before", ", *lock.counters)", ")"),
+        cells("_kept", "cell.family != COUNTERS and ", ""),
     ],
     "roll forward does not ask for the lock": [
-        Change(
-            locks,
+        cells(
             "forward",
-            "return CheckAndMutateRow(table, row_key, lock.is_held, matched=lock.after)",
-            "return CheckAndMutateRow(table, row_key, matched=lock.after, unmatched=lock.after)",
+            "lock.is_held, matched=self._after(lock)",
+            "matched=self._after(lock), unmatched=self._after(lock)",
         )
     ],
     "the record is removed before the rows are carried forward": [
@@ -180,37 +193,30 @@ VARIANTS: dict[str, Sequence[Change]] = {
     ],
     "a batch does not ask for locks": [Change(batches, "_write", "if writer.places.locks is None:", "if True:")],
     "an update in one call does not ask for a lock": [
-        Change(writes, "_if", " if locks is None else chained(asked.filter, locks.unlocked)", "")
+        Change(writes, "_if", " if locks is None else chained(asked.filter, locks.cells.unlocked(row_key))", "")
     ],
     "a lock leaves the revision alone": [
         Change(
             locks.Lock,
             "mutations",
-            "SetCell(REVISION, self.revision.encode(), now, self.home)",
-            "SetCell(REVISION, (self.was or self.revision).encode(), now, self.home)",
+            "SetCell(self.revised, self.revision.encode(), now, self.home)",
+            "SetCell(self.revised, (self.was or self.revision).encode(), now, self.home)",
         ),
         Change(
             locks.Lock,
             "is_held",
-            "newest(self.home, REVISION), ValueIs(self.revision.encode())",
-            "newest(self.home, LOCK), ValueIs(self._text())",
+            "newest(self.home, self.revised), ValueIs(self.revision.encode())",
+            "newest(self.home, LOCK), ValueIs(self.text)",
         ),
     ],
     "an increment of a locked row counts": [Change(counters, "_is_locked", "return writer", "return False and writer")],
     "a lock does not ask for counters": [
-        Change(_PREPARES, "_unchanged", "for cell in counters:", "for cell in counters[:0]:")
+        Change(locking, "_unchanged", "for cell in counters:", "for cell in counters[:0]:")
     ],
     "roll forward leaves counters alone": [
-        Change(
-            locks,
-            "forward",
-            "matched=lock.after)",
-            "matched=tuple(one for one in lock.after if one.family != COUNTERS))",
-        )
+        cells("_after", "return lock.after", "return tuple(one for one in lock.after if one.family != COUNTERS)")
     ],
-    "roll back leaves counters alone": [
-        Change(locks, "back", "            DeleteFamily(COUNTERS),\n            *cells,\n", "")
-    ],
+    "roll back leaves counters alone": [cells("_before", ", DeleteFamily(COUNTERS), *cells)", ",)")],
     "the removal of a ghost does not ask for a lock": [
         Change(
             counters, "_undone", 'ValueIs(b"")) for mark in marks]', 'ValueIs(b"")) for mark in marks if mark == TAG]'

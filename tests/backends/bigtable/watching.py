@@ -137,7 +137,7 @@ def resolves(name: str, *keys: Any) -> Role:
         writer = procedures.writer
         assert writer.places.locks is not None
         resolver = Resolver(writer.places.locks, writer.retry, writer.now)
-        return resolver.unlocked([key.partition for key in keys], writer.places.locks.whole)
+        return resolver.unlocked([key.partition for key in keys], writer.places.locks.cells.whole)
 
     return Role(Client(name, make, abort_after=0))
 
@@ -257,7 +257,7 @@ class Observer:
         assert places.locks is not None
         resolver = Resolver(places.locks, procedures.retry, procedures.now)
         rows = [key for table, key in server.rows if table == SCHEMA.name]
-        run(resolver.unlocked(rows, places.locks.whole), server.call)
+        run(resolver.unlocked(rows, places.locks.cells.whole), server.call)
         assert committed(server) == state
         assert not locked(server)
         assert not any(MARK in key for key in state)

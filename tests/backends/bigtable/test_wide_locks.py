@@ -1,0 +1,347 @@
+"""Transactions over several wide rows, stopped before any call: all of each is applied, or nothing.
+
+What is right is asked of the engine: the same calls, with or without the transaction.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Annotated, Any, Final
+
+import pytest
+
+from odm import (
+    AccessPattern,
+    Counter,
+    Entity,
+    ItemTooLarge,
+    OdmError,
+    PrimaryKey,
+    Store,
+    Table,
+    collection,
+    increment,
+    set_,
+)
+from odm.backends.bigtable import Bigtable, wide_size
+from odm.backends.bigtable.cells import read_counter, write_counter
+from odm.backends.bigtable.commit import LEASE_SECONDS
+from odm.backends.bigtable.filters import Newest, ValueRange, chain, newest
+from odm.backends.bigtable.native import CheckAndMutateRow, Concurrent, Native, ReadRows, Row
+from odm.backends.bigtable.scrub import Scrubbed, scrub
+from odm.backends.local import Memory
+
+MINUTE: Final = 60.0
+
+bank = Table("bank", layout="row_per_partition", transactions=True)
+
+
+class Account(Entity, table=bank, family="accounts"):
+    owner: str
+    name: str
+    kind: str = "old"
+    money: int = 0
+    views: Annotated[int, Counter] = 0
+
+    primary = PrimaryKey("{owner}", "ACCOUNT#{name}")
+    by_kind = AccessPattern("KIND#{kind}", "{owner}#{name}")
+
+
+class Note(Entity, table=bank):
+    owner: str
+    number: int
+    text: str = ""
+    reads: Annotated[int, Counter] = 0
+
+    primary = PrimaryKey("{owner}", "NOTE#{number}")
+
+
+class Stopped(BaseException):
+    """The program of a transaction has stopped."""
+
+
+def begin(db: Store, *owners: str) -> None:
+    """The items before the transaction."""
+    one, other = owners
+    db.put(Account(owner=one, name="ann", kind=f"{one}-old", money=5, views=2))
+    db.put(Account(owner=one, name="zoe", kind=f"{one}-old", money=7))
+    db.put(Note(owner=one, number=1, text="x"))
+    db.put(Note(owner=other, number=1, text="checked", reads=3))
+    db.put(Note(owner=other, number=2))
+    db.put(Note(owner=other, number=3, text="put", reads=1))
+
+
+def transact(db: Store, one: str, other: str) -> None:
+    """An update, an insert, a delete, a check and a put, of two partitions."""
+    with db.transaction() as tx:
+        ann = Account.primary(owner=one, name="ann")
+        tx.update(ann, increment(Account.money, -1), set_(Account.kind, f"{one}-new"), increment(Account.views, 10))
+        tx.insert(Account(owner=other, name="bob", kind=f"{one}-new", money=1))
+        tx.delete(Note, owner=one, number=1)
+        tx.check(Note.primary(owner=other, number=1), Note.text == "checked")
+        tx.put(Note(owner=other, number=3, text="replaced"))
+
+
+class Bank:
+    """A store whose transactions can be stopped before one of their calls."""
+
+    def __init__(self, address: str) -> None:
+        self.backend = Bigtable("project", "widelocks", endpoint=address, abort_after=0.01)
+        self.db = Store(bank, self.backend)
+        self.db.create()
+        self.connection: Any = self.db._session.connection
+        self._owners = count(1)
+
+    def owners(self) -> tuple[str, str]:
+        """Two new partitions."""
+        number = next(self._owners)
+        return f"o{number:04}a", f"o{number:04}b"
+
+    def stopped_after(self, monkeypatch: pytest.MonkeyPatch, calls: int, work: Callable[[], object]) -> list[Native]:
+        """Do something that stops after this many calls. Returns these calls."""
+        call, made = self.connection.call, list[Native]()
+
+        def counting(native: Native) -> Any:
+            if isinstance(native, Concurrent):
+                return tuple(map(counting, native.calls))
+            if len(made) == calls:
+                raise Stopped
+            made.append(native)
+            return call(native)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(self.connection, "call", counting)
+            patched.setattr(self.connection._procedures.writer.background, "start", lambda work: work())
+            try:
+                work()
+            except Stopped:
+                return made
+        assert len(made) <= calls
+        return made
+
+    def scrub(self, after: float, **options: Any) -> Scrubbed:
+        """Scrub when this many seconds have passed."""
+        return scrub(self.backend, bank, clock=lambda: time.time() + after, **options)
+
+    def rows(self, owners: tuple[str, ...] | None = None, end: str = "") -> list[Row]:
+        """The cells of partitions, or of all rows of a table."""
+        rows = self.connection.call(ReadRows(f"bank.tx{end}", filter=Newest())).rows
+        return [row for row in rows if owners is None or row.text in owners]
+
+    def has_locks(self, owners: tuple[str, ...]) -> bool:
+        return any(b"##_x" in name for row in self.rows(owners) for _, name in row.columns)
+
+    def check_sizes(self, owners: tuple[str, ...]) -> None:
+        """The size of each row is that of its documents, revisions and locks."""
+        for row in self.rows(owners):
+            cells = [cell for cell in row.cells if cell.family != "c" and cell.value]
+            size = next(cell.value for cell in row.cells if (cell.family, cell.qualifier) == ("c", b"\xff"))
+            assert read_counter(size) == sum(len(cell.qualifier) + len(cell.value) for cell in cells)
+
+
+def is_commit(native: Native) -> bool:
+    return isinstance(native, CheckAndMutateRow) and native.table.endswith(".transactions")
+
+
+@pytest.fixture(scope="module")
+def made(bigtable_emulator: str) -> Iterator[Bank]:
+    made = Bank(bigtable_emulator)
+    yield made
+    made.db.drop()
+    made.db.close()
+
+
+def oracle(owners: tuple[str, str], *, transacted: bool) -> Store:
+    """The engine with the items, before or after the transaction."""
+    db = Store(bank, Memory())
+    db.create()
+    begin(db, *owners)
+    if transacted:
+        transact(db, *owners)
+    return db
+
+
+def seen(db: Store, owners: tuple[str, str]) -> dict[str, Any]:
+    """What each way to read shows of two partitions."""
+    one, other = owners
+    keys = [Account.primary(owner=one, name="ann"), Account.primary(owner=other, name="bob")]
+    keys += [
+        Note.primary(owner=one, number=1),
+        Note.primary(owner=other, number=1),
+        Note.primary(owner=other, number=3),
+    ]
+    partitions: list[Any] = [collection(Note.primary(owner=owner)) for owner in owners]
+    kinds = [Account.by_kind(kind=f"{one}-{kind}") for kind in ("old", "new")]
+    return {
+        "get": [db.get(key) for key in keys],
+        "get_many": db.get_many(keys),
+        "query": [list(db.query(one)) for one in partitions],
+        "reverse": [list(db.query(one.reverse())) for one in partitions],
+        "pages": [pages(db, one, size) for one in partitions for size in (1, 2)],
+        "range": list(db.query(Note.primary(owner=other).where(Note.number >= 2))),
+        "count": [db.count(one) for one in partitions],
+        "index": [list(db.query(kind)) for kind in kinds],
+        "only": [db.get(key, only=[Account.money]) for key in keys[:2]],
+        "at once": db.get_many(keys, atomic=True),
+    }
+
+
+def pages(db: Store, query: Any, size: int) -> list[Any]:
+    found, page = list[Any](), db.page(query, size=size)
+    while True:
+        found += page.items
+        if page.cursor is None:
+            return found
+        page = db.page(query, size=size, after=page.cursor)
+
+
+def calls_of(made: Bank, monkeypatch: pytest.MonkeyPatch) -> int:
+    owners = made.owners()
+    begin(made.db, *owners)
+    return len(made.stopped_after(monkeypatch, 1000, lambda: transact(made.db, *owners)))
+
+
+def stops(made: Bank, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[tuple[str, str], bool]]:
+    """New partitions with the transaction, stopped after each number of calls; and whether it was committed."""
+    for number in range(calls_of(made, monkeypatch) + 1):
+        owners = made.owners()
+        begin(made.db, *owners)
+
+        def work(owners: tuple[str, str] = owners) -> None:
+            transact(made.db, *owners)
+
+        sent = made.stopped_after(monkeypatch, number, work)
+        yield owners, any(map(is_commit, sent))
+
+
+def test_readers_see_all_or_nothing(made: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    locked = 0
+    for owners, committed in stops(made, monkeypatch):
+        made.check_sizes(owners)
+        locked += made.has_locks(owners)
+        shown, right = seen(made.db, owners), seen(oracle(owners, transacted=committed), owners)
+        for way, items in right.items():
+            assert (way, shown[way]) == (way, items)
+        scanned = oracle(owners, transacted=committed).scan()
+        assert [item for item in made.db.scan() if item.owner in owners] == list(scanned)
+    assert locked > 8
+
+
+def batch(db: Store, one: str, other: str) -> None:
+    with db.batch() as work:
+        work.delete(Note, owner=one, number=1)
+        work.put(Note(owner=one, number=7))
+        work.put(Note(owner=other, number=3, text="batch"))
+        work.put(Account(owner=one, name="ann", kind="batch"))
+
+
+def together(db: Store, one: str, other: str) -> None:
+    with db.transaction() as tx:
+        tx.update(Account.primary(owner=one, name="ann"), increment(Account.money, 20))
+        tx.put(Note(owner=other, number=1, text="together"))
+        tx.insert(Account(owner=one, name="new"))
+
+
+WRITES: dict[str, Callable[[Store, str, str], object]] = {
+    "put": lambda db, one, other: db.put(Account(owner=one, name="ann", kind="put")),
+    "put without entries": lambda db, one, other: db.put(Note(owner=other, number=3, text="later")),
+    "put of what is inserted": lambda db, one, other: db.put(Account(owner=other, name="bob", money=9)),
+    "insert": lambda db, one, other: db.insert(Account(owner=other, name="bob", money=9)),
+    "insert of what is deleted": lambda db, one, other: db.insert(Note(owner=one, number=1, text="again")),
+    "update": lambda db, one, other: db.update(Account.primary(owner=one, name="ann"), set_(Account.money, 50)),
+    "increment": lambda db, one, other: db.update(Account.primary(owner=one, name="ann"), increment(Account.views, 1)),
+    "increment of what is checked": lambda db, one, other: db.update(
+        Note.primary(owner=other, number=1), increment(Note.reads, 1)
+    ),
+    "increment of what is inserted": lambda db, one, other: db.update(
+        Account.primary(owner=other, name="bob"), increment(Account.views, 1)
+    ),
+    "delete": lambda db, one, other: db.delete(Account, owner=one, name="ann"),
+    "delete without entries": lambda db, one, other: db.delete(Note, owner=other, number=3),
+    "batch": batch,
+    "delete_all": lambda db, one, other: db.delete_all(collection(Note.primary(owner=other))),
+    "transaction in a partition": lambda db, one, other: together(db, one, one),
+    "transaction over partitions": together,
+    "repeated": transact,
+}
+
+
+def outcome(work: Callable[[], object]) -> str:
+    try:
+        work()
+    except OdmError as error:
+        return type(error).__name__
+    return "done"
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_writers_come_before_or_after_it(made: Bank, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = WRITES[name]
+    for owners, committed in stops(made, monkeypatch):
+        right = oracle(owners, transacted=committed)
+        expected = outcome(lambda: write(right, *owners))  # noqa: B023
+        assert outcome(lambda: write(made.db, *owners)) == expected  # noqa: B023
+        made.connection._procedures.background.wait()
+        assert seen(made.db, owners) == seen(right, owners)
+
+
+def test_a_scrub_ends_it(made: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = [*stops(made, monkeypatch)]
+    assert any(made.has_locks(owners) for owners, _ in stopped)
+    made.scrub(MINUTE - 10)
+    assert any(made.has_locks(owners) for owners, _ in stopped)
+    assert made.scrub(MINUTE + 5).locks > 8
+    for owners, committed in stopped:
+        assert not made.has_locks(owners)
+        made.check_sizes(owners)
+        assert seen(made.db, owners) == seen(oracle(owners, transacted=committed), owners)
+    assert made.scrub(2 * LEASE_SECONDS + 5).records > 0
+    assert made.rows(end=".transactions") == []
+    listed = [cell for row in made.rows(end=".by_kind") for cell in row.cells]
+    assert len(listed) == sum(isinstance(item, Account) for item in made.db.scan())
+
+
+@pytest.mark.parametrize("options", [{"repair": True}, {"expired": True}])
+def test_a_scrub_that_reads_items_ends_it_too(made: Bank, options: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = [*stops(made, monkeypatch)]
+    made.scrub(MINUTE + 5, **options)
+    for owners, committed in stopped:
+        assert options.get("expired") or not made.has_locks(owners)  # no entity expires
+        assert seen(made.db, owners) == seen(oracle(owners, transacted=committed), owners)
+
+
+def inserted(db: Store, one: str, other: str) -> None:
+    with db.transaction() as tx:
+        tx.insert(Note(owner=one, number=5))
+        tx.delete(Note, owner=other, number=2)
+
+
+def test_a_full_row_takes_checks_and_deletes_but_no_items(made: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = owners = made.owners()
+    begin(made.db, *owners)
+    monkeypatch.setattr(wide_size, "MAX_ROW", 1)
+    full = chain(newest("c", wide_size.SENTINEL), ValueRange(write_counter(1), b"\x80"))
+    monkeypatch.setattr(wide_size, "FULL", full)
+    with pytest.raises(ItemTooLarge):
+        inserted(made.db, one, other)
+    with made.db.transaction() as tx:
+        tx.delete(Note, owner=one, number=9)
+        tx.delete(Note, owner=other, number=2)
+    assert made.db.get(Note, owner=other, number=2) is None
+    assert not made.has_locks(owners)
+
+
+def test_calls_of_a_transaction_in_one_partition_are_as_few_as_without_locks(
+    made: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = made.owners()
+    begin(made.db, one, other)
+
+    def work() -> None:
+        with made.db.transaction() as tx:
+            tx.put(Note(owner=one, number=1, text="y"))
+            tx.put(Note(owner=one, number=2))
+
+    sent = made.stopped_after(monkeypatch, 1000, work)
+    assert [type(one).__name__ for one in sent] == ["ReadRows", "MutateRow", "CheckAndMutateRow"]
+    assert len(made.stopped_after(monkeypatch, 1000, work)) == 2
