@@ -19,7 +19,7 @@ from odm.backends.bigtable.locks import Lock, back, forward, lock_of
 from odm.backends.bigtable.native import Row, Steps
 from odm.backends.bigtable.retry import Pauses, Retry, until_answered
 from odm.backends.bigtable.together import together
-from odm.errors import Throttled
+from odm.errors import BackendError, OutcomeUnknown, Throttled
 from odm.protocol.requests import Notice
 
 _LOG = logging.getLogger("odm.bigtable")
@@ -69,8 +69,15 @@ class Resolver:
         return found
 
     def resolve(self, held: Iterable[tuple[str, Lock]]) -> Steps[Sequence[bool]]:
-        """Resolve locks, each by itself. Returns, for each, whether the writer need not wait before it reads again."""
-        return (yield from together([self._resolve(row_key, lock) for row_key, lock in held]))
+        """Resolve locks, each by itself. Returns, for each, whether the writer need not wait before it reads again.
+
+        Raises:
+            OdmError: the server refused a call, or did not answer.
+        """
+        try:
+            return (yield from together([self._resolve(row_key, lock) for row_key, lock in held]))
+        except OutcomeUnknown as error:  # of a call about the lock: the write that needs the row was not sent
+            raise BackendError(f"a lock of a transaction could not be resolved: {error}") from error
 
     def pause(self, row_keys: Sequence[str]) -> Steps[None]:
         """Wait for the locks of rows. Raises Throttled when the time is up."""
