@@ -4,13 +4,12 @@ Operations that affect no index entries are written in bulk, without a read. The
 one read, one claim for each index table, concurrent commits, one cleaning for each index table.
 """
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 from odm.backends.bigtable.bulk import WRITE_BYTES, Refusal, Stuck, leading, weight, write_many
 from odm.backends.bigtable.commit import COMMITS, Work, settle
-from odm.backends.bigtable.errors import NATIVE_FAILURES
+from odm.backends.bigtable.errors import NATIVE_FAILURES, is_throttled, passing, status, text_of
 from odm.backends.bigtable.merges import MergedPut
 from odm.backends.bigtable.native import Cookies, Entry, MutateRow, Mutation, Steps
 from odm.backends.bigtable.retry import Pauses, once, pause
@@ -66,31 +65,57 @@ def batch_write(writer: Writer, operations: Sequence[Put | Delete]) -> Steps[Non
 
 
 def _write(writer: Writer, entries: Sequence[Entry], refused: list[Refusal]) -> Steps[Stuck | None]:
-    """Write rows without a condition; in a table with locks, each in a call of its own, unless it is locked."""
+    """Write rows without a condition."""
     if writer.places.locks is None:
         return (yield from write_many({writer.table: entries}, writer.retry, refused=refused))
+    return (yield from _write_each(writer, entries, refused))
+
+
+def _write_each(
+    writer: Writer,
+    entries: Sequence[Entry],
+    refused: list[Refusal],
+    renewed: Callable[[Entry], Entry] = lambda entry: entry,
+    once: Callable[[Entry], bool] = lambda _: False,
+) -> Steps[Stuck | None]:
+    """Write rows of a table with locks, each in a call of its own, when it is not locked.
+
+    Arguments and result are as for `write_many`.
+    """
     stuck: list[Entry] = []
     reason = ""
     for start in range(0, len(entries), COMMITS):
         some = entries[start : start + COMMITS]
-        errors = yield from together([_one(unless_locked(writer, entry.key, partial(_same, entry))) for entry in some])
+        errors = yield from together([_one(writer, entry, renewed, once=once(entry)) for entry in some])
+        silent = False
         for entry, error in zip(some, errors, strict=True):
-            if isinstance(error, Throttled):
+            unanswered = error is not None and _is_unanswered(error) and not once(entry)
+            if isinstance(error, Throttled) or unanswered:
                 stuck.append(entry)
                 reason = str(error)
             elif error is not None:
                 refused.append((entry, error))
+            silent = silent or unanswered
+        if silent:  # the others would not be answered either, and would each wait as long
+            stuck += entries[start + COMMITS :]
+            break
     return Stuck({writer.table: tuple(stuck)}, reason) if stuck else None
 
 
-def _same(entry: Entry) -> tuple[Mutation, ...]:
-    return entry.mutations
+def _is_unanswered(error: OdmError) -> bool:
+    """Whether a call was retried until the time was up."""
+    cause = error.__cause__
+    return isinstance(cause, NATIVE_FAILURES) and (passing(cause) or is_throttled(status(cause), text_of(cause)))
 
 
-def _one(writing: Steps[None]) -> Steps[OdmError | None]:
+def _one(writer: Writer, entry: Entry, renewed: Callable[[Entry], Entry], *, once: bool) -> Steps[OdmError | None]:
     """Write one row. Returns the error if it is not, or may not be, written."""
+
+    def mutations() -> tuple[Mutation, ...]:
+        return renewed(entry).mutations
+
     try:
-        yield from writing
+        yield from unless_locked(writer, entry.key, mutations, once=once, batch=True)
     except OdmError as error:
         return error
     return None
@@ -181,9 +206,10 @@ def batch_merge(writer: Writer, merges: Sequence[Merge]) -> Steps[tuple[Written 
         return not repeatable(by_row[entry.key])
 
     refused: list[Refusal] = []
-    if writer.places.locks is not None:
-        return (yield from _merge_each(writer, merges))
-    stuck = yield from write_many({writer.table: entries}, writer.retry, renewed, added, refused)
+    if writer.places.locks is None:
+        stuck = yield from write_many({writer.table: entries}, writer.retry, renewed, added, refused)
+    else:
+        stuck = yield from _write_each(writer, entries, refused, renewed, added)
     failed = {by_row[entry.key].key: Failed(error) for entry, error in refused}
     if stuck is not None:
         left = [by_row[entry.key] for entry in stuck.left[writer.table]]
@@ -196,16 +222,6 @@ def batch_merge(writer: Writer, merges: Sequence[Merge]) -> Steps[tuple[Written 
             raise throttled
         failed |= {one.key: Failed(throttled) for one in left}
     return tuple(failed.get(one.key) or Written() for one in merges)
-
-
-def _merge_each(writer: Writer, merges: Sequence[Merge]) -> Steps[tuple[Written | Failed, ...]]:
-    """The same in a table with locks: each merge in a call of its own, when its row is not locked."""
-    answers: list[Written | Failed] = []
-    for start in range(0, len(merges), COMMITS):
-        written = [_one(_merge_unless_locked(writer, one)) for one in merges[start : start + COMMITS]]
-        errors = yield from together(written)
-        answers += [Written() if error is None else Failed(error) for error in errors]
-    return tuple(answers)
 
 
 def _merge_unless_locked(writer: Writer, request: Merge) -> Steps[None]:

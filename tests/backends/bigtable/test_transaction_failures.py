@@ -7,11 +7,11 @@ from typing import Any, TypeAlias
 import pytest
 from google.api_core import exceptions
 
-from odm.backends.bigtable.native import CheckAndMutateRow, Concurrent, Native, ReadRows, SetCell, Steps
+from odm.backends.bigtable.native import CheckAndMutateRow, Concurrent, MutateRow, Native, ReadRows, SetCell, Steps
 from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.retry import Retry
-from odm.errors import BackendError, OutcomeUnknown
-from odm.protocol.requests import BatchWrite, Request, Sleep, Transact
+from odm.errors import BackendError, OutcomeUnknown, Throttled
+from odm.protocol.requests import BatchMerge, BatchWrite, Merge, Request, Sleep, Transact
 from tests.backends.bigtable.native_server import NativeServer
 from tests.backends.bigtable.playing import at_once
 from tests.backends.bigtable.tx_states import RECORDS, SCHEMA, X, Y, assign, put
@@ -110,6 +110,10 @@ def locks(key: str) -> Callable[[Any], bool]:
     )
 
 
+def is_write(native: Any) -> bool:
+    return isinstance(native, CheckAndMutateRow | MutateRow)
+
+
 def filled() -> NativeServer:
     server = NativeServer.of(SCHEMA)
     Client(server).ask(BatchWrite((put(X, 0), put(Y, 0))))
@@ -195,3 +199,35 @@ def test_the_record_stays_if_a_row_cannot_be_read_after_its_lock_was_not_answere
         Client(server, fails).ask(BOTH_PUT)
     assert held(server) == []
     assert len(records(server)) == 1
+
+
+def test_a_batch_stops_when_the_server_does_not_answer() -> None:
+    """As in a table without transactions: `left` may be sent again, and the time of one call is not spent for each."""
+    puts = tuple(put(X._replace(partition=f"p{number}"), 1, tag="Plain") for number in range(100))
+    client = Client(filled(), each(DOWN, is_write))
+    began = client.server.now
+    with pytest.raises(Throttled, match="100 of 100 operations") as caught:
+        client.ask(BatchWrite(puts))
+    assert caught.value.left == puts
+    assert client.server.now - began < 61_000_000
+
+
+def test_merges_stop_when_the_server_does_not_answer() -> None:
+    merges = tuple(
+        Merge(X._replace(partition=f"p{number}"), assign(X, 1).actions, {"_t": "Plain"}) for number in range(100)
+    )
+    client = Client(filled(), each(DOWN, is_write))
+    began = client.server.now
+    with pytest.raises(Throttled, match="100 of 100 merges") as caught:
+        client.ask(BatchMerge(merges))
+    assert caught.value.left == merges
+    assert client.server.now - began < 61_000_000
+
+
+def test_rows_of_a_batch_are_sent_again_when_a_quota_is_exhausted() -> None:
+    busy = google.ResourceExhausted("quota")
+    fails = once(busy, is_write)
+    server = filled()
+    Client(server, fails).ask(BatchWrite((put(X, 5, tag="Plain"),)))
+    with pytest.raises(Throttled, match="1 of 1 operations"):
+        Client(server, each(busy, is_write)).ask(BatchWrite((put(X, 6, tag="Plain"),)))
