@@ -178,8 +178,11 @@ class Marks:
 
     @property
     def unlocked(self) -> Filter:
-        """Returns a cell if the row has a revision and is not locked."""
-        below = ValueRange(b"", MARK.encode())
+        """Returns a cell if the row has a revision and is not locked.
+
+        An increment that found no item leaves an empty revision, which may be in another family than the item.
+        """
+        below = ValueRange(b"", MARK.encode(), open=True)
         return interleave(*(chain(newest(home, REVISION), below) for home in self.homes))
 
     @property
