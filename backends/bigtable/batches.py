@@ -4,14 +4,14 @@ Operations that affect no index entries are written in bulk, without a read. The
 one read, one claim for each index table, concurrent commits, one cleaning for each index table.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from typing import TypeAlias
 
 from odm.backends.bigtable.bulk import WRITE_BYTES, Refusal, Stuck, leading, weight, write_many
 from odm.backends.bigtable.commit import COMMITS, Work, settle
-from odm.backends.bigtable.errors import NATIVE_FAILURES
+from odm.backends.bigtable.errors import NATIVE_FAILURES, is_throttled, passing, status, text_of
 from odm.backends.bigtable.filters import size
 from odm.backends.bigtable.merges import MergedPut
 from odm.backends.bigtable.native import Cookies, Entry, MutateRow, Mutation, Steps
@@ -71,36 +71,61 @@ def batch_write(writer: Writer, operations: Sequence[Put | Delete]) -> Steps[Non
 
 
 def _write(writer: Writer, changes: Sequence[Change], refused: list[Refusal]) -> Steps[Stuck | None]:
-    """Write rows without a condition; in a table with locks, each in a call of its own, unless it is locked."""
+    """Write rows without a condition."""
     entries = [entry for entry, _ in changes]
     if writer.places.locks is None:
         return (yield from write_many({writer.table: entries}, writer.retry, refused=refused))
+    of = [tuple(writer.row_key(one.key) for one in operations) for _, operations in changes]
+    return (yield from _write_each(writer, [*zip(entries, of, strict=True)], refused))
+
+
+def _write_each(
+    writer: Writer,
+    entries: Sequence[tuple[Entry, tuple[str, ...]]],
+    refused: list[Refusal],
+    renewed: Callable[[Entry], Entry] = lambda entry: entry,
+    once: Callable[[Entry], bool] = lambda _: False,
+) -> Steps[Stuck | None]:
+    """Write rows of a table with locks, each in a call of its own, when its items are not locked.
+
+    Arguments and result are as for `write_many`, but for the ids of the items of each row.
+    """
     stuck: list[Entry] = []
     reason = ""
-    writing = [
-        _one(unless_locked(writer, tuple(writer.row_key(one.key) for one in of), partial(_same, entry)))
-        for entry, of in changes
-    ]
     for start in range(0, len(entries), COMMITS):
         some = entries[start : start + COMMITS]
-        errors = yield from together(writing[start : start + COMMITS])
-        for entry, error in zip(some, errors, strict=True):
-            if isinstance(error, Throttled):
+        errors = yield from together([_one(writer, one, ids, renewed, once=once(one)) for one, ids in some])
+        silent = False
+        for (entry, _), error in zip(some, errors, strict=True):
+            unanswered = error is not None and _is_unanswered(error) and not once(entry)
+            if isinstance(error, Throttled) or unanswered:
                 stuck.append(entry)
                 reason = str(error)
             elif error is not None:
                 refused.append((entry, error))
+            silent = silent or unanswered
+        if silent:  # the others would not be answered either, and would each wait as long
+            stuck += [entry for entry, _ in entries[start + COMMITS :]]
+            break
     return Stuck({writer.table: tuple(stuck)}, reason) if stuck else None
 
 
-def _same(entry: Entry) -> tuple[Mutation, ...]:
-    return entry.mutations
+def _is_unanswered(error: OdmError) -> bool:
+    """Whether a call was retried until the time was up."""
+    cause = error.__cause__
+    return isinstance(cause, NATIVE_FAILURES) and (passing(cause) or is_throttled(status(cause), text_of(cause)))
 
 
-def _one(writing: Steps[None]) -> Steps[OdmError | None]:
+def _one(
+    writer: Writer, entry: Entry, ids: tuple[str, ...], renewed: Callable[[Entry], Entry], *, once: bool
+) -> Steps[OdmError | None]:
     """Write one row. Returns the error if it is not, or may not be, written."""
+
+    def mutations() -> tuple[Mutation, ...]:
+        return renewed(entry).mutations
+
     try:
-        yield from writing
+        yield from unless_locked(writer, ids, mutations, once=once, batch=True)
     except OdmError as error:
         return error
     return None
@@ -191,9 +216,11 @@ def batch_merge(writer: Writer, merges: Sequence[Merge]) -> Steps[tuple[Written 
         return not repeatable(by_row[entry.key])
 
     refused: list[Refusal] = []
-    if writer.places.locks is not None:
-        return (yield from _merge_each(writer, merges))
-    stuck = yield from write_many({writer.table: entries}, writer.retry, renewed, added, refused)
+    if writer.places.locks is None:
+        stuck = yield from write_many({writer.table: entries}, writer.retry, renewed, added, refused)
+    else:
+        of = [(row_key,) for row_key in by_row]
+        stuck = yield from _write_each(writer, [*zip(entries, of, strict=True)], refused, renewed, added)
     failed = {by_row[entry.key].key: Failed(error) for entry, error in refused}
     if stuck is not None:
         left = [by_row[entry.key] for entry in stuck.left[writer.table]]
@@ -206,16 +233,6 @@ def batch_merge(writer: Writer, merges: Sequence[Merge]) -> Steps[tuple[Written 
             raise throttled
         failed |= {one.key: Failed(throttled) for one in left}
     return tuple(failed.get(one.key) or Written() for one in merges)
-
-
-def _merge_each(writer: Writer, merges: Sequence[Merge]) -> Steps[tuple[Written | Failed, ...]]:
-    """The same in a table with locks: each merge in a call of its own, when its row is not locked."""
-    answers: list[Written | Failed] = []
-    for start in range(0, len(merges), COMMITS):
-        written = [_one(_merge_unless_locked(writer, one)) for one in merges[start : start + COMMITS]]
-        errors = yield from together(written)
-        answers += [Written() if error is None else Failed(error) for error in errors]
-    return tuple(answers)
 
 
 def _merge_unless_locked(writer: Writer, request: Merge) -> Steps[None]:

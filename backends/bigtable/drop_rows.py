@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.cells import write
-from odm.backends.bigtable.entries import is_odms
+from odm.backends.bigtable.entries import index_table, is_odms
 from odm.backends.bigtable.filters import (
     Family,
     Filter,
@@ -82,11 +82,13 @@ class Dropper:
         Raises:
             BackendError: the table cannot be read.
         """
-        return run(_look(Writer(self._schema, self._retry), self._prefix, self._tables[1:]), self._call)
+        indexes = [index_table(self._schema.name, index) for index in self._schema.indexes]
+        beside = indexes if self._prefix is None else []
+        return run(_look(Writer(self._schema, self._retry), self._prefix, beside), self._call)
 
     @property
     def _tables(self) -> list[str]:
-        """The table of the items; with all rows, also those of its indexes."""
+        """The table of the items; with all rows, also those of its indexes, and of the records of transactions."""
         return [self._schema.name] if self._prefix is not None else [call.table for call in tables(self._schema)]
 
     def drop(self) -> None:

@@ -37,8 +37,8 @@ from odm.expressions.nodes import Value
 LOCKED: Final = ValueRange(MARK.encode())
 """The revisions of locked items."""
 
-UNLOCKED: Final = ValueRange(b"", MARK.encode())
-"""All others."""
+UNLOCKED: Final = ValueRange(b"", MARK.encode(), open=True)
+"""Those of unlocked items. An increment that found no item leaves an empty one, maybe in another family."""
 
 _MOST_FILTERS = 256
 

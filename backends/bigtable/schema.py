@@ -8,7 +8,7 @@ from odm.backends.bigtable.entries import check_entries, index_table
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.kinds import check_rows
 from odm.backends.bigtable.layout import is_wide
-from odm.backends.bigtable.locks import LOCK, RECORDS, record_table
+from odm.backends.bigtable.locks import END, LOCK, RECORDS, record_table
 from odm.backends.bigtable.native import COUNTERS, ENTRIES, FAMILY, RECORD
 from odm.backends.bigtable.native_admin import NEWEST_ONLY, ColumnFamily, CreateTable, Families
 from odm.backends.bigtable.options import NO_OPTIONS, Options
@@ -36,6 +36,11 @@ def check(schema: Schema) -> None:
         raise SchemaError(
             f"table {schema.name!r}: the name of a Bigtable table has 1 to 50 letters, digits, '_', '-' and '.', and "
             "begins with a letter, digit or '_': choose another name (a store's prefix counts)"
+        )
+    if schema.name.endswith(END) and not schema.transactions and not schema.verbatim_rows:
+        raise SchemaError(
+            f"table {schema.name!r}: a name that ends with {END!r} is that of a table with transactions on Bigtable: "
+            f"say Table({schema.name.removesuffix(END)!r}, transactions=True), or choose another name"
         )
     for index in schema.indexes.values():
         _check_index(schema, index)

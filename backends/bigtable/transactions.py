@@ -173,16 +173,20 @@ class Trial:
         if held and not lease.is_over() and (yield from self._commit()):
             return True
         if any(part.held == "unknown" for part in self.parts):  # such a lock may still come, and must block nobody
-            self.recorded = True
-            try:
-                yield from records.abort(self.locks.records, self.id, self.writer.retry)
-            except OdmError as error:
-                self.failure = BackendError(f"a row could not be locked, so nothing was written: {error}")
-                self.failure.__cause__ = error
+            yield from self._abort()
         yield from self._give_back()
         if self.failure is not None:
             raise self.failure
         return False
+
+    def _abort(self) -> Steps[None]:
+        """Write the record "aborted". No commit was sent, so nothing was written, whether or not this succeeds."""
+        self.recorded = True
+        try:
+            yield from records.abort(self.locks.records, self.id, self.writer.retry)
+        except OdmError as error:
+            self.failure = BackendError(f"a transaction could not be aborted; nothing was written: {error}")
+            self.failure.__cause__ = error
 
     def _set_up(self) -> Steps[None]:
         """Make the locks, and the counters that items lack: a condition cannot require that a cell is missing."""
@@ -292,12 +296,18 @@ class Trial:
 
     def _outcome(self) -> Steps[bool]:
         """Whether a commit without an answer was applied; if not, it cannot be any more."""
+        pauses = self.writer.retry.pauses()
         while True:
             said = yield from records.states(self.locks.records, (self.id,), self.writer.retry)
             if self.id in said:
                 return said[self.id] == "committed"
-            if (yield from records.abort(self.locks.records, self.id, self.writer.retry)):
-                return False
+            try:
+                if (yield from records.abort(self.locks.records, self.id, self.writer.retry)):
+                    return False
+            except OutcomeUnknown:  # of the abort: the record shows it
+                if (wait := next(pauses, None)) is None:
+                    raise
+                yield wait
 
     def _give_back(self) -> Steps[None]:
         """Unlock the rows, and remove the claims and the record."""

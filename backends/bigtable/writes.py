@@ -18,10 +18,11 @@ from typing import NamedTuple
 from attrs import evolve
 
 from odm.backends.bigtable.actions import blind, settled
+from odm.backends.bigtable.advice import advice_of
 from odm.backends.bigtable.codec import bookkeeping
 from odm.backends.bigtable.commit import Work, settle
 from odm.backends.bigtable.counters import asked_tag, asked_version, count, counts
-from odm.backends.bigtable.errors import NATIVE_FAILURES, is_lost, translate
+from odm.backends.bigtable.errors import NATIVE_FAILURES, is_lost, is_throttled, status, text_of, translate
 from odm.backends.bigtable.expressions import Predicate, predicate
 from odm.backends.bigtable.filters import chained, fits, interleave
 from odm.backends.bigtable.native import CheckAndMutateRow, Cookies, Entry, MutateRow, Mutation, Steps
@@ -127,7 +128,12 @@ def _put(writer: Writer, request: Put, row_key: str) -> Steps[Written | Refused]
 
 
 def unless_locked(
-    writer: Writer, ids: tuple[str, ...], mutations: Callable[[], tuple[Mutation, ...]], *, once: bool = False
+    writer: Writer,
+    ids: tuple[str, ...],
+    mutations: Callable[[], tuple[Mutation, ...]],
+    *,
+    once: bool = False,
+    batch: bool = False,
 ) -> Steps[None]:
     """Change items of a row without a condition on them, in a table with locks: when none of them is locked.
 
@@ -136,10 +142,12 @@ def unless_locked(
         ids: the items.
         mutations: returns the change, for each time that it is sent.
         once: the change must not be applied twice.
+        batch: it is one of many, and so is retried when a quota is exhausted.
 
     Raises:
-        OutcomeUnknown: the response was lost, and the change must not be applied twice.
-        Throttled: other programs kept locking the items until the time was up.
+        OutcomeUnknown: the response was lost, and the change must not be applied twice; or no response came until the
+            time was up.
+        Throttled: other programs kept locking the items until the time was up, or a quota is exhausted.
     """
     locks = writer.places.locks
     assert locks is not None
@@ -151,9 +159,13 @@ def unless_locked(
         try:
             locked = yield call
         except NATIVE_FAILURES as failure:
-            if once:
+            throttled = batch and is_throttled(status(failure), text_of(failure))
+            if once and not throttled:
                 raise translate(failure, call) from failure
             pauses = pauses or writer.retry.pauses()
+            if throttled and (wait := pauses.at_least(advice_of(failure).seconds or 0)) is not None:
+                yield wait
+                continue
             cookies = (yield from pause(pauses, failure, call)).cookies
         else:
             if not locked:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, cast
 
 from attrs import evolve
 from typer import echo
@@ -16,9 +15,6 @@ from odm.keys import suffixes
 from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.lockfile import FORMAT, LockFile, describe, plain
 from odm.schema.model import Schema
-
-if TYPE_CHECKING:
-    from odm.backends.bigtable import Bigtable
 
 
 def show_schema(target: str, *, as_json: bool) -> None:
@@ -66,22 +62,20 @@ def show_sql(target: str, location: str | None) -> None:
         BadUsage: the location is not one of Bigtable.
         OdmError: the table cannot be loaded, does not compile, or cannot be stored on Bigtable.
     """
-    from odm.backends.bigtable.locks import name_of
+    from odm.backends.bigtable import Bigtable
     from odm.backends.bigtable.schema import check
-    from odm.backends.bigtable.verbatim import with_row_keys
     from odm.cli.bigquery import statements
 
-    project, instance, prefix = "PROJECT", "INSTANCE", ""
+    place, prefix = Bigtable("PROJECT", "INSTANCE"), ""
     if location is not None:
         backend, prefix = backend_at(location)
-        if backend.name != "bigtable":
+        if not isinstance(backend, Bigtable):
             raise BadUsage(f"{location!r}: --bigquery is for a table on Bigtable: write bigtable:PROJECT/INSTANCE")
-        project, instance = cast("Bigtable", backend).project, cast("Bigtable", backend).instance
+        place = backend
     loaded = load_target(target).schema
-    named = evolve(loaded, name=prefix + loaded.name)
-    schema = with_row_keys(evolve(named, name=name_of(named)))
+    schema = place.laid_out(evolve(loaded, name=prefix + loaded.name))
     check(schema)
-    echo(statements(schema, project, instance), nl=False)
+    echo(statements(schema, place.project, place.instance), nl=False)
 
 
 def _notes(schema: Schema) -> Iterator[str]:

@@ -200,6 +200,14 @@ def test_statements_of_a_table(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("models")
+def test_statements_of_a_table_that_the_location_describes(run: Run) -> None:
+    made = run("schema", "--bigquery", "media:ads", "bigtable:my-project/main?transactions=on")
+    assert "/instances/main/tables/ads.tx" in made.out
+    made = run("schema", "--bigquery", "media:media", "bigtable:my-project/main?layout=row_per_partition")
+    assert made.out.endswith("SELECT CAST(_key AS STRING) AS _key, `talk` FROM `media`;\n")
+
+
+@pytest.mark.usefixtures("models")
 def test_fields_that_stand_in_keys_only_are_read_from_them(run: Run) -> None:
     made = run("schema", "--bigquery", "media:days")
     assert made.out.endswith(DAY)

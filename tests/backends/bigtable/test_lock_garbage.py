@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import pytest
+from attrs import evolve
 
 from odm import AccessPattern, Counter, Entity, ItemNotFound, PrimaryKey, Store, Table, increment, set_
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.commit import LEASE_SECONDS
+from odm.backends.bigtable.drop_rows import Dropper
 from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.native import CheckAndMutateRow, MutateRow, Native, ReadRows
 from odm.backends.bigtable.scrub import Scrubbed, scrub
@@ -120,3 +122,14 @@ def test_a_transaction_that_was_committed_is_carried_out(made: Bank, monkeypatch
     assert made.scrub(2 * LEASE_SECONDS - 5).records == 0
     assert made.scrub(2 * LEASE_SECONDS + 5).records == 1
     assert made.cells(".transactions") == set()
+
+
+def test_a_record_is_no_row_of_another_program(made: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stays after a transaction whose program has stopped, and does not prevent that all rows are deleted."""
+    made.stopped_before(monkeypatch, is_forward)
+    made.scrub(MINUTE + 5)
+    assert made.cells(".transactions")
+    dropper = Dropper(made.backend, evolve(bank.compile(), name=f"{made.prefix}bank"), None)
+    assert dropper.look().foreign is None
+    dropper.drop()
+    assert made.cells() == made.cells(".by_kind") == made.cells(".transactions") == set()

@@ -5,6 +5,7 @@ import sys
 from typing import Annotated, Any, Literal
 
 import pytest
+from attrs import evolve
 from google.auth.credentials import AnonymousCredentials
 from pydantic import Field
 
@@ -37,6 +38,14 @@ def test_an_invalid_index_name() -> None:
         with pytest.raises(SchemaError, match=r"shorter name with index="):
             HERE.connect(schema)
     HERE.connect(Schema(name="shop", entities={}, indexes={"e" * 45: IndexSchema("e" * 45, ())})).close()
+
+
+def test_the_name_of_a_table_with_transactions_is_refused_for_one_without() -> None:
+    """It would find that table, overlook its locks and destroy them."""
+    schema = Schema(name="shop.tx", entities={}, indexes={})
+    with pytest.raises(SchemaError, match=r"table 'shop\.tx': .*say Table\('shop', transactions=True\), or choose"):
+        HERE.connect(schema)
+    HERE.connect(evolve(schema, transactions=True)).close()
 
 
 def test_a_reserved_attribute_name_is_refused() -> None:
