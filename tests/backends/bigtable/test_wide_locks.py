@@ -5,6 +5,7 @@ What is right is asked of the engine: the same calls, with or without the transa
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
 from typing import Annotated, Any, Final
 
@@ -370,6 +371,42 @@ def test_answers_that_are_lost(made: Bank, performed: bool, monkeypatch: pytest.
         assert not made.has_locks(owners)
         made.check_sizes(owners)
         assert seen(made.db, owners) == seen(oracle(owners, transacted=True), owners)
+
+
+@pytest.mark.parametrize("texts", [(None, None), ("x", None)], ids=["both absent", "one absent"])
+def test_a_lock_on_an_absent_item_after_the_read_of_a_transaction_in_its_partition(
+    made: Bank, texts: tuple[str | None, str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = owners = made.owners()
+    for number, text in enumerate(texts):
+        if text is not None:
+            made.db.put(Note(owner=one, number=number, text=text))
+    made.db.put(Note(owner=one, number=9))
+    call, commits = made.connection.call, list[Native]()
+
+    def locking(native: Native) -> Any:
+        if isinstance(native, CheckAndMutateRow) and native.table == "bank.tx":
+            commits.append(native)
+            if len(commits) == 1:
+                made.stopped_after(monkeypatch, 3, partial(pair, made.db, one, other))  # two locks, no commit
+                assert made.has_locks(owners)
+        return call(native)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(made.connection, "call", locking)
+        with made.db.transaction() as tx:
+            for number in range(2):
+                tx.put(Note(owner=one, number=number, text="mine"))
+    assert not any(b"##_x" in name for row in made.rows((one,)) for _, name in row.columns)
+    assert [made.db.get(Note, owner=one, number=number).text for number in range(2)] == ["mine", "mine"]  # type: ignore[union-attr]
+    assert made.db.get(Note, owner=other, number=1) is None
+    made.check_sizes((one,))
+
+
+def pair(db: Store, one: str, other: str) -> None:
+    with db.transaction() as tx:
+        for owner in (one, other):
+            tx.put(Note(owner=owner, number=1, text="yours"))
 
 
 def inserted(db: Store, one: str, other: str) -> None:
