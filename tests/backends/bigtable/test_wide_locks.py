@@ -5,10 +5,12 @@ What is right is asked of the engine: the same calls, with or without the transa
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
 from typing import Annotated, Any, Final
 
 import pytest
+from google.api_core import exceptions
 
 from odm import (
     AccessPattern,
@@ -27,11 +29,23 @@ from odm.backends.bigtable import Bigtable, wide_size
 from odm.backends.bigtable.cells import read_counter, write_counter
 from odm.backends.bigtable.commit import LEASE_SECONDS
 from odm.backends.bigtable.filters import Newest, ValueRange, chain, newest
-from odm.backends.bigtable.native import CheckAndMutateRow, Concurrent, Native, ReadRows, Row
+from odm.backends.bigtable.native import (
+    CheckAndMutateRow,
+    Concurrent,
+    Mutated,
+    MutateRows,
+    Native,
+    Read,
+    ReadRows,
+    Row,
+)
 from odm.backends.bigtable.scrub import Scrubbed, scrub
 from odm.backends.local import Memory
+from odm.protocol.requests import Sleep
 
 MINUTE: Final = 60.0
+
+google: Any = exceptions
 
 bank = Table("bank", layout="row_per_partition", transactions=True)
 
@@ -56,6 +70,15 @@ class Note(Entity, table=bank):
     primary = PrimaryKey("{owner}", "NOTE#{number}")
 
 
+class Plain(Entity, table=bank):
+    """Has no Counter."""
+
+    owner: str
+    number: int
+
+    primary = PrimaryKey("{owner}", "PLAIN#{number}")
+
+
 class Stopped(BaseException):
     """The program of a transaction has stopped."""
 
@@ -78,7 +101,7 @@ def transact(db: Store, one: str, other: str) -> None:
         tx.update(ann, increment(Account.money, -1), set_(Account.kind, f"{one}-new"), increment(Account.views, 10))
         tx.insert(Account(owner=other, name="bob", kind=f"{one}-new", money=1))
         tx.delete(Note, owner=one, number=1)
-        tx.check(Note.primary(owner=other, number=1), Note.text == "checked")
+        tx.check(Note.primary(owner=other, number=1), when=Note.text == "checked")
         tx.put(Note(owner=other, number=3, text="replaced"))
 
 
@@ -118,6 +141,35 @@ class Bank:
                 return made
         assert len(made) <= calls
         return made
+
+    def losing(self, monkeypatch: pytest.MonkeyPatch, lost: int, performed: bool, work: Callable[[], object]) -> None:
+        """Do something that does not get the answer to one of its calls."""
+        call, made = self.connection.call, count()
+
+        def losing(native: Native) -> Any:
+            if isinstance(native, Concurrent):
+                return tuple(map(outcome_of, native.calls))
+            if isinstance(native, Sleep) or next(made) != lost:
+                return call(native)
+            if performed:
+                call(native)
+            failure = google.DeadlineExceeded("lost by the test")
+            if isinstance(native, MutateRows):
+                return Mutated({}, failure)
+            if isinstance(native, ReadRows):
+                return Read((), None, failure)
+            raise failure
+
+        def outcome_of(native: Native) -> Any:
+            try:
+                return losing(native)
+            except google.DeadlineExceeded as failure:
+                return failure
+
+        with monkeypatch.context() as patched:
+            patched.setattr(self.connection, "call", losing)
+            patched.setattr(self.connection._procedures.writer.background, "start", lambda work: work())
+            work()
 
     def scrub(self, after: float, **options: Any) -> Scrubbed:
         """Scrub when this many seconds have passed."""
@@ -164,7 +216,7 @@ def oracle(owners: tuple[str, str], *, transacted: bool) -> Store:
 def seen(db: Store, owners: tuple[str, str]) -> dict[str, Any]:
     """What each way to read shows of two partitions."""
     one, other = owners
-    keys = [Account.primary(owner=one, name="ann"), Account.primary(owner=other, name="bob")]
+    keys: list[Any] = [Account.primary(owner=one, name="ann"), Account.primary(owner=other, name="bob")]
     keys += [
         Note.primary(owner=one, number=1),
         Note.primary(owner=other, number=1),
@@ -222,8 +274,8 @@ def test_readers_see_all_or_nothing(made: Bank, monkeypatch: pytest.MonkeyPatch)
         shown, right = seen(made.db, owners), seen(oracle(owners, transacted=committed), owners)
         for way, items in right.items():
             assert (way, shown[way]) == (way, items)
-        scanned = oracle(owners, transacted=committed).scan()
-        assert [item for item in made.db.scan() if item.owner in owners] == list(scanned)
+        scanned: Any = list(made.db.scan())
+        assert [item for item in scanned if item.owner in owners] == list(oracle(owners, transacted=committed).scan())
     assert locked > 8
 
 
@@ -310,6 +362,53 @@ def test_a_scrub_that_reads_items_ends_it_too(made: Bank, options: Any, monkeypa
         assert seen(made.db, owners) == seen(oracle(owners, transacted=committed), owners)
 
 
+@pytest.mark.parametrize("performed", [True, False], ids=["applied", "not applied"])
+def test_answers_that_are_lost(made: Bank, performed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(calls_of(made, monkeypatch)):
+        owners = made.owners()
+        begin(made.db, *owners)
+        made.losing(monkeypatch, number, performed, lambda: transact(made.db, *owners))  # noqa: B023
+        assert not made.has_locks(owners)
+        made.check_sizes(owners)
+        assert seen(made.db, owners) == seen(oracle(owners, transacted=True), owners)
+
+
+@pytest.mark.parametrize("texts", [(None, None), ("x", None)], ids=["both absent", "one absent"])
+def test_a_lock_on_an_absent_item_after_the_read_of_a_transaction_in_its_partition(
+    made: Bank, texts: tuple[str | None, str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = owners = made.owners()
+    for number, text in enumerate(texts):
+        if text is not None:
+            made.db.put(Note(owner=one, number=number, text=text))
+    made.db.put(Note(owner=one, number=9))
+    call, commits = made.connection.call, list[Native]()
+
+    def locking(native: Native) -> Any:
+        if isinstance(native, CheckAndMutateRow) and native.table == "bank.tx":
+            commits.append(native)
+            if len(commits) == 1:
+                made.stopped_after(monkeypatch, 3, partial(pair, made.db, one, other))  # two locks, no commit
+                assert made.has_locks(owners)
+        return call(native)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(made.connection, "call", locking)
+        with made.db.transaction() as tx:
+            for number in range(2):
+                tx.put(Note(owner=one, number=number, text="mine"))
+    assert not any(b"##_x" in name for row in made.rows((one,)) for _, name in row.columns)
+    assert [made.db.get(Note, owner=one, number=number).text for number in range(2)] == ["mine", "mine"]  # type: ignore[union-attr]
+    assert made.db.get(Note, owner=other, number=1) is None
+    made.check_sizes((one,))
+
+
+def pair(db: Store, one: str, other: str) -> None:
+    with db.transaction() as tx:
+        for owner in (one, other):
+            tx.put(Note(owner=owner, number=1, text="yours"))
+
+
 def inserted(db: Store, one: str, other: str) -> None:
     with db.transaction() as tx:
         tx.insert(Note(owner=one, number=5))
@@ -345,3 +444,26 @@ def test_calls_of_a_transaction_in_one_partition_are_as_few_as_without_locks(
     sent = made.stopped_after(monkeypatch, 1000, work)
     assert [type(one).__name__ for one in sent] == ["ReadRows", "MutateRow", "CheckAndMutateRow"]
     assert len(made.stopped_after(monkeypatch, 1000, work)) == 2
+
+
+@pytest.mark.parametrize(
+    ("keys", "calls"),
+    [
+        ([("a", 1), ("a", 2)], ["ReadRows"]),
+        ([("a", 1), ("b", 4)], ["ReadRows", "ReadRows"]),
+        # the counters of both may change and change back: the items are checked in a transaction, which reads once more
+        ([("a", 1), ("b", 1)], ["ReadRows"] * 2 + ["CheckAndMutateRow"] * 5 + ["MutateRow"]),
+    ],
+)
+def test_reads_of_several_items_at_one_instant(
+    made: Bank, keys: list[tuple[str, int]], calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owners = dict(zip("ab", made.owners(), strict=True))
+    for name, number in (("a", 1), ("a", 2), ("b", 1)):
+        made.db.put(Note(owner=owners[name], number=number, reads=1))
+    made.db.put(Plain(owner=owners["b"], number=4))
+    asked: list[Any] = [
+        (Plain if number == 4 else Note).primary(owner=owners[name], number=number) for name, number in keys
+    ]
+    sent = made.stopped_after(monkeypatch, 1000, lambda: made.db.get_many(asked, atomic=True))
+    assert [type(one).__name__ for one in sent] == calls
