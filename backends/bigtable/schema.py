@@ -13,7 +13,7 @@ from odm.backends.bigtable.native import COUNTERS, ENTRIES, FAMILY, RECORD
 from odm.backends.bigtable.native_admin import NEWEST_ONLY, ColumnFamily, CreateTable, Families
 from odm.backends.bigtable.options import NO_OPTIONS, Options
 from odm.backends.bigtable.placement import VERSIONS
-from odm.errors import SchemaError, Unsupported
+from odm.errors import SchemaError
 from odm.expressions.collection import MaxVersions
 from odm.keys import can_go_on_low
 from odm.schema.entity import EntitySchema
@@ -30,7 +30,6 @@ def check(schema: Schema) -> None:
     Raises:
         SchemaError: the name of the table, an index or an attribute is not valid on Bigtable; two keys could have the
             same row key; or the entries of an index would not sort correctly.
-        Unsupported: the rows of the schema cannot have locks.
     """
     if not TABLE_NAME.fullmatch(schema.name):
         raise SchemaError(
@@ -60,18 +59,7 @@ def check(schema: Schema) -> None:
 
 
 def _check_transactions(schema: Schema) -> None:
-    """Refuse a schema whose rows cannot have locks.
-
-    Raises:
-        SchemaError: a name is taken by them, or its rows have the form of other programs.
-        Unsupported: a partition is one row.
-    """
-    if is_wide(schema):
-        raise Unsupported(
-            f'table {schema.name!r}: transactions=True with layout="row_per_partition": odm cannot lock the items of '
-            "such a row. Leave transactions= out, and a transaction can have items of one partition; or leave layout= "
-            "out"
-        )
+    """Refuse a schema whose rows cannot have locks."""
     if schema.verbatim_rows:
         raise SchemaError(
             f"table {schema.name!r}: rows of other programs have no place for the locks of transactions: leave "

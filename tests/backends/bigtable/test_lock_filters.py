@@ -1,11 +1,14 @@
 """The filters that find locks, over rows in which an increment has found no item."""
 
-from odm.backends.bigtable.locks import Lock, Marks
+from odm.backends.bigtable.lock_cells import LockCells
+from odm.backends.bigtable.locks import Lock
 from odm.backends.bigtable.native import Cell
+from odm.backends.bigtable.ownership import Owned
 from tests.backends.bigtable.native_filters import passing
 
+ROW = "row"
 ORDER = {"c": 0, "d": 1, "talk": 2}
-MARKS = Marks(("d", "talk"))
+CELLS = LockCells("shop", Owned(homes={"Comment": "talk"}, families=("talk",)))
 LOCK = Lock("t", 1, "r", None, (), "talk")
 GHOST = (Cell("d", b"_t", b""), Cell("d", b"~r", b""))
 ITEM = (Cell("talk", b"_t", b"Comment"), Cell("talk", b"~r", b"r"))
@@ -15,7 +18,7 @@ LOCKED = (ITEM[0], Cell("talk", b"~r", LOCK.revision.encode()), Cell("talk", b"~
 def test_a_row_is_not_unlocked_because_of_an_increment_that_found_no_item() -> None:
     """Such a row may have an item in another family, whose lock a write would destroy."""
     for marks in ((), GHOST):
-        assert passing(MARKS.locked, (*marks, *LOCKED), ORDER)
-        assert not passing(MARKS.unlocked, (*marks, *LOCKED), ORDER)
-        assert not passing(MARKS.locked, (*marks, *ITEM), ORDER)
-        assert passing(MARKS.unlocked, (*marks, *ITEM), ORDER)
+        assert passing(CELLS.locked(ROW), (*marks, *LOCKED), ORDER)
+        assert not passing(CELLS.unlocked(ROW), (*marks, *LOCKED), ORDER)
+        assert not passing(CELLS.locked(ROW), (*marks, *ITEM), ORDER)
+        assert passing(CELLS.unlocked(ROW), (*marks, *ITEM), ORDER)

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from odm import Entity, PrimaryKey, Stored, Table
 from odm.backends.bigtable import Bigtable
-from odm.errors import BackendError, BadValue, SchemaError, Unsupported
+from odm.errors import BackendError, BadValue, SchemaError
 from odm.protocol.connection import perform
 from odm.protocol.requests import Get
 from odm.schema.entity import Key
@@ -151,15 +151,3 @@ def test_without_googles_client_the_extra_is_named() -> None:
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "single-table-odm[bigtable]" in shown
-
-
-def test_items_of_wide_rows_cannot_be_locked() -> None:
-    table = Table("wide", layout="row_per_partition", transactions=True)
-
-    class Item(Entity, table=table):
-        number: str
-
-        primary = PrimaryKey("ITEM#{number}", "DATA")
-
-    with pytest.raises(Unsupported, match="Leave transactions= out"):
-        Bigtable("project", "instance").connect(table.compile())
