@@ -1,4 +1,4 @@
-"""A writer of the bank: one thread, which reads, writes and checks until it is told to stop, or killed."""
+"""A writer of the bank: one thread, which reads, writes and checks until it has to stop, or is killed."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -59,7 +59,7 @@ class Teller:
         self._tell(f"writer {self.number}: {fault}")
 
     def run(self) -> None:
-        """Work until told to stop."""
+        """Work until it has to stop."""
         sure = False
         while not self.tally.stopped[0]:
             try:
