@@ -99,9 +99,18 @@ class Teller:
         self.tally.set(self.number, "acked", stored)
 
     @contextmanager
+    def sure(self) -> Iterator[None]:
+        """A block whose outcome must be known, because the server answers some of the calls."""
+        try:
+            yield
+        except OutcomeUnknown as error:
+            self.tell(f"the outcome must be known: {error}")
+            raise
+
+    @contextmanager
     def transaction(self) -> Iterator[Any]:
         """A transaction that also counts itself in the ledger."""
-        with self.db.transaction() as tx:
+        with self.sure(), self.db.transaction() as tx:
             yield tx
             tx.update(self.ledger, set_(Ledger.number, self.acked + 1), when=Ledger.number == self.acked)
         self.tally.set(self.number, "acked", self.acked + 1)
@@ -173,7 +182,8 @@ class Teller:
     def visit_safely(self) -> None:
         """Count a visit exactly once, also if answers are lost."""
         self.count("safe visits begun")
-        self.safe.update(Account.primary(name=random.choice(FIXED)), increment(Account.safe_visits))
+        with self.sure():
+            self.safe.update(Account.primary(name=random.choice(FIXED)), increment(Account.safe_visits))
         self.count("safe visits done")
 
     def look(self) -> None:
