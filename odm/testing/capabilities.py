@@ -29,7 +29,8 @@ class Capabilities:
             only `insert` and writes without a condition work.
         indexes: secondary patterns. If False, a table with one is refused.
         locks: a transaction locks each of its items by a call of its own, and goes on after its answer: `whole` waits
-            until it ends, and `transaction_calls` is the number of its calls.
+            until it ends, and `transaction_calls` is the number of its calls. "partitions": only a transaction of
+            items in several partitions does.
         ranges: scans of a range of partitions, because partitions have an order.
         segment: scans of a single segment, so that several processes can share a scan.
         segments: scans of several segments in parallel.
@@ -46,7 +47,7 @@ class Capabilities:
 
     conditions: bool = True
     indexes: bool = True
-    locks: bool = False
+    locks: bool | Literal["partitions"] = False
     ranges: bool = True
     reads_first: bool = False
     retry_safe: bool = True
@@ -57,14 +58,15 @@ class Capabilities:
     units: bool = True
     faults: Mapping[str, str] = Factory(dict)
 
-    def transaction_calls(self, items: int, *, read: bool = True) -> int:
+    def transaction_calls(self, items: int, *, read: bool = True, spread: bool = False) -> int:
         """The calls of a transaction of several items without index entries, to its end, if no other writer comes.
 
         Args:
             items: the number of items.
             read: one of the operations is not an insert or an update of an item that was read.
+            spread: they are in several partitions.
         """
-        if not self.locks:
+        if not self.locks or (self.locks == "partitions" and not spread):
             return 1 + self.reads_first
         before, after = read + items + 1, items + 1  # the locks and the record; all of them again, to remove them
         return before + after

@@ -16,4 +16,4 @@ def backend(bigtable_emulator: str) -> Bigtable:
 
 @pytest.fixture
 def capabilities() -> Capabilities:
-    return Capabilities(faults=FAULTS, reads_first=True, segment=False, units=False)
+    return Capabilities(faults=FAULTS, locks="partitions", reads_first=True, segment=False, units=False)

@@ -117,11 +117,11 @@ class TestGetMany:
         with capabilities.whole(db) as meter:
             db.get_many(keys, atomic=True)
         # One item is missing: a read shows that, and a transaction reads and locks all of them.
-        assert meter.calls == (1 + capabilities.transaction_calls(3) if capabilities.locks else 1)
+        assert meter.calls == (1 + capabilities.transaction_calls(3) if capabilities.locks is True else 1)
         assert meter.read_units == 6.0 or not capabilities.units
         with capabilities.whole(db) as meter:
             assert None not in db.get_many(keys[:2], atomic=True)
-        assert meter.calls == (2 if capabilities.locks else 1)  # two reads in which nothing has changed
+        assert meter.calls == (2 if capabilities.locks is True else 1)  # two reads in which nothing has changed
 
     def test_atomically_refuses_what_cannot_be_read_so(self, offline: Store) -> None:
         keys = [Order.primary(customer_id="c", order_id=f"o{n}") for n in range(101)]

@@ -274,7 +274,7 @@ class TestPointer:
             batch.put(order("o1"))
 
     def test_sends_what_it_says(self, pointed: Store, stores: Stores, capabilities: Capabilities) -> None:
-        moves = capabilities.transaction_calls(2)
+        moves = capabilities.transaction_calls(2, spread=True)
         together: Sequence[tuple[list[str], int]] = [
             (["Transact"], moves),
             (["Transact", "Put"], 2),
