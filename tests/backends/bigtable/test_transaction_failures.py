@@ -154,7 +154,7 @@ WRITES: dict[str, Request] = {
 @pytest.mark.parametrize("name", WRITES)
 def test_a_lock_that_cannot_be_resolved_does_not_make_the_outcome_unknown(name: str) -> None:
     client = Client(abandoned(), each(INTERNAL, writes(b"aborted")))
-    with pytest.raises(BackendError, match="a lock of a transaction could not be resolved: "):
+    with pytest.raises(BackendError, match="the locks of transactions could not be resolved, so nothing was written: "):
         client.ask(WRITES[name])
 
 

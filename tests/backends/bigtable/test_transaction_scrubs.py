@@ -156,7 +156,7 @@ VARIANTS: dict[str, tuple[Change, ...]] = {
         Change(lock_garbage, "remove_records", 'if records.state_of(record) == "committed":', "if False:"),
     ),
     "index columns are judged by what a locked row shows": (
-        Change(lock_garbage, "both_states", "[before(row, lock), after(row, lock)]", "[before(row, lock)]"),
+        Change(lock_garbage, "both_states", ", locks.cells.after(row, lock)]", "]"),
     ),
     "index columns are removed without a lease": (
         Change(
