@@ -39,6 +39,7 @@ from tests.backends.bigtable.watching import (
     NOTHING,
     ONLY_Y,
     PLAIN,
+    PLAINS,
     P,
     Role,
     counts,
@@ -49,6 +50,7 @@ from tests.backends.bigtable.watching import (
     queries,
     reads,
     resolves,
+    scans,
     writes,
 )
 from tests.effort import times
@@ -90,6 +92,7 @@ SINGLE: dict[str, tuple[NativeServer, tuple[Role, ...]]] = {
     "put where nothing is": (ONLY_Y, (writes("a", INSERTS), now("b", put(X, 3, "B")))),
     "put without a read": (
         PLAIN,
+        PLAINS,
         (writes("a", tx(put(P, 3, tag="Plain"), change(Y, 1))), now("b", put(P, 7, tag="Plain"))),
     ),
     "insert": (ONLY_Y, (writes("a", INSERTS), now("b", insert(X, 9, "C")))),
@@ -101,6 +104,7 @@ SINGLE: dict[str, tuple[NativeServer, tuple[Role, ...]]] = {
     "batch": (BOTH, (first("a", ADDS), now("b", BatchWrite((put(X, 3, "A"), put(Y, 4)))))),
     "batch without a read": (
         PLAIN,
+        PLAINS,
         (writes("a", tx(put(P, 3, tag="Plain"), change(Y, 1))), now("b", BatchWrite((put(P, 7, tag="Plain"),)))),
     ),
     "increment": (BOTH, (writes("a", tx(change(X, 1), put(Y, 2))), now("b", view(X, 2)))),
@@ -119,6 +123,8 @@ READERS: dict[str, tuple[NativeServer, tuple[Role, ...]]] = {
     "two items at once, two writers": (BOTH, (first("a", MOVES), first("b", ADDS), reads("r", X, Y))),
     "index": (BOTH, (writes("a", MOVES), queries("r", "A"), queries("q", "B"))),
     "index, two writers": (BOTH, (first("a", MOVES), first("b", tx(move(X, "C"), put(Y, 2))), queries("q", "A"))),
+    "scan of an entity": (PLAIN, (first("a", tx(live(P), change(Y, 1))), scans("r", "Deal"))),
+    "scan of an entity, all change": (PLAIN, (first("a", PLAINS), scans("r", "Plain"))),
     "count": (ONLY_Y, (first("a", INSERTS), writes("b", view(X, 2)), counts("r"))),
     "resolver": (BOTH, (writes("a", MOVES), gets("r", X), resolves("s", X))),
     "resolver, two items": (BOTH, (first("a", MOVES), reads("r", X, Y), resolves("s", X, Y))),

@@ -278,3 +278,26 @@ def test_a_stop_leaves_all_or_nothing(rival: Callable[[Store], None]) -> None:
         seen.add(found == expected[0][0])
     assert not stopped
     assert seen == {True, False}
+
+
+def checked(db: Store) -> None:
+    """Check an item of each form, and change one."""
+    with db.transaction() as tx:
+        for key in (KEPT, HOUSED, TAGGED, NOTE):
+            tx.check(key)
+        tx.update(SUMMED, set_(Summed.n, 1))
+
+
+def test_items_that_are_only_checked_are_read_as_ever() -> None:
+    """Also by a scan of one entity, which reads no cells of the others."""
+    for at in range(CALLS):
+        backend, db = opened()
+        before = state(db)
+        stopped = backend.instance_.stopped(partial(checked, db), at)
+        found = state(db)
+        assert found[0][1].n in (0, 1)
+        found[0][1].n = 0
+        assert found == before
+        if not stopped:
+            break
+    assert not stopped

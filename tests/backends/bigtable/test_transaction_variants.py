@@ -21,6 +21,7 @@ from tests.backends.bigtable.watching import (
     MOVES,
     ONLY_Y,
     PLAIN,
+    PLAINS,
     P,
     Role,
     explore,
@@ -35,7 +36,6 @@ from tests.effort import times
 
 PUTS = tx(put(X, 1), put(Y, 2))
 OVER = Put(P, {"_t": "Plain", "n": 7}, tag="Plain")
-PLAINS = tx(put(P, 3, tag="Plain"), change(Y, 1))
 
 Case = tuple[NativeServer, tuple[Role, ...], int]
 """The tables, the clients, and how many answers are lost."""

@@ -130,6 +130,19 @@ def counts(name: str) -> Role:
     return Role(Client.of(name, Scan(count=True)), judge=judge)
 
 
+def scans(name: str, tag: str) -> Role:
+    """A client that scans for the items of one entity; others, which it need not return, are as they are, too."""
+
+    def judge(answer: Page, states: Sequence[State]) -> bool:
+        found = [_without_zero(dict(item)) for item in answer.items]
+        items = [[_item(value) for value in state.values()] for state in states]
+        mine = [[one for one in some if one is not None and one["_t"] == tag] for some in items]
+        right = all(any(one in some for some in items) for one in found)
+        return right and all(one in found for one in mine[0] if all(one in some for some in mine))
+
+    return Role(Client.of(name, Scan(tag=tag)), judge=judge)
+
+
 def resolves(name: str, *keys: Any) -> Role:
     """A client that resolves the locks of rows, however young they are."""
 
@@ -302,6 +315,7 @@ NOTHING = NativeServer.of(SCHEMA)
 
 MOVES = tx(put(X, 1, "B"), change(Y, 1))
 ADDS = tx(change(Y, 10), change(X, 20))
+PLAINS = tx(put(P, 3, tag="Plain"), change(Y, 1))
 INSERTS = tx(insert(X, 1, "A"), change(Y, 1))
 
 
