@@ -92,7 +92,6 @@ SINGLE: dict[str, tuple[NativeServer, tuple[Role, ...]]] = {
     "put where nothing is": (ONLY_Y, (writes("a", INSERTS), now("b", put(X, 3, "B")))),
     "put without a read": (
         PLAIN,
-        PLAINS,
         (writes("a", tx(put(P, 3, tag="Plain"), change(Y, 1))), now("b", put(P, 7, tag="Plain"))),
     ),
     "insert": (ONLY_Y, (writes("a", INSERTS), now("b", insert(X, 9, "C")))),
@@ -104,7 +103,6 @@ SINGLE: dict[str, tuple[NativeServer, tuple[Role, ...]]] = {
     "batch": (BOTH, (first("a", ADDS), now("b", BatchWrite((put(X, 3, "A"), put(Y, 4)))))),
     "batch without a read": (
         PLAIN,
-        PLAINS,
         (writes("a", tx(put(P, 3, tag="Plain"), change(Y, 1))), now("b", BatchWrite((put(P, 7, tag="Plain"),)))),
     ),
     "increment": (BOTH, (writes("a", tx(change(X, 1), put(Y, 2))), now("b", view(X, 2)))),
