@@ -4,6 +4,7 @@ import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from math import inf
 from statistics import median
 from typing import Final
 
@@ -67,7 +68,7 @@ class Target:
         bound: how many times faster than the peer at least, or how many times slower at most, or the limit.
         faster: which of the two.
         clock: whose time.
-        least: a limit below, for a figure that must not be smaller.
+        least: a limit below, for a figure that must not be smaller; it may be the only one, with infinity as bound.
     """
 
     number: int
@@ -119,6 +120,8 @@ def _verdict(row: Row, target: Target) -> Iterator[Verdict]:
         hit = times >= target.bound if target.faster else times <= target.bound
     of = "x" if target.peer else unit
     bound = f"{'>=' if target.faster else '<='} {target.bound:g}{of}{' faster' if target.faster else ''}"
+    if target.bound == inf:
+        bound = f">= {target.least:g}{of}"
     yield Verdict(target.number, [*texts, f"{times:.2f}{of}", bound], hit)
 
 
