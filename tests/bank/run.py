@@ -9,7 +9,7 @@ from typing import Final
 
 from attrs import evolve, field, frozen
 
-from odm import Store
+from odm import OdmError, Store
 from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.native import ReadRows
 from odm.backends.bigtable.scrub import Scrubbed, scrub
@@ -59,9 +59,9 @@ def run(settings: Settings, folder: Path) -> Report:
         kills, found = _work(settings, tally, faults)
         time.sleep(2 * LATEST)  # calls of killed processes may still be under way in the server
         found += faults.read_text().splitlines() if faults.exists() else []
-        found += _wrong(db, settings, tally, kills)
+        found += _checked(db, settings, tally, kills)
         scrubbed = scrub(quiet.backend, bank, prefix=settings.prefix, clock=lambda: time.time() + LATER)
-        found += _wrong(db, settings, tally, kills)
+        found += _checked(db, settings, tally, kills)
         found += _left(db, settings.prefix)
         return Report(settings, dict(tally.sums()), kills, scrubbed, found)
 
@@ -122,6 +122,15 @@ def _work(settings: Settings, tally: Tally, faults: Path) -> tuple[int, list[str
         if time.monotonic() < end:
             processes.kill_one()
     return processes.kills, processes.stop()
+
+
+def _checked(db: Store, settings: Settings, tally: Tally, kills: int) -> list[str]:
+    """What is wrong in the table; if it cannot be read, with all of its rows."""
+    try:
+        return _wrong(db, settings, tally, kills)
+    except OdmError as error:
+        rows = db._session.connection.call(ReadRows(f"{settings.prefix}{bank.name}.tx", filter=Newest())).rows
+        return [f"{type(error).__name__}: {error}", *(f"{row.text}: {row.cells}" for row in rows)]
 
 
 def _wrong(db: Store, settings: Settings, tally: Tally, kills: int) -> list[str]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from odm import OdmError, OutcomeUnknown, Store, Throttled, TransactionFailed, increment, set_
+from odm import BackendError, OdmError, OutcomeUnknown, Store, Throttled, TransactionFailed, increment, set_
 from tests.bank.models import (
     FIXED,
     GUARDS,
@@ -71,6 +71,8 @@ class Teller:
                     self.tell(f"its own ledger refused transaction {self.acked + 1}: {refused}")
             except OdmError as error:
                 sure = False
+                if not isinstance(error, Throttled | OutcomeUnknown | BackendError):
+                    self.tell(f"{type(error).__name__}: {error}")
                 self.count({Throttled: "throttled", OutcomeUnknown: "unknown"}.get(type(error), "failed"))
             except Exception as error:  # the process must not go on without this thread unnoticed
                 self.tell(f"{error!r}")

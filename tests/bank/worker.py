@@ -20,7 +20,8 @@ from tests.bank.teller import Teller
 T = TypeVar("T")
 
 LOGGED: Final = {
-    "was aborted by another writer": "aborted by others",
+    "starts over, because of another writer": "attempts given up",
+    "waits for a transaction": "waits for others",
     "was aborted: another writer needed": "aborts of others",
     "was resolved": "locks resolved",
     "the answer to a lock was lost": "answers of locks lost",
