@@ -40,10 +40,11 @@ in one request, but not as a snapshot: it includes every ``add`` that ended befo
 **More shards**: a larger ``shards=`` finds all earlier counts. Programs with a smaller number that run at the same time
 or later need ``reads=``, the largest number that any program writes or has written.
 
-**Backends.** DynamoDB: an UpdateItem to add, a BatchGetItem for the total. Bigtable: a ReadModifyWriteRow, a
-ReadRows. Put the shard before the id, as above, so that the rows of a count are not adjacent on Bigtable. Bigtable has
-no exact retries and no transactions of several rows: ``retry_safe=True``, such transactions and ``reset`` raise
-`odm.Unsupported`. For a count that starts again, make the period a part of the key: ``...#{song_id}#{month}``.
+**Backends.** DynamoDB: an UpdateItem to add, a BatchGetItem for the total. Bigtable: a ReadModifyWriteRow, a ReadRows.
+Put the shard before the id, as above, so that the rows of a count are not adjacent on Bigtable. In a table without
+``transactions=True`` Bigtable has neither exact retries nor transactions of several rows: ``retry_safe=True``, such
+transactions and ``reset`` raise `odm.Unsupported`. For a count that starts again, make the period a part of the key:
+``...#{song_id}#{month}``.
 
 **Known as** write sharding by random suffixes to AWS, key salting to Bigtable, a distributed counter to Firestore:
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-sharding.html
@@ -144,7 +145,7 @@ class ShardedCounter(Generic[E]):
             key: the key fields but the shard.
 
         Raises:
-            Unsupported: the backend has no transactions of several items, such as Bigtable.
+            Unsupported: on Bigtable, in a table without ``transactions=True``.
             TransactionFailed: concurrent writers kept changing the shards; nothing was changed.
         """
         return Procedure(partial(self._reset, to, key), f"{self!r}.reset({to}, {_shown(key)})")

@@ -38,12 +38,13 @@ entity, whose insert is exclusive.
 | ``delete`` | 1 | 4 | 2 | 4: read, item, read and delete the claim |
 | ``get`` by the value | 2 | 0 | 2 | 2 |
 
-**Backends.** On DynamoDB and the bundled engine the item and its claims change in one transaction, with conditions: the
-item has not changed since it was read, and the new claim is absent or names this item. A transaction writes an item
-only once, so one that moves a value between two items raises `odm.BadValue`: free the value first. Bigtable writes one
-row at a time, so the claim is written first and deleted last, by the steps in `odm.patterns.claims`: two items never
-hold one value, wherever a writer is interrupted. A value whose writer was interrupted raises `odm.Conflict` for an
-hour; a value that another writer is claiming or freeing may raise it briefly.
+**Backends.** On DynamoDB, the bundled engine, and Bigtable in a table with ``transactions=True`` the item and its
+claims change in one transaction, with conditions: the item has not changed since it was read, and the new claim is
+absent or names this item. A transaction writes an item only once, so one that moves a value between two items raises
+`odm.BadValue`: free the value first. Without it, Bigtable writes one row at a time, so the claim is written first and
+deleted last, by the steps in `odm.patterns.claims`: two items never hold one value, wherever a writer is interrupted. A
+value whose writer was interrupted raises `odm.Conflict` for an hour; a value that another writer is claiming or freeing
+may raise it briefly.
 
 **Limits.** Entities whose items expire, or that have ``keep=``, are refused: nothing would free the values. Items from
 before the declaration have no claims: ``db.backfill(Customer.unique_email)`` makes them, and reports the items whose

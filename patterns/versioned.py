@@ -42,11 +42,12 @@ fields in conditions. Do not put such an item, which would change the past: use 
 is deleted. An interrupted write is applied as a whole or not at all; if not, its number is free. A document that is
 deleted and created again begins at 1; its *life* distinguishes its versions from those of the deleted document.
 
-**Backends.** DynamoDB and the bundled engine write document and version in one transaction. Bigtable writes the
-document, if its revision is unchanged, and then the version. If that is interrupted, the next writer stores the version
-before it changes the document. Until then ``history(...)`` may lack the newest version, or have the one it displaces;
-``get`` and ``version`` are correct. A delete removes the document and then its versions: if it is interrupted,
-``history(...)`` returns them, until the document is deleted or created again.
+**Backends.** DynamoDB, the bundled engine, and Bigtable in a table with ``transactions=True`` write document and
+version in one transaction. Without it, Bigtable writes the document, if its revision is unchanged, and then the
+version. If that is interrupted, the next writer stores the version before it changes the document. Until then
+``history(...)`` may lack the newest version, or have the one it displaces; ``get`` and ``version`` are correct. A
+delete removes the document and then its versions: if it is interrupted, ``history(...)`` returns them, until the
+document is deleted or created again.
 
 **Limits.** Batches are refused, as with any Revision; ``bulk_load(documents, new=True)`` loads new ones. A TTL is
 refused: it would leave versions. A smaller ``keep=`` deletes none; ``delete_all(Document.history(...).limit(5))`` does.
