@@ -40,6 +40,8 @@ LOCKED: Final = ValueRange(MARK.encode())
 UNLOCKED: Final = ValueRange(b"", MARK.encode(), open=True)
 """Those of unlocked items. An increment that found no item leaves an empty one, maybe in another family."""
 
+_LOCK: Final = LOCK.encode()
+
 _MOST_FILTERS = 256
 
 
@@ -162,7 +164,7 @@ class LockCells:
 
     def is_lock(self, qualifier: bytes) -> bool:
         """Whether this is the column of a lock."""
-        return qualifier == b"~x"
+        return qualifier == _LOCK
 
     def lock_of(self, row: Row) -> Lock | None:
         """The lock of a row; None if it is not locked.
