@@ -5,25 +5,21 @@ Prints Markdown on stdout. What is being done goes to stderr. Bigtable is Google
 only calls and rounds carry over to the services.
 """
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import cycle, islice
 from math import inf
-from pathlib import Path
 from typing import Final
 
 from attrs import frozen
 
 from benchmarks.command import Benchmark, Run, say
 from benchmarks.report import Row, Target
-from benchmarks.services import Speaking, Unavailable
+from benchmarks.stand_in import StandIn, dynamodb, with_transactions, without_transactions
 from benchmarks.timing import Racer
 from benchmarks.transactions.bank import ACCOUNTS, SINGLE, THREADS, Bank
-from odm import Backend
-from odm.backends.bigtable import Bigtable
-from tests import dynamodb_local, emulator, servers
+from tests import dynamodb_local, emulator
 
 PARTS: Final = {"before": "calls before the answer", "rounds": "one after the other", "after": "calls after it"}
 """What is counted, with its label."""
@@ -32,46 +28,11 @@ SECONDS: Final = 5
 """How long threads move money."""
 
 
-def bigtable(address: str, *, transactions: bool) -> Backend:
-    """Odm's backend on an emulator."""
-    return Bigtable("project", "instance", endpoint=address, transactions=transactions)
-
-
-def dynamodb(address: str) -> Backend:
-    """Odm's backend on a server at an address."""
-    service = Speaking()
-    service.endpoint_url = address
-    return service.backend()
-
-
 @frozen
-class Server:
-    """Where accounts are stored.
+class Server(StandIn):
+    """Where accounts are stored. ``together``: it has transactions of several items."""
 
-    Attributes:
-        name: as the tables show it.
-        find: finds the server's program.
-        running: runs it, and gives its address.
-        backend: odm's backend on it.
-        together: it has transactions of several items.
-    """
-
-    name: str
-    find: servers.Find
-    running: Callable[[Path], AbstractContextManager[str]]
-    backend: Callable[[str], Backend]
     together: bool = True
-
-    def found(self) -> Path:
-        """The program.
-
-        Raises:
-            Unavailable: it is not installed.
-        """
-        try:
-            return self.find(os.environ)
-        except servers.Missing as missing:
-            raise Unavailable(str(missing)) from missing
 
     @contextmanager
     def at(self, address: str) -> Iterator[Bank]:
@@ -85,8 +46,8 @@ class Server:
 
 
 WITH, WITHOUT, LOCAL = SERVERS = (
-    Server("Bigtable, transactions=True", emulator.find, emulator.running, partial(bigtable, transactions=True)),
-    Server("Bigtable without", emulator.find, emulator.running, partial(bigtable, transactions=False), together=False),
+    Server("Bigtable, transactions=True", emulator.find, emulator.running, with_transactions),
+    Server("Bigtable without", emulator.find, emulator.running, without_transactions, together=False),
     Server("DynamoDB Local", dynamodb_local.find, dynamodb_local.running, dynamodb),
 )
 

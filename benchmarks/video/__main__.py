@@ -6,11 +6,9 @@ A server in between counts the bytes of the connection, headers and framing incl
 without that server. They compare emulators, so only calls and bytes carry over to the services.
 """
 
-import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
-from pathlib import Path
 from statistics import median
 from typing import Final
 
@@ -20,57 +18,20 @@ from benchmarks import relay
 from benchmarks.command import Benchmark, Run, say
 from benchmarks.relay import Relay
 from benchmarks.report import Row
-from benchmarks.services import Speaking, Unavailable
+from benchmarks.stand_in import StandIn, bigtable, dynamodb
 from benchmarks.timing import Racer
 from benchmarks.video.site import ACTIONS, Action, Layout, Site
-from odm import Backend
-from odm.backends.bigtable import Bigtable
-from tests import dynamodb_local, dynoxide, emulator, servers
+from tests import dynamodb_local, dynoxide, emulator
 
 COUNTED: Final = 5
 """Calls whose requests and bytes are counted, after one that opens the connection; their median is shown."""
 
 
-def bigtable(address: str) -> Backend:
-    """Odm's backend on an emulator."""
-    return Bigtable("project", "instance", endpoint=address)
-
-
-def dynamodb(address: str) -> Backend:
-    """Odm's backend on a server at an address."""
-    service = Speaking()
-    service.endpoint_url = address
-    return service.backend()
-
-
 @frozen
-class Server:
-    """Where videos are stored.
+class Server(StandIn):
+    """Where videos are stored. ``layout``: of the table, on Bigtable."""
 
-    Attributes:
-        name: as the tables show it.
-        find: finds the server's program.
-        running: runs it, and gives its address.
-        backend: odm's backend on it.
-        layout: of the table, on Bigtable.
-    """
-
-    name: str
-    find: servers.Find
-    running: Callable[[Path], AbstractContextManager[str]]
-    backend: Callable[[str], Backend]
     layout: Layout = "row_per_item"
-
-    def found(self) -> Path:
-        """The program.
-
-        Raises:
-            Unavailable: it is not installed.
-        """
-        try:
-            return self.find(os.environ)
-        except servers.Missing as missing:
-            raise Unavailable(str(missing)) from missing
 
     @contextmanager
     def at(self, address: str, comments: int) -> "Iterator[Measured]":
