@@ -1,11 +1,12 @@
 """What meters, the log and `explain` say about transactions on Bigtable."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
+from attrs import evolve
 
-from odm import BadValue, Entity, Meter, PrimaryKey, Store, Table, increment
+from odm import BadValue, Entity, Meter, PrimaryKey, Store, Table, increment, set_
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.native import CheckAndMutateRow, Native
 
@@ -47,12 +48,14 @@ def move(db: Store) -> None:
         tx.put(Account(name="bob", cents=1))
 
 
-def stop_before_the_commit(db: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def stop_at_the_commit(db: Store, monkeypatch: pytest.MonkeyPatch, *, committed: bool = False) -> None:
     connection = db._session.connection
     call = connection.call
 
     def until(native: Native) -> object:
         if isinstance(native, CheckAndMutateRow) and native.table.endswith(".transactions"):
+            if committed:
+                call(native)
             raise Stopped
         return call(native)
 
@@ -69,7 +72,7 @@ def counted(meter: Meter) -> tuple[int, int, int]:
 def test_a_write_that_meets_a_lock_is_counted_and_logged(
     db: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    stop_before_the_commit(db, monkeypatch)
+    stop_at_the_commit(db, monkeypatch)
     with caplog.at_level(logging.INFO, "odm.bigtable"), db.meter() as meter:
         db.update(ANN, increment(Account.cents, 1))
     aborted, waited, resolved = counted(meter)
@@ -102,6 +105,35 @@ def test_a_transaction_that_starts_over_is_counted_and_logged(
     assert counted(meter) == (1, 0, 0)
     assert "a transaction of table reports.tx starts over, because of another writer" in caplog.text
     assert db.get(ANN) == Account(name="ann", cents=14)
+
+
+CALLS: dict[str, tuple[Callable[[Store], object], int, int, int]] = {
+    "get": (lambda db: db.get(ANN), 1, 2, 3),
+    "query": (lambda db: list(db.query(Account.primary(name="ann"))), 1, 2, 3),
+    "scan": (lambda db: list(db.scan(Account)), 1, 3, 4),
+    "put": (lambda db: db.put(Account(name="ann", cents=9)), 1, 6, 7),
+    "update": (lambda db: db.update(ANN, set_(Account.cents, 7)), 1, 6, 7),
+    "update that reads first": (lambda db: db.update(ANN, increment(Account.cents, 1)), 2, 5, 6),
+    "delete": (lambda db: db.delete(ANN), 1, 6, 7),
+}
+"""Calls, with their requests if they meet no lock, a committed one, and an undecided one."""
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_a_lock_costs_those_who_meet_it(backend: Bigtable, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    call, *expected = CALLS[name]
+    found = []
+    for committed in (None, True, False):
+        with Store(bank, evolve(backend, abort_after=1e-6), prefix=f"cost{committed}-") as db:
+            db.create()
+            db.put(Account(name="ann", cents=5))
+            if committed is not None:
+                stop_at_the_commit(db, monkeypatch, committed=committed)
+            with db.meter() as meter:
+                call(db)
+            found.append(meter.calls)
+            db.drop()
+    assert found == expected
 
 
 def test_without_rivals_nothing_is_counted(db: Store) -> None:
