@@ -37,11 +37,10 @@ another pointer, None. Batches refuse the entity; ``bulk_load(new=True)`` loads 
 | get | 2: the pointer, then the item | 2 read | 2; 3 if the newest was deleted |
 | value | 1 | 1 read | 2 |
 
-**Backends.** DynamoDB, the bundled engine, and Bigtable in a table with ``transactions=True`` write item and pointer in
-one transaction. Without it, Bigtable writes the item, then the pointer. An interrupted write may leave the pointer
-behind, so reads on Bigtable repair it: they query a pattern for higher values, which sorts the items by the tracked
-field and has partitions by fields of the pointer's key. Without such a pattern a store raises `odm.Unsupported` when it
-connects. DynamoDB moves a pointer up to 500 times a second.
+**Backends.** Item and pointer are written in one transaction, but on Bigtable without ``transactions=True``: there the
+item is written first. An interrupted write may leave the pointer behind, so reads repair it: they query a pattern for
+higher values, which sorts the items by the tracked field and has partitions by fields of the pointer's key. Without
+such a pattern a store raises `odm.Unsupported` when it connects. DynamoDB moves a pointer up to 500 times a second.
 
 **Known as** the pointer strategy: https://dev.to/aws-builders/amazon-dynamodb-pointer-strategy-2c4k
 """
