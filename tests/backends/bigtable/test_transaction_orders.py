@@ -172,6 +172,7 @@ LONELY = {
 }
 
 
+@pytest.mark.one_of(4)
 @pytest.mark.parametrize("case", LONELY)
 def test_a_transaction_of_which_two_answers_are_lost(case: str) -> None:
     server, request = LONELY[case]

@@ -336,7 +336,7 @@ def made(bigtable_emulator: str, request: pytest.FixtureRequest) -> Iterator[Ban
 @pytest.mark.parametrize("rival", RIVALS, ids=lambda rival: rival.__name__[1:])
 def test_a_stop_leaves_all_or_nothing(made: Bank, rival: Rival, monkeypatch: pytest.MonkeyPatch) -> None:
     seen, done = set(), False
-    step = times(3, 1)
+    step = times(5, 1)
     for at in range(RIVALS.index(rival) % step, MOST_CALLS, step):
         scene = Scene(made.db)
         error = made.disturbed(monkeypatch, scene.transact, at, "stop")

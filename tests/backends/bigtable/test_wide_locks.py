@@ -326,6 +326,7 @@ def outcome(work: Callable[[], object]) -> str:
     return "done"
 
 
+@pytest.mark.one_of(4)
 @pytest.mark.parametrize("name", WRITES)
 def test_writers_come_before_or_after_it(made: Bank, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     write = WRITES[name]
