@@ -290,6 +290,7 @@ class Bank:
                 not applied, and the answer is lost.
         """
         connection: Any = self.db._session.connection
+        self.settle()
         call, number = connection.call, count()
 
         def disturb(native: Native) -> Any:
@@ -315,8 +316,14 @@ class Bank:
                 return error
         return None
 
+    def settle(self) -> None:
+        """Wait for the work after the answers, which makes calls, too."""
+        connection: Any = self.db._session.connection
+        connection._procedures.background.wait()
+
     def check_clean(self) -> None:
         """After a scrub, the tables hold no locks."""
+        self.settle()
         later = time.time() + 100
         scrub(self.backend, bank, prefix=self.prefix, clock=lambda: later)
         rows = self.db._session.connection.call(ReadRows(f"{self.prefix}stops.tx", filter=Newest())).rows

@@ -113,11 +113,11 @@ def test_many_transactions_next_to_all_other_writes(db: Store) -> None:
     with ThreadPoolExecutor(len(WORKS)) as pool:
         list(pool.map(run, range(len(WORKS))))
     connection: Any = db._session.connection
-    connection._procedures.background.wait()
     found: Any = db.get_many(ACCOUNTS)
     assert sum(one.balance for one in found) == TOTAL
     assert (found[0].views, found[-1].views, found[0].touched) == (2 * TURNS, TURNS, TURNS)
     look(db, 0, Random())
+    connection._procedures.background.wait()
     listed = connection.call(ReadRows("lockbank.tx.by_text", filter=Newest())).rows
     assert sorted(map(repr, db.query(Note.by_text()))) == sorted(map(repr, db.scan(Note)))
     assert sum(len(row.cells) for row in listed) == len(list(db.scan(Note)))

@@ -115,8 +115,13 @@ class Bank:
         self.connection: Any = self.db._session.connection
         self._owners = count(1)
 
+    def settle(self) -> None:
+        """Wait for the work after the answers, which makes calls, too."""
+        self.connection._procedures.background.wait()
+
     def owners(self) -> tuple[str, str]:
-        """Two new partitions."""
+        """Two new partitions, when nothing is under way any more."""
+        self.settle()
         number = next(self._owners)
         return f"o{number:04}a", f"o{number:04}b"
 
@@ -173,10 +178,12 @@ class Bank:
 
     def scrub(self, after: float, **options: Any) -> Scrubbed:
         """Scrub when this many seconds have passed."""
+        self.settle()
         return scrub(self.backend, bank, clock=lambda: time.time() + after, **options)
 
     def rows(self, owners: tuple[str, ...] | None = None, end: str = "") -> list[Row]:
         """The cells of partitions, or of all rows of a table."""
+        self.settle()
         rows = self.connection.call(ReadRows(f"bank.tx{end}", filter=Newest())).rows
         return [row for row in rows if owners is None or row.text in owners]
 
