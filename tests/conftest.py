@@ -65,7 +65,14 @@ def _on_moto(item: pytest.Item) -> bool:
 
 @pytest.fixture(scope="session")
 def bigtable_emulator() -> Iterator[str]:
-    """The "host:port" of a Bigtable emulator that runs for the whole session."""
+    """The "host:port" of a Bigtable emulator that runs for the whole session: Google's, or odm's if that is missing."""
+    with emulator.either(os.environ) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def google_emulator() -> Iterator[str]:
+    """The "host:port" of Google's Bigtable emulator, which runs for the whole session."""
     with emulator.running(_found(emulator.find)) as address:
         yield address
 

@@ -1,4 +1,7 @@
-"""Finds, fetches and runs Google's Bigtable emulator, for the tests and for `.ci/run`: see `tests.servers`."""
+"""Finds, fetches and runs Google's Bigtable emulator, for the tests and for `.ci/run`: see `tests.servers`.
+
+Where it is missing, or with ``ODM_OWN_EMULATOR=1`` in the environment, most tests run on odm's own emulator.
+"""
 
 import shutil
 import subprocess
@@ -11,6 +14,7 @@ from tests import servers
 
 VARIABLE = "ODM_BIGTABLE_EMULATOR"
 SOURCE = "cloud.google.com/go/bigtable/cmd/emulator@v1.58.0"
+OWN = "ODM_OWN_EMULATOR"
 BUILT = servers.CACHE / "bin" / "emulator"
 IN_SDK = Path("platform", "bigtable-emulator", "cbtemulator")
 
@@ -58,6 +62,26 @@ def running(program: Path) -> Iterator[str]:
             yield greeting.rsplit("running on ", 1)[1].strip()
         finally:
             process.terminate()
+
+
+def is_own(environ: Mapping[str, str]) -> bool:
+    """Whether tests run on odm's own emulator. In CI they do only with the variable."""
+    if environ.get(OWN):
+        return True
+    return environ.get("CI") != "true" and not servers.can_run(find)
+
+
+@contextmanager
+def either(environ: Mapping[str, str]) -> Iterator[str]:
+    """Run Google's emulator or odm's during the block; yields its "host:port"."""
+    if not is_own(environ):
+        with running(find(environ)) as address:
+            yield address
+        return
+    from odm.backends.bigtable.emulator import Emulator
+
+    with Emulator() as own:
+        yield own.address
 
 
 if __name__ == "__main__":

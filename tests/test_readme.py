@@ -74,6 +74,7 @@ def test_every_page_with_python_is_run() -> None:
     """Those not here have tests of their own: of patterns, of Bigtable, of the linter and of moving data."""
     own = {
         "bigtable.md",
+        "bigtable_emulator.md",
         "coming_from_pynamodb.md",
         "copy.md",
         "existing_tables.md",

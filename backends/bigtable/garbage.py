@@ -175,7 +175,7 @@ def collect(writer: Writer, rules: Rules, tell: Callable[[Scrubbed], object]) ->
             )
         return Scrubbed()
     now = int(rules.clock() * MICROS) if rules.clock is not None else (yield from server_time(writer))
-    cutoff = (now - int(rules.lease * MICROS)) // 1000 * 1000  # timestamps must be whole milliseconds
+    cutoff = _stamp(now - int(rules.lease * MICROS))
     collector = _Collector(writer, rules, now, cutoff)
     steps = _begin(_tables(writer.schema), rules.after)
     done = Scrubbed()
@@ -215,6 +215,11 @@ def _begin(
         yield name, index, span, f"{names[number + 1]}:" if number + 1 < len(names) else None
 
 
+def _stamp(micros: int) -> int:
+    """A timestamp that a server takes: in whole milliseconds, and not 0, which as the end of a range means no end."""
+    return max(1000, micros // 1000 * 1000)
+
+
 @frozen
 class _Collector:
     """One scrub.
@@ -242,7 +247,7 @@ class _Collector:
         if index is None:
             columns = self._columns
         elif index == RECORDS and self.writer.schema.transactions:
-            columns = chain(Newest(), Before((2 * self.cutoff - self.now) // 1000 * 1000))
+            columns = chain(Newest(), Before(_stamp(2 * self.cutoff - self.now)))
         else:
             columns = chain(Family(ENTRIES), Newest(), Before(self.cutoff))
         if columns is None:

@@ -2,7 +2,7 @@
 
 **An application.** `Clock` sets the time of a store, `Ids` makes the same ids in every run, and
 `odm.backends.local.Faults` injects the failures of a cloud service. With pytest there are the fixtures ``odm_memory``,
-``odm_file``, ``odm_clock`` and ``odm_faults``: see `odm.testing.plugin`.
+``odm_file``, ``odm_clock``, ``odm_faults`` and ``odm_bigtable_emulator``: see `odm.testing.plugin`.
 
 **A backend.** The conformance suite tests with pytest what every backend must do. To run it on a backend, write one
 test module that imports the suite and defines two fixtures::

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from odm.backends.bigtable.emulator import Emulator
     from odm.backends.local import Faults
     from odm.testing import Clock, OpenStore
 
@@ -63,6 +64,21 @@ def odm_file(request: pytest.FixtureRequest, tmp_path: Path) -> "Iterator[OpenSt
     from odm.backends.local import LocalFile
 
     yield from _opening(LocalFile(tmp_path / "odm.db", **_options(request)))
+
+
+@pytest.fixture
+def odm_bigtable_emulator(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> "Iterator[Emulator]":
+    """A Bigtable emulator in the process; BIGTABLE_EMULATOR_HOST has its address while the test runs.
+
+    Its attributes are address, and faults, which make calls fail. It uses odm_clock if the test does. It needs the
+    extra "emulator". See odm.backends.bigtable.emulator.
+    """
+    from odm.backends.bigtable.emulator import VARIABLE, Emulator
+
+    clock = {"clock": request.getfixturevalue("odm_clock")} if "odm_clock" in request.fixturenames else {}
+    with Emulator(**clock) as running:
+        monkeypatch.setenv(VARIABLE, running.address)
+        yield running
 
 
 def _options(request: pytest.FixtureRequest) -> dict[str, Any]:

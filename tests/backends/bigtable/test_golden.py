@@ -60,8 +60,8 @@ class Recorder:
 
 
 @pytest.fixture
-def recorder(bigtable_emulator: str) -> Iterator[Recorder]:
-    recorder = Recorder(Bigtable("my-project", "golden", endpoint=bigtable_emulator))
+def recorder(google_emulator: str) -> Iterator[Recorder]:
+    recorder = Recorder(Bigtable("my-project", "golden", endpoint=google_emulator))
     yield recorder
     recorder.close()
 

@@ -1,0 +1,35 @@
+"""``python -m odm.backends.bigtable.emulator``: serves other programs until it is interrupted."""
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+from threading import Event
+
+from odm.backends.bigtable.emulator import VARIABLE, Emulator
+from odm.errors import OdmError
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the emulator. Returns the exit code."""
+    parser = argparse.ArgumentParser("python -m odm.backends.bigtable.emulator", description="An emulator of Bigtable.")
+    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (%(default)s)")
+    parser.add_argument("--port", type=int, default=8086, help="the port; 0: any that is free (%(default)s)")
+    parser.add_argument("--file", help="keep the data in this file; without it, in memory only")
+    given = parser.parse_args(arguments)
+    ended = Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
+    try:
+        with Emulator(host=given.host, port=given.port, file=given.file) as running:
+            print(f"The Bigtable emulator listens: export {VARIABLE}={running.address}", flush=True)  # noqa: T201
+            while not ended.wait(1):
+                pass
+    except OdmError as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

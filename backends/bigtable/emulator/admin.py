@@ -1,0 +1,276 @@
+"""The table admin service: google.bigtable.admin.v2.BigtableTableAdmin."""
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import Any, Final
+
+from google.cloud.bigtable_admin_v2 import types
+from google.iam.v1 import iam_policy_pb2, policy_pb2
+from google.longrunning import operations_pb2
+from google.protobuf import empty_pb2
+
+from odm.backends.bigtable.emulator import limits
+from odm.backends.bigtable.emulator.calls import CallInfo, Method
+from odm.backends.bigtable.emulator.families import FamilySettings
+from odm.backends.bigtable.emulator.refusals import Refused, invalid, not_found
+from odm.backends.bigtable.emulator.tables import Table, Tables
+
+NAME: Final = "google.bigtable.admin.v2.BigtableTableAdmin"
+OPERATIONS: Final = "google.longrunning.Operations"
+
+PAGE: Final = 1000
+"""The most tables of a page."""
+
+_CHANGEABLE: Final = (
+    "change_stream_config",
+    "deletion_protection",
+    "automated_backup_policy",
+    "row_key_schema",
+    "tiered_storage_config",
+)
+"""The fields that UpdateTable changes (google.bigtable.admin.v2, UpdateTableRequest.update_mask)."""
+
+_TABLES: Final = "/tables/"
+
+
+class AdminService:
+    """Makes, changes and removes tables."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._operations: dict[str, Any] = {}
+        self._policies: dict[str, Any] = {}
+        self._numbers = count(1)
+
+    def methods(self) -> dict[str, Method]:
+        """The methods by name."""
+        pb: dict[str, tuple[Any, Any]] = {
+            "CreateTable": (self.create, types.CreateTableRequest),
+            "ListTables": (self.list, types.ListTablesRequest),
+            "GetTable": (self.get, types.GetTableRequest),
+            "UpdateTable": (self.update, types.UpdateTableRequest),
+            "DeleteTable": (self.delete, types.DeleteTableRequest),
+            "ModifyColumnFamilies": (self.modify, types.ModifyColumnFamiliesRequest),
+            "DropRowRange": (self.drop, types.DropRowRangeRequest),
+            "GenerateConsistencyToken": (self.token, types.GenerateConsistencyTokenRequest),
+            "CheckConsistency": (self.check, types.CheckConsistencyRequest),
+        }
+        made = {name: Method(run, request.pb()) for name, (run, request) in pb.items()}
+        made["GetIamPolicy"] = Method(self.policy, iam_policy_pb2.GetIamPolicyRequest)
+        made["SetIamPolicy"] = Method(self.set_policy, iam_policy_pb2.SetIamPolicyRequest)
+        made["TestIamPermissions"] = Method(self.permissions, iam_policy_pb2.TestIamPermissionsRequest)
+        return made
+
+    def operations(self) -> dict[str, Method]:
+        """The methods of google.longrunning.Operations: all operations are done when they are answered."""
+        return {"GetOperation": Method(self.operation, operations_pb2.GetOperationRequest)}
+
+    def create(self, request: Any, call: CallInfo) -> Any:
+        """Make a table."""
+        if not limits.TABLE.fullmatch(request.table_id):
+            raise invalid(f"table_id {request.table_id!r} must match {limits.TABLE.pattern}")
+        splits = sorted({one.key for one in request.initial_splits if one.key})
+        for split in splits:
+            limits.check_key(split)
+        families = {name: _family(name, one) for name, one in request.table.column_families.items()}
+        settings = types.Table.pb()()
+        settings.CopyFrom(request.table)
+        settings.ClearField("column_families")
+        settings.granularity = settings.granularity or types.Table.TimestampGranularity.MILLIS
+        settings.name = f"{request.parent}{_TABLES}{request.table_id}"
+        table = self._tables.new(settings.name, settings, splits)
+        table.families = families
+        self._tables.add(table)
+        return _shown(table, _SCHEMA)
+
+    def list(self, request: Any, call: CallInfo) -> Any:
+        """A page of tables, by name."""
+        start = f"{request.parent}{_TABLES}"
+        found = sorted((one for one in self._tables if one.name.startswith(start)), key=lambda one: one.name)
+        left = [one for one in found if one.name > request.page_token]
+        page = left[: request.page_size or PAGE]
+        answer = types.ListTablesResponse.pb()()
+        view = request.view or _NAME_ONLY
+        answer.tables.extend(_shown(one, view) for one in page)
+        if len(page) < len(left):
+            answer.next_page_token = page[-1].name
+        return answer
+
+    def get(self, request: Any, call: CallInfo) -> Any:
+        """A table with its families and settings."""
+        return _shown(self._tables.get(request.name), request.view or _SCHEMA)
+
+    def update(self, request: Any, call: CallInfo) -> Any:
+        """Change settings; the operation is done when it is answered."""
+        table = self._tables.get(request.table.name)
+        changed = {path.partition(".")[0] for path in request.update_mask.paths}
+        if not changed:
+            raise invalid("update_mask must name the fields to change")
+        if unknown := changed - {*_CHANGEABLE}:
+            raise invalid(f"update_mask: {min(unknown)!r} cannot be changed")
+        with table.lock:
+            for name in changed:
+                if name == "deletion_protection":
+                    table.settings.deletion_protection = request.table.deletion_protection
+                    continue
+                table.settings.ClearField(name)
+                if request.table.HasField(name):
+                    getattr(table.settings, name).CopyFrom(getattr(request.table, name))
+            self._tables.keeper.save_settings(table)
+            return self._done(_shown(table, _SCHEMA), types.UpdateTableMetadata.pb()(name=table.name))
+
+    def delete(self, request: Any, call: CallInfo) -> Any:
+        """Remove a table."""
+        table = self._tables.get(request.name)
+        if table.settings.deletion_protection:
+            raise _protected(table)
+        self._tables.remove(request.name)
+        return empty_pb2.Empty()
+
+    def modify(self, request: Any, call: CallInfo) -> Any:
+        """Change families, all or none."""
+        table = self._tables.get(request.name)
+        with table.lock:
+            families = dict(table.families)
+            for one in request.modifications:
+                _modify(table, families, one)
+            table.set_families(families)
+            return _shown(table, _SCHEMA)
+
+    def drop(self, request: Any, call: CallInfo) -> Any:
+        """Remove rows by a prefix of their keys, or all."""
+        table = self._tables.get(request.name)
+        kind = request.WhichOneof("target")
+        if kind is None or (kind == "delete_all_data_from_table" and not request.delete_all_data_from_table):
+            raise invalid("DropRowRange needs row_key_prefix or delete_all_data_from_table")
+        if kind == "row_key_prefix" and not request.row_key_prefix:
+            raise invalid("row_key_prefix must be non-empty")
+        with table.lock:
+            keys = [*_beginning(table, request.row_key_prefix)]
+            for key in keys:
+                del table.rows[key]
+            table.save(keys)
+        return empty_pb2.Empty()
+
+    def token(self, request: Any, call: CallInfo) -> Any:
+        """A token for `check`."""
+        table = self._tables.get(request.name)
+        return types.GenerateConsistencyTokenResponse.pb()(consistency_token=_token(table))
+
+    def check(self, request: Any, call: CallInfo) -> Any:
+        """Whether the writes before a token are everywhere: they are."""
+        table = self._tables.get(request.name)
+        if request.consistency_token != _token(table):
+            raise invalid(f"{request.consistency_token!r} is not a token of table {table.name!r}")
+        return types.CheckConsistencyResponse.pb()(consistent=True)
+
+    def policy(self, request: Any, call: CallInfo) -> Any:
+        """The policy of a table, which nothing enforces."""
+        self._tables.get(request.resource)
+        return self._policies.get(request.resource, policy_pb2.Policy())
+
+    def set_policy(self, request: Any, call: CallInfo) -> Any:
+        """Set it."""
+        self._tables.get(request.resource)
+        self._policies[request.resource] = request.policy
+        return request.policy
+
+    def permissions(self, request: Any, call: CallInfo) -> Any:
+        """The permissions of the caller: all that it asks for."""
+        self._tables.get(request.resource)
+        return iam_policy_pb2.TestIamPermissionsResponse(permissions=request.permissions)
+
+    def operation(self, request: Any, call: CallInfo) -> Any:
+        """An operation that was answered before."""
+        if request.name not in self._operations:
+            raise not_found(f"operation {request.name!r}")
+        return self._operations[request.name]
+
+    def _done(self, answer: Any, about: Any) -> Any:
+        made = operations_pb2.Operation(name=f"operations/{next(self._numbers)}", done=True)
+        made.response.Pack(answer)
+        made.metadata.Pack(about)
+        self._operations[made.name] = made
+        return made
+
+
+_NAME_ONLY: Final = types.Table.View.NAME_ONLY
+_SCHEMA: Final = types.Table.View.SCHEMA_VIEW
+_REPLICATION: Final = (types.Table.View.REPLICATION_VIEW, types.Table.View.ENCRYPTION_VIEW, types.Table.View.FULL)
+
+
+def _shown(table: Table, view: int) -> Any:
+    """A google.bigtable.admin.v2.Table message with the fields of a view."""
+    made = types.Table.pb()(name=table.name)
+    if view == _NAME_ONLY:
+        return made
+    with table.lock:
+        if view in (_SCHEMA, types.Table.View.FULL):
+            made.CopyFrom(table.settings)
+            for name, family in table.families.items():
+                made.column_families[name].CopyFrom(family.message)
+        if view in _REPLICATION:
+            made.cluster_states["emulator"].replication_state = types.Table.ClusterState.ReplicationState.READY
+    return made
+
+
+def _family(name: str, message: Any) -> FamilySettings:
+    if not limits.FAMILY.fullmatch(name):
+        raise invalid(f"Column family id {name!r} must match {limits.FAMILY.pattern}")
+    made = type(message)()
+    made.CopyFrom(message)
+    return FamilySettings(made)
+
+
+def _modify(table: Table, families: dict[str, FamilySettings], one: Any) -> None:
+    kind, name = one.WhichOneof("mod"), one.id
+    if kind == "create":
+        if name in families:
+            raise Refused("ALREADY_EXISTS", f"column family {name!r} of table {table.name!r} already exists")
+        families[name] = _family(name, one.create)
+        return
+    if name not in families:
+        raise not_found(f"column family {name!r} of table {table.name!r}")
+    if kind == "drop" and one.drop:
+        if table.settings.deletion_protection:
+            raise _protected(table)
+        del families[name]
+    elif kind == "update":
+        families[name] = _updated(families[name], one)
+    else:
+        raise invalid(f"the modification of column family {name!r} must set create, update or drop")
+
+
+def _updated(family: FamilySettings, one: Any) -> FamilySettings:
+    """A family with another rule; the type of its values cannot be changed to or from an aggregate."""
+    changed: Sequence[str] = one.update_mask.paths or ["gc_rule"]
+    made = type(family.message)()
+    made.CopyFrom(family.message)
+    for path in changed:
+        if path == "gc_rule":
+            made.gc_rule.CopyFrom(one.update.gc_rule)
+        elif path == "value_type" and not _is_aggregate(made) and not _is_aggregate(one.update):
+            made.value_type.CopyFrom(one.update.value_type)
+        else:
+            raise invalid(f"column family {one.id!r}: {path} cannot be changed")
+    return FamilySettings(made)
+
+
+def _is_aggregate(message: Any) -> bool:
+    return bool(message.value_type.WhichOneof("kind") == "aggregate_type")
+
+
+def _beginning(table: Table, prefix: bytes) -> Iterator[bytes]:
+    """The keys of a table that begin with a prefix."""
+    for key in table.rows.irange(prefix):
+        if not key.startswith(prefix):
+            return
+        yield key
+
+
+def _token(table: Table) -> str:
+    return f"TokenFor-{table.name}"
+
+
+def _protected(table: Table) -> Refused:
+    return Refused("FAILED_PRECONDITION", f"table {table.name!r} is protected against deletion")

@@ -1,0 +1,201 @@
+"""The data service: google.bigtable.v2.Bigtable."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import grpc
+from google.cloud.bigtable_v2 import types
+from google.rpc.status_pb2 import Status
+
+from odm.backends.bigtable.emulator import limits, mutations
+from odm.backends.bigtable.emulator.calls import CallInfo, Method
+from odm.backends.bigtable.emulator.filters import read_filter
+from odm.backends.bigtable.emulator.reading import Found, Reader, intervals_of
+from odm.backends.bigtable.emulator.refusals import Refused, invalid
+from odm.backends.bigtable.emulator.streams import Streams
+from odm.backends.bigtable.emulator.tables import Table, Tables
+from odm.backends.bigtable.encoding import field as wire
+
+NAME: Final = "google.bigtable.v2.Bigtable"
+
+SAMPLED: Final = 100
+"""A key of so many is sampled."""
+
+
+class DataService:
+    """Reads and writes rows."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    def methods(self, streams: Streams) -> dict[str, Method]:
+        """The methods by name."""
+        return {
+            "ReadRows": Method(self.read_rows, types.ReadRowsRequest.pb(), streams=True),
+            "SampleRowKeys": Method(self.sample, types.SampleRowKeysRequest.pb(), streams=True),
+            "MutateRow": Method(self.mutate, types.MutateRowRequest.pb()),
+            "MutateRows": Method(self.mutate_many, types.MutateRowsRequest.pb(), streams=True),
+            "CheckAndMutateRow": Method(self.check_and_mutate, types.CheckAndMutateRowRequest.pb()),
+            "ReadModifyWriteRow": Method(self.modify, types.ReadModifyWriteRowRequest.pb()),
+            "PingAndWarm": Method(self.ping, types.PingAndWarmRequest.pb()),
+            "GenerateInitialChangeStreamPartitions": Method(
+                streams.partitions, types.GenerateInitialChangeStreamPartitionsRequest.pb(), streams=True
+            ),
+            "ReadChangeStream": Method(streams.read, types.ReadChangeStreamRequest.pb(), streams=True),
+        }
+
+    def ping(self, request: Any, call: CallInfo) -> Any:
+        """Nothing: there are no connections to warm."""
+        return types.PingAndWarmResponse.pb()()
+
+    def read_rows(self, request: Any, call: CallInfo) -> Iterator[bytes]:
+        """The rows of a request, as encoded responses."""
+        features = call.features
+        if request.reversed and not features.reverse_scans:
+            raise Refused("UNIMPLEMENTED", "Client doesn't support reverse scans yet")
+        table = self._table(request)
+        sent, stats = 0, types.FullReadStatsView.pb()()
+        for found in Reader.of(table, request):
+            _count(found, stats.read_iteration_stats)
+            if call.cut is not None and sent + len(found.chunks) > call.cut:
+                yield b"".join([wire(1, one) for one in found.chunks[: call.cut - sent]])
+                raise Refused("UNAVAILABLE", "the stream was cut by a fault")
+            sent += len(found.chunks)
+            message = b"".join([wire(1, one) for one in found.chunks])
+            if found.scanned is not None and features.last_scanned_row_responses:
+                message += wire(2, found.scanned)
+            if message:
+                yield message
+            if not call.is_active():
+                return
+        if call.cut is not None:
+            raise Refused("UNAVAILABLE", "the stream was cut by a fault")
+        if request.request_stats_view == _FULL:
+            stats.request_latency_stats.frontend_server_latency.FromMicroseconds(1)
+            answer = types.ReadRowsResponse.pb()()
+            answer.request_stats.full_read_stats_view.CopyFrom(stats)
+            yield answer.SerializeToString()
+
+    def sample(self, request: Any, call: CallInfo) -> Iterator[Any]:
+        """Some keys that divide the table into parts; the last is empty, the end of the table."""
+        table = self._table(request)
+        rows = types.RowSet.pb()(row_ranges=[request.row_range] if request.HasField("row_range") else [])
+        message, offset, found = types.SampleRowKeysResponse.pb(), 0, list[Any]()
+        with table.lock:
+            for start, end in intervals_of(rows):
+                splits = [one for one in table.splits if start <= one and (end is None or one < end)]
+                for number, key in enumerate(table.rows.irange(start, end, (True, False)), 1):
+                    while splits and splits[0] <= key:
+                        found.append(message(row_key=splits.pop(0), offset_bytes=offset))
+                    offset += table.rows[key].size
+                    if number % SAMPLED == 0:
+                        found.append(message(row_key=key, offset_bytes=offset))
+                found += [message(row_key=one, offset_bytes=offset) for one in splits]
+        yield from found
+        yield message(row_key=b"", offset_bytes=offset)
+
+    def mutate(self, request: Any, call: CallInfo) -> Any:
+        """Change a row."""
+        table = self._table(request)
+        limits.check_count("mutations", len(request.mutations))
+        with table.lock:
+            _write(table, request.row_key, request.mutations)
+            table.save([request.row_key])
+        return types.MutateRowResponse.pb()()
+
+    def mutate_many(self, request: Any, call: CallInfo) -> Iterator[Any]:
+        """Change rows, each by itself."""
+        table = self._table(request)
+        limits.check_count("mutations", sum(len(one.mutations) for one in request.entries))
+        answer = types.MutateRowsResponse.pb()()
+        with table.lock:
+            written = []
+            for number, entry in enumerate(request.entries):
+                refused = _entry(table, entry, call.refused.get(number))
+                if refused is None:
+                    written.append(entry.row_key)
+                    answer.entries.add(index=number, status=_OK)
+                else:
+                    code = getattr(grpc.StatusCode, refused.code).value[0]
+                    answer.entries.add(index=number, status=Status(code=code, message=refused.message))
+            table.save(written)
+        yield answer
+
+    def check_and_mutate(self, request: Any, call: CallInfo) -> Any:
+        """Change a row, depending on whether a filter returns a cell of it."""
+        table = self._table(request)
+        for branch in (request.true_mutations, request.false_mutations):
+            if len(branch) > limits.MUTATIONS:
+                limits.check_count("mutations", len(branch))
+        if not request.true_mutations and not request.false_mutations:
+            raise invalid("CheckAndMutateRow needs true_mutations or false_mutations")
+        key = request.row_key
+        limits.check_key(key)
+        predicate = None
+        if request.HasField("predicate_filter"):
+            predicate = read_filter(request.predicate_filter, table.families, table.unit)
+        with table.lock:
+            cells = table.cells(table.row(key))
+            found = cells if predicate is None else table.evaluator.cells(predicate, key, cells)
+            mutations.check(table, request.true_mutations)
+            mutations.check(table, request.false_mutations)
+            mutations.apply(table, key, request.true_mutations if found else request.false_mutations)
+            table.save([key])
+        return types.CheckAndMutateRowResponse.pb()(predicate_matched=bool(found))
+
+    def modify(self, request: Any, call: CallInfo) -> Any:
+        """Append to values of a row, and increment numbers; returns the new cells."""
+        table = self._table(request)
+        limits.check_key(request.row_key)
+        limits.check_count("rules", len(request.rules))
+        answer = types.ReadModifyWriteRowResponse.pb()()
+        answer.row.key = request.row_key
+        with table.lock:
+            made = mutations.modify(table, request.row_key, request.rules)
+            table.save([request.row_key])
+            order = table.evaluator.order
+        for name in sorted(made.families, key=order.__getitem__):
+            family = answer.row.families.add(name=name)
+            for qualifier, (version,) in sorted(made.families[name].items()):
+                column = family.columns.add(qualifier=qualifier)
+                column.cells.add(timestamp_micros=version.timestamp, value=version.value)
+        return answer
+
+    def _table(self, request: Any) -> Table:
+        if request.authorized_view_name:
+            raise Refused("UNIMPLEMENTED", "the emulator does not have authorized views")
+        table = self._tables.get(request.table_name)
+        with table.lock:
+            table.collect()
+        return table
+
+
+def _write(table: Table, key: bytes, changes: Sequence[Any]) -> None:
+    limits.check_key(key)
+    mutations.check(table, changes)
+    mutations.apply(table, key, changes)
+
+
+def _entry(table: Table, entry: Any, fault: str | None) -> Refused | None:
+    """Write an entry of many. Returns why it is refused."""
+    if fault is not None:
+        return Refused(fault, "the entry was refused by a fault")
+    try:
+        limits.check_count("mutations", len(entry.mutations))
+        _write(table, entry.row_key, entry.mutations)
+    except Refused as refused:
+        return refused
+    return None
+
+
+def _count(found: Found, stats: Any) -> None:
+    stats.rows_seen_count += found.seen
+    stats.rows_returned_count += found.rows
+    stats.cells_seen_count += found.seen_cells
+    stats.cells_returned_count += found.cells
+
+
+_OK: Final = Status()
+
+_FULL: Final = 2
+"""google.bigtable.v2, ReadRowsRequest.RequestStatsView.REQUEST_STATS_FULL."""

@@ -1,0 +1,49 @@
+"""The changes of a table whose change stream is enabled, in order."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import define, field, frozen
+
+from odm.backends.bigtable.emulator.rows import Version
+
+
+@frozen
+class Change:
+    """A change of a row.
+
+    Attributes:
+        key: the row.
+        at: when it was made, in microseconds.
+        mutations: its google.bigtable.v2.Mutation messages.
+        collected: garbage collection made it.
+    """
+
+    key: bytes
+    at: int
+    mutations: Sequence[Any]
+    collected: bool = False
+
+
+@define
+class Log:
+    """The changes, each by its place from 0 on."""
+
+    changes: list[Change] = field(factory=list)
+
+    def wrote(self, key: bytes, mutations: Sequence[Any], at: int) -> None:
+        """Add a write."""
+        self.changes.append(Change(key, at, mutations))
+
+    def collected(self, key: bytes, family: str, qualifier: bytes, gone: Sequence[Version], at: int) -> None:
+        """Add what garbage collection removed from a cell."""
+        from google.cloud.bigtable_v2 import types
+
+        message = types.Mutation.pb()
+        mutations = [message() for _ in gone]
+        for one, version in zip(mutations, gone, strict=True):
+            one.delete_from_column.family_name = family
+            one.delete_from_column.column_qualifier = qualifier
+            one.delete_from_column.time_range.start_timestamp_micros = version.timestamp
+            one.delete_from_column.time_range.end_timestamp_micros = version.timestamp + 1
+        self.changes.append(Change(key, at, mutations, collected=True))

@@ -1,0 +1,219 @@
+"""ReadRows: which rows, in which order, and their cells as chunks of the response."""
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from attrs import define, field, frozen
+
+from odm.backends.bigtable.emulator import limits
+from odm.backends.bigtable.emulator.filters import Filter, Pass, read_filter
+from odm.backends.bigtable.emulator.refusals import Refused, invalid
+from odm.backends.bigtable.emulator.rows import Cell, Row
+from odm.backends.bigtable.emulator.tables import Table
+from odm.backends.bigtable.encoding import field as wire
+from odm.backends.bigtable.encoding import number_field
+
+ROWS: Final = 100
+"""The most rows of a message."""
+
+BYTES: Final = 2**19
+"""The bytes from which a message ends; a longer value is split, as clients of emulators take no more than 4 MiB."""
+
+
+class Interval(NamedTuple):
+    """The keys in ``[start, end)``; ``end`` None: to the end of the table."""
+
+    start: bytes
+    end: bytes | None
+
+
+@frozen
+class Found:
+    """The next rows of a read.
+
+    Attributes:
+        chunks: the chunks of the rows that have cells.
+        rows: the number of those rows.
+        cells: the number of their cells.
+        seen: the number of rows that were read.
+        seen_cells: the number of their cells.
+        scanned: the key of the last row that was read, if it has no chunks.
+    """
+
+    chunks: list[bytes]
+    rows: int
+    cells: int
+    seen: int
+    seen_cells: int
+    scanned: bytes | None
+
+
+@define
+class Reader:
+    """Reads the rows of a request.
+
+    Args:
+        table: the table.
+        request: the google.bigtable.v2.ReadRowsRequest.
+
+    Raises:
+        Refused: the request is not valid.
+    """
+
+    table: Table
+    filter: Filter
+    left: int | None
+    reverse: bool
+    intervals: list[Interval] = field(factory=list)
+
+    @classmethod
+    def of(cls, table: Table, request: Any) -> "Reader":
+        """The reader of a request. Raises `Refused`."""
+        if request.authorized_view_name or request.materialized_view_name:
+            raise Refused("UNIMPLEMENTED", "the emulator does not have views")
+        if request.rows_limit < 0:
+            raise invalid(f"rows_limit must not be negative, and is {request.rows_limit}")
+        if (size := request.ByteSize()) > limits.READ:
+            raise invalid(f"A ReadRowsRequest has at most {limits.READ} bytes, and this one has {size}")
+        wanted: Filter = Pass()
+        if request.HasField("filter"):
+            wanted = read_filter(request.filter, table.families, table.unit)
+        intervals = intervals_of(request.rows)
+        if request.reversed:
+            intervals.reverse()
+        return cls(table, wanted, request.rows_limit or None, request.reversed, intervals)
+
+    def __iter__(self) -> Iterator[Found]:
+        while self.intervals and self.left != 0:
+            with self.table.lock:
+                found = self._next()
+            yield found
+
+    def _next(self) -> Found:
+        """The next rows. Each is as it was at one instant."""
+        chunks: list[bytes] = []
+        size = rows = cells = seen = seen_cells = 0
+        scanned = None
+        for key, row in self._rows():
+            before = self.table.cells(row)
+            after = self.table.evaluator.cells(self.filter, key, before)
+            seen += 1
+            seen_cells += len(before)
+            if not after:
+                scanned = key
+                continue
+            scanned = None
+            size += _check_size(key, after)
+            rows += 1
+            cells += len(after)
+            chunks += chunks_of(key, after)
+            if self.left is not None:
+                self.left -= 1
+                if not self.left:
+                    break
+            if size > BYTES:
+                break
+        return Found(chunks, rows, cells, seen, seen_cells, scanned)
+
+    def _rows(self) -> Iterator[tuple[bytes, Row]]:
+        """At most `ROWS` rows; what is left is what comes behind the last of them."""
+        held, left = self.table.rows, ROWS
+        while self.intervals and left:
+            start, end = self.intervals[0]
+            if end == start + b"\0":  # a single key
+                del self.intervals[0]
+                if (row := held.get(start)) is not None:
+                    left -= 1
+                    yield start, row
+                continue
+            for key in held.irange(start, end, (True, False), self.reverse):
+                self.intervals[0] = Interval(start, key) if self.reverse else Interval(key + b"\0", end)
+                left -= 1
+                yield key, held[key]
+                if not left:
+                    return
+            del self.intervals[0]
+
+
+def intervals_of(rows: Any) -> list[Interval]:
+    """The keys of a google.bigtable.v2.RowSet as intervals that do not meet, in order. Raises `Refused`."""
+    found: list[Interval] = []
+    for key in rows.row_keys:
+        limits.check_key(key)
+        found.append(Interval(key, key + b"\0"))
+    found += [_interval(one, f"Error in element #{number}") for number, one in enumerate(rows.row_ranges)]
+    if not rows.row_keys and not rows.row_ranges:
+        return [Interval(b"", None)]
+    joined: list[Interval] = []
+    for one in sorted((one for one in found if one.end is None or one.start < one.end), key=_start):
+        last = joined[-1] if joined else None
+        if last is None or (last.end is not None and one.start > last.end) or _are_single(last, one):
+            if one != last:
+                joined.append(one)
+        elif last.end is not None:
+            joined[-1] = Interval(last.start, None if one.end is None else max(last.end, one.end))
+    return joined
+
+
+def _start(one: Interval) -> bytes:
+    return one.start
+
+
+def _are_single(last: Interval, one: Interval) -> bool:
+    """Whether these are two single keys, each of which is looked up by itself."""
+    return last.end == last.start + b"\0" and one.end == one.start + b"\0"
+
+
+def _interval(span: Any, where: str) -> Interval:
+    start, end = span.WhichOneof("start_key"), span.WhichOneof("end_key")
+    low, high = (b"" if name is None else getattr(span, name) for name in (start, end))
+    if max(len(low), len(high)) > limits.ROW_KEY:
+        raise invalid(f"{where}: Row keys must not exceed {limits.ROW_KEY} bytes")
+    if low and high and low > high:
+        raise invalid(f"{where}: {start} must be less than {end}, and {low[:40]!r} is not less than {high[:40]!r}")
+    if start == "start_key_open":
+        low += b"\0"
+    if end == "end_key_closed" and high:
+        high += b"\0"
+    return Interval(low, high or None)
+
+
+def _check_size(key: bytes, cells: Sequence[Cell]) -> int:
+    size = sum(len(cell.qualifier) + len(cell.value) for cell in cells)
+    if size > limits.ROW:
+        raise limits.row_too_large(key, size)
+    return size
+
+
+def chunks_of(key: bytes, cells: Sequence[Cell]) -> list[bytes]:
+    """The cells of a row as google.bigtable.v2.ReadRowsResponse.CellChunk messages."""
+    chunks: list[bytes] = []
+    head, family, qualifier = wire(1, key), "", b""
+    for cell in cells:
+        if head or cell.family != family or cell.qualifier != qualifier:
+            head += _column(cell.family if head or cell.family != family else None, cell.qualifier)
+            family, qualifier = cell.family, cell.qualifier
+        head += number_field(4, cell.timestamp)
+        for label in cell.labels:
+            head += wire(5, label.encode())
+        size = len(cell.value)
+        if size <= BYTES:
+            chunks.append(head + wire(6, cell.value))
+        else:
+            for at in range(0, size, BYTES):
+                total = number_field(7, size) if at + BYTES < size else b""
+                chunks.append(head + wire(6, cell.value[at : at + BYTES]) + total)
+                head = b""
+        head = b""
+    chunks[-1] += _COMMIT
+    return chunks
+
+
+@lru_cache(maxsize=4096)
+def _column(family: str | None, qualifier: bytes) -> bytes:
+    name = b"" if family is None else wire(2, wire(1, family.encode()))
+    return name + wire(3, wire(1, qualifier))
+
+
+_COMMIT: Final = number_field(9, True)

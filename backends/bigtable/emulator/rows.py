@@ -1,0 +1,115 @@
+"""The cells of a row: how they are kept, changed and listed.
+
+A row maps families to columns, and columns to their versions, the newest first. It is changed in place, by the table
+that holds its lock; what it lists are values that do not change.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple, TypeAlias
+
+
+class Cell(NamedTuple):
+    """A cell, as a read returns it."""
+
+    family: str
+    qualifier: bytes
+    timestamp: int
+    value: bytes
+    labels: tuple[str, ...] = ()
+
+
+class Version(NamedTuple):
+    """A version of a cell; ``timestamp`` in microseconds."""
+
+    timestamp: int
+    value: bytes
+
+
+Versions: TypeAlias = list[Version]
+"""The versions of a cell, the newest first."""
+
+Join: TypeAlias = Callable[[bytes, bytes], bytes]
+"""Makes one value of that of a cell and of another with the same timestamp."""
+
+
+class Row:
+    """The cells of a row."""
+
+    __slots__ = ("families",)
+
+    def __init__(self) -> None:
+        self.families: dict[str, dict[bytes, Versions]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.families)
+
+    def cells(self, order: Iterable[str]) -> list[Cell]:
+        """The cells, by family in this order, qualifier, and the newest first."""
+        return [
+            Cell(family, qualifier, *version)
+            for family in order
+            if (columns := self.families.get(family)) is not None
+            for qualifier in (sorted(columns) if len(columns) > 1 else columns)
+            for version in columns[qualifier]
+        ]
+
+    def versions(self, family: str, qualifier: bytes) -> Versions:
+        """The versions of a cell."""
+        return self.families.get(family, {}).get(qualifier, [])
+
+    def set(self, family: str, qualifier: bytes, version: Version, join: Join | None = None) -> None:
+        """Write a version; ``join``: makes its value of the one that has its timestamp."""
+        columns = self.families.get(family)
+        if columns is None:
+            columns = self.families[family] = {}
+        held = columns.get(qualifier)
+        if held is None:
+            columns[qualifier] = [version]
+            return
+        at = bisect_left(held, -version.timestamp, key=_age)
+        if at == len(held) or held[at].timestamp != version.timestamp:
+            held.insert(at, version)
+        elif join is None:
+            held[at] = version
+        else:
+            held[at] = version._replace(value=join(held[at].value, version.value))
+
+    def keep(self, family: str, qualifier: bytes, kept: Versions) -> None:
+        """Replace the versions of a cell."""
+        columns = self.families.get(family)
+        if columns is None or qualifier not in columns:
+            return
+        if kept:
+            columns[qualifier] = kept
+            return
+        del columns[qualifier]
+        if not columns:
+            del self.families[family]
+
+    def collect(self, rules: "Mapping[str, Rule]", now: int) -> Iterator[tuple[str, bytes, Versions]]:
+        """Remove what the rules of families say. Yields, for each cell, the versions that were removed."""
+        for family, rule in rules.items():
+            for qualifier, held in [*self.families.get(family, {}).items()]:
+                kept = [one for number, one in enumerate(held) if not rule(number, one.timestamp, now)]
+                if len(kept) < len(held):
+                    self.keep(family, qualifier, kept)
+                    yield family, qualifier, [one for one in held if one not in kept]
+
+    @property
+    def size(self) -> int:
+        """The bytes of its qualifiers and values."""
+        return sum(
+            len(qualifier) + len(one.value)
+            for columns in self.families.values()
+            for qualifier, held in columns.items()
+            for one in held
+        )
+
+
+Rule: TypeAlias = Callable[[int, int, int], bool]
+"""Whether garbage collection removes a version: its number among the versions, its timestamp, and the time now."""
+
+
+def _age(version: Version) -> int:
+    return -version.timestamp

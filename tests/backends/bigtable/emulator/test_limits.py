@@ -1,0 +1,170 @@
+"""What production refuses is refused, with the status of production where it is known, and nothing is applied."""
+
+from typing import Any
+
+import pytest
+
+from tests.backends.bigtable.emulator.raw import INSTANCE, Raw, set_cell
+
+INVALID, MISSING = "INVALID_ARGUMENT", "NOT_FOUND"
+STRIP = {"strip_value_transformer": True}
+SINK = {"sink": True}
+
+
+def deep(depth: int) -> dict[str, Any]:
+    """A filter of this depth."""
+    return STRIP if depth == 1 else {"chain": {"filters": [deep(depth - 1), STRIP]}}
+
+
+def added(family: str, kind: str = "add_to_cell", at: int = 1000, **value: Any) -> dict[str, Any]:
+    place = {"family_name": family, "column_qualifier": {"raw_value": b"n"}}
+    return {kind: place | {"timestamp": {"raw_timestamp_micros": at}, "input": value or {"int_value": 1}}}
+
+
+def deleted(start: int, end: int) -> dict[str, Any]:
+    span = {"start_timestamp_micros": start, "end_timestamp_micros": end}
+    return {"delete_from_column": {"family_name": "d", "column_qualifier": b"a", "time_range": span}}
+
+
+MUTATIONS: dict[str, tuple[list[Any], str]] = {
+    "none": ([], INVALID),
+    "too many": ([{"delete_from_row": {}}] * 100_001, INVALID),
+    "empty": ([{}], INVALID),
+    "unknown family": ([set_cell("x", b"a", b"")], MISSING),
+    "unknown family to delete": ([{"delete_from_family": {"family_name": "x"}}], MISSING),
+    "microseconds": ([set_cell("d", b"a", b"", 1)], INVALID),
+    "before 1970": ([set_cell("d", b"a", b"", -1000)], INVALID),
+    "long qualifier": ([set_cell("d", b"a" * 16_385, b"")], INVALID),
+    "large cell": ([set_cell("d", b"a", bytes(100 * 2**20 + 1))], INVALID),
+    "set in an aggregate": ([set_cell("sum", b"a", b"\0" * 8)], INVALID),
+    "add to plain bytes": ([added("d")], INVALID),
+    "add bytes": ([added("sum", raw_value=b"\0" * 8)], INVALID),
+    "merge a number": ([added("sum", "merge_to_cell")], INVALID),
+    "merge few bytes": ([added("sum", "merge_to_cell", raw_value=b"\0")], INVALID),
+    "add in microseconds": ([added("sum", at=1)], INVALID),
+    "a sketch": ([added("sketch", raw_value=b"x")], "UNIMPLEMENTED"),
+    "deleted range in microseconds": ([deleted(1, 2000)], INVALID),
+    "inverted range": ([deleted(2000, 1000)], INVALID),
+}
+
+FILTERS: dict[str, tuple[dict[str, Any], str]] = {
+    "empty": ({}, INVALID),
+    "large": ({"value_regex_filter": b"a" * 20_481}, INVALID),
+    "deep": (deep(21), INVALID),
+    "chain of one": ({"chain": {"filters": [STRIP]}}, INVALID),
+    "interleave of one": ({"interleave": {"filters": [STRIP]}}, INVALID),
+    "condition without predicate": ({"condition": {"true_filter": STRIP}}, INVALID),
+    "sink in a condition": ({"condition": {"predicate_filter": STRIP, "true_filter": SINK}}, INVALID),
+    "false flag": ({"pass_all_filter": False}, INVALID),
+    "broken expression": ({"value_regex_filter": b"("}, INVALID),
+    "expression that RE2 lacks": ({"value_regex_filter": b"(?=a)"}, INVALID),
+    "repeated too often": ({"value_regex_filter": b"a{1001}"}, INVALID),
+    "no cells": ({"cells_per_column_limit_filter": 0}, INVALID),
+    "no cells of a row": ({"cells_per_row_limit_filter": 0}, INVALID),
+    "negative offset": ({"cells_per_row_offset_filter": -1}, INVALID),
+    "sample of all": ({"row_sample_filter": 1.0}, INVALID),
+    "range without family": ({"column_range_filter": {}}, INVALID),
+    "inverted range": ({"value_range_filter": {"start_value_closed": b"b", "end_value_open": b"a"}}, INVALID),
+    "microseconds": ({"timestamp_range_filter": {"start_timestamp_micros": 1}}, INVALID),
+    "negative time": ({"timestamp_range_filter": {"end_timestamp_micros": -1000}}, INVALID),
+    "long label": ({"apply_label_transformer": "a" * 16}, INVALID),
+    "two labels": ({"chain": {"filters": [{"apply_label_transformer": "a"}] * 2}}, INVALID),
+    "unknown family": ({"family_name_regex_filter": "x"}, MISSING),
+    "range of unknown family": ({"column_range_filter": {"family_name": "x"}}, MISSING),
+}
+
+READS: dict[str, tuple[dict[str, Any], str]] = {
+    "missing table": ({"table_name": f"{INSTANCE}/tables/missing"}, MISSING),
+    "negative limit": ({"rows_limit": -1}, INVALID),
+    "empty key": ({"rows": {"row_keys": [b""]}}, INVALID),
+    "long key": ({"rows": {"row_keys": [b"a" * 4097]}}, INVALID),
+    "inverted keys": ({"rows": {"row_ranges": [{"start_key_closed": b"b", "end_key_open": b"a"}]}}, INVALID),
+    "large request": ({"rows": {"row_keys": [b"%07d" % n for n in range(60_000)]}}, INVALID),
+    "view": ({"authorized_view_name": "v"}, "UNIMPLEMENTED"),
+}
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_mutation(raw: Raw, table: str, name: str) -> None:
+    """None of the mutations is applied, nor are those before it; the other entries of a batch are."""
+    mutations, code = MUTATIONS[name]
+    first = [set_cell("d", b"first", b"1")] if mutations else []
+    request = {"row_key": b"k", "mutations": [*first, *mutations]}
+    assert raw.code("MutateRow", table_name=table, **request) == code
+    if mutations:
+        branch = {"row_key": b"k", "false_mutations": [*first, *mutations]}
+        assert raw.code("CheckAndMutateRow", table_name=table, **branch) == code
+    assert raw.rows(table) == []
+    if 0 < len(mutations) < 100_000 and name != "large cell":
+        good = {"row_key": b"good", "mutations": [set_cell("d", b"a", b"1")]}
+        (answer,) = raw.call("MutateRows", table_name=table, entries=[request, good])
+        assert [bool(one.status.code) for one in answer.entries] == [True, False]
+        assert [key for key, _ in raw.rows(table)] == [b"good"]
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_a_filter(raw: Raw, table: str, name: str) -> None:
+    """Although the table is empty."""
+    wanted, code = FILTERS[name]
+    assert raw.code("ReadRows", table_name=table, filter=wanted) == code
+    branch = {"row_key": b"k", "false_mutations": [set_cell("d", b"a", b"1")]}
+    assert raw.code("CheckAndMutateRow", table_name=table, predicate_filter=wanted, **branch) == code
+    assert raw.rows(table) == []
+
+
+@pytest.mark.parametrize("name", READS)
+def test_a_read(raw: Raw, table: str, name: str) -> None:
+    request, code = READS[name]
+    assert raw.code("ReadRows", **{"table_name": table, **request}) == code
+
+
+def test_what_just_fits(raw: Raw, table: str) -> None:
+    cells = [set_cell("d", b"q" * 16_384, b"v" * 2**20), set_cell("d", b"", b"", 9_000_000_000_000_000_000)]
+    raw.call("MutateRow", table_name=table, row_key=b"k" * 4096, mutations=cells)
+    many = [set_cell("e", b"%d" % number, b"") for number in range(100_000)]
+    raw.call("MutateRow", table_name=table, row_key=b"many", mutations=many)
+    rows = dict(raw.rows(table, filter=deep(20)))
+    assert [len(cells) for cells in rows.values()] == [2, 100_000]
+
+
+def test_keys_and_rules_of_writes(raw: Raw, table: str) -> None:
+    cell = [set_cell("d", b"a", b"1")]
+    for key in (b"", b"k" * 4097):
+        assert raw.code("MutateRow", table_name=table, row_key=key, mutations=cell) == INVALID
+        assert raw.code("CheckAndMutateRow", table_name=table, row_key=key, true_mutations=cell) == INVALID
+    assert raw.code("CheckAndMutateRow", table_name=table, row_key=b"k") == INVALID
+    raw.call("MutateRow", table_name=table, row_key=b"k", mutations=cell)
+    place = {"family_name": "d", "column_qualifier": b"a"}
+    other = {"family_name": "d", "column_qualifier": b"b", "append_value": b"x"}
+    for rules in ([], [other, place | {"increment_amount": 1}], [{**other, "family_name": "sum"}], [place]):
+        assert raw.code("ReadModifyWriteRow", table_name=table, row_key=b"k", rules=rules) == INVALID
+    assert raw.rows(table) == [(b"k", [("d", b"a", 1000, b"1", ())])]
+
+
+def test_a_reverse_scan_needs_the_feature(raw: Raw, table: str) -> None:
+    assert raw.code("ReadRows", table_name=table, reversed=True) == "OK"
+    assert raw.code("ReadRows", metadata=(), table_name=table, reversed=True) == "UNIMPLEMENTED"
+
+
+def test_a_row_that_is_too_large_to_read(raw: Raw, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odm.backends.bigtable.emulator.limits.ROW", 1000)
+    raw.call("MutateRow", table_name=table, row_key=b"k", mutations=[set_cell("d", b"a", b"1" * 1001)])
+    assert raw.code("ReadRows", table_name=table) == "FAILED_PRECONDITION"
+    assert len(raw.rows(table, filter=STRIP)) == 1
+
+
+def test_tables_and_families(raw: Raw, table: str) -> None:
+    for name in ("", "a" * 51, "-a", "a/b"):
+        assert raw.code("CreateTable", parent=INSTANCE, table_id=name) == INVALID
+    assert raw.code("CreateTable", parent=INSTANCE, table_id="a", table={"column_families": {"a b": {}}}) == INVALID
+    modify = "ModifyColumnFamilies"
+    for changes, code in (
+        ([{"id": "n", "create": {}}, {"id": "d", "create": {}}], "ALREADY_EXISTS"),
+        ([{"id": "n", "create": {}}, {"id": "x", "drop": True}], MISSING),
+        ([{"id": "n", "create": {}}, {"id": "x", "update": {}}], MISSING),
+        ([{"id": "n", "create": {}}, {"id": "d"}], INVALID),
+        ([{"id": "n", "create": {"gc_rule": {"max_num_versions": -1}}}], INVALID),
+        ([{"id": "d", "update": {}, "update_mask": {"paths": ["x"]}}], INVALID),
+    ):
+        assert raw.code(modify, name=table, modifications=changes) == code
+    assert "n" not in raw.call("GetTable", name=table).column_families

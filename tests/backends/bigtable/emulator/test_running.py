@@ -1,0 +1,83 @@
+"""Starting and stopping: nothing is left behind."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from odm import BackendError
+from odm.backends.bigtable.emulator import VARIABLE, Emulator, emulator
+from tests.backends.bigtable.emulator.raw import Raw, set_cell
+
+
+def listens(address: str) -> bool:
+    host, port = address.rsplit(":", 1)
+    try:
+        socket.create_connection((host, int(port)), 1).close()
+    except OSError:
+        return False
+    return True
+
+
+def test_no_thread_and_no_port_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Although a change stream is read when it stops."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    before = {*threading.enumerate()}
+    with emulator() as address:
+        assert os.environ[VARIABLE] == address
+        raw = Raw(address)
+        table = raw.create("t", "d", change_stream_config={"retention_period": {"seconds": 86_400}})
+        stream = raw.start("ReadChangeStream", table_name=table, partition={"row_range": {"start_key_closed": b""}})
+        next(stream)
+        raw.call("MutateRow", table_name=table, row_key=b"a", mutations=[set_cell("d", b"a", b"1")])
+    assert not listens(address)
+    assert VARIABLE not in os.environ
+    raw.close()
+    left = [one for one in threading.enumerate() if one not in before and "bigtable-emulator" in one.name]
+    assert left == []
+
+
+def test_the_variable_is_restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "elsewhere:1")
+    with emulator():
+        assert os.environ[VARIABLE] != "elsewhere:1"
+    assert os.environ[VARIABLE] == "elsewhere:1"
+
+
+def test_two_emulators_know_nothing_of_each_other() -> None:
+    with Emulator() as one, Emulator() as other:
+        first, second = Raw(one.address), Raw(other.address)
+        table = first.create("t", "d")
+        assert second.code("ReadRows", table_name=table) == "NOT_FOUND"
+        first.close()
+        second.close()
+
+
+def test_a_port_that_is_in_use() -> None:
+    with Emulator() as one, pytest.raises(BackendError, match="cannot listen"):
+        Emulator(port=int(one.address.rsplit(":", 1)[1]))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_command(number: signal.Signals) -> None:
+    command = [sys.executable, "-m", "odm.backends.bigtable.emulator", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        address = program.stdout.readline().strip().rsplit("=", 1)[1]
+        assert listens(address)
+        program.send_signal(number)
+        assert program.wait(20) == 0
+    assert not listens(address)
+
+
+def test_the_command_says_why_it_cannot_start() -> None:
+    with Emulator() as one:
+        port = one.address.rsplit(":", 1)[1]
+        command = [sys.executable, "-m", "odm.backends.bigtable.emulator", "--port", port]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "cannot listen" in ended.stderr
