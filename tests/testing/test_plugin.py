@@ -211,15 +211,9 @@ def test_are_closed():
 
 def test_fixtures_and_marker_are_documented(pytester: pytest.Pytester) -> None:
     fixtures = pytester.runpytest_inprocess(*STRICT, *LOADED, "--fixtures").stdout.str()
-    for line in (
-        "odm_memory -- ",
-        "Opens stores in memory",
-        "odm_file -- ",
-        "odm_clock -- ",
-        "odm_faults -- ",
-        "odm_bigtable",
-    ):
-        assert line in fixtures
+    for name in ("memory", "file", "clock", "faults", "bigtable_emulator"):
+        assert f"odm_{name} -- " in fixtures
+    assert "Opens stores in memory" in fixtures
     assert "@pytest.mark.odm(**options)" in pytester.runpytest_inprocess(*STRICT, *LOADED, "--markers").stdout.str()
 
 

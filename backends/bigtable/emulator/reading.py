@@ -91,7 +91,7 @@ class Reader:
             yield found
 
     def _next(self) -> Found:
-        """The next rows. Each is as it was at one instant."""
+        """The next rows. No row is seen in the middle of a write."""
         chunks: list[bytes] = []
         size = rows = cells = seen = seen_cells = 0
         scanned = None
