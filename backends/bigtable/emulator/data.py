@@ -137,10 +137,11 @@ class DataService:
         with table.lock:
             cells = table.cells(table.row(key))
             found = cells if predicate is None else table.evaluator.cells(predicate, key, cells)
-            mutations.check(table, request.true_mutations)
-            mutations.check(table, request.false_mutations)
-            mutations.apply(table, key, request.true_mutations if found else request.false_mutations)
-            table.save([key])
+            branches = {True: request.true_mutations, False: request.false_mutations}
+            changes = {matched: mutations.read(table, branch) for matched, branch in branches.items()}
+            if changes[bool(found)]:
+                mutations.apply(table, key, changes[bool(found)], branches[bool(found)])
+                table.save([key])
         return types.CheckAndMutateRowResponse.pb()(predicate_matched=bool(found))
 
     def modify(self, request: Any, call: CallInfo) -> Any:
@@ -156,9 +157,9 @@ class DataService:
             order = table.evaluator.order
         for name in sorted(made.families, key=order.__getitem__):
             family = answer.row.families.add(name=name)
-            for qualifier, (version,) in sorted(made.families[name].items()):
+            for qualifier, ((timestamp, value),) in sorted(made.families[name].items()):
                 column = family.columns.add(qualifier=qualifier)
-                column.cells.add(timestamp_micros=version.timestamp, value=version.value)
+                column.cells.add(timestamp_micros=timestamp, value=value)
         return answer
 
     def _table(self, request: Any) -> Table:
@@ -172,8 +173,7 @@ class DataService:
 
 def _write(table: Table, key: bytes, changes: Sequence[Any]) -> None:
     limits.check_key(key)
-    mutations.check(table, changes)
-    mutations.apply(table, key, changes)
+    mutations.apply(table, key, mutations.read(table, changes), changes)
 
 
 def _entry(table: Table, entry: Any, fault: str | None) -> Refused | None:

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 
 from odm.backends.bigtable.emulator.families import FamilySettings
 from odm.backends.bigtable.emulator.refusals import Refused
-from odm.backends.bigtable.emulator.rows import Row, Version
+from odm.backends.bigtable.emulator.rows import Row
 from odm.backends.bigtable.emulator.tables import Table, Tables
 from odm.backends.local.errors import translating
 from odm.backends.local.file import FileStorage
@@ -136,8 +136,8 @@ def _text(key: bytes, row: Row | None) -> bytes | None:
         family = message.families.add(name=name)
         for qualifier, versions in columns.items():
             column = family.columns.add(qualifier=qualifier)
-            for version in versions:
-                column.cells.add(timestamp_micros=version.timestamp, value=version.value)
+            for timestamp, value in versions:
+                column.cells.add(timestamp_micros=timestamp, value=value)
     return bytes(message.SerializeToString())
 
 
@@ -146,5 +146,5 @@ def _row(text: Any) -> Row:
     for family in data.Row.pb().FromString(bytes(text)).families:
         columns = row.families[family.name] = {}
         for column in family.columns:
-            columns[column.qualifier] = [Version(one.timestamp_micros, one.value) for one in column.cells]
+            columns[column.qualifier] = tuple((one.timestamp_micros, one.value) for one in column.cells)
     return row

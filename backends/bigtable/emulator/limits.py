@@ -56,7 +56,12 @@ def check_key(key: bytes) -> None:
 def check_qualifier(qualifier: bytes) -> None:
     """Refuse the qualifier of a cell that is written."""
     if len(qualifier) > QUALIFIER:
-        raise invalid(f"Column qualifiers must not exceed {QUALIFIER} bytes, and one has {len(qualifier)}")
+        raise long_qualifier(qualifier)
+
+
+def long_qualifier(qualifier: bytes) -> Refused:
+    """The refusal of a qualifier."""
+    return invalid(f"Column qualifiers must not exceed {QUALIFIER} bytes, and one has {len(qualifier)}")
 
 
 def check_value(value: bytes) -> None:

@@ -41,9 +41,9 @@ class Log:
 
         message = types.Mutation.pb()
         mutations = [message() for _ in gone]
-        for one, version in zip(mutations, gone, strict=True):
+        for one, (timestamp, _) in zip(mutations, gone, strict=True):
             one.delete_from_column.family_name = family
             one.delete_from_column.column_qualifier = qualifier
-            one.delete_from_column.time_range.start_timestamp_micros = version.timestamp
-            one.delete_from_column.time_range.end_timestamp_micros = version.timestamp + 1
+            one.delete_from_column.time_range.start_timestamp_micros = timestamp
+            one.delete_from_column.time_range.end_timestamp_micros = timestamp + 1
         self.changes.append(Change(key, at, mutations, collected=True))

@@ -1,10 +1,10 @@
-"""Writes of one row: all mutations are checked first, so that none fails after another was made."""
+"""Writes of one row. All mutations are read and checked first, so that none fails after another was made."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from odm.backends.bigtable.emulator import limits
-from odm.backends.bigtable.emulator.families import NUMBER, FamilySettings, no_sketches, number, written
+from odm.backends.bigtable.emulator.families import NUMBER, no_sketches, number, written
 from odm.backends.bigtable.emulator.refusals import invalid
 from odm.backends.bigtable.emulator.rows import Row, Version
 from odm.backends.bigtable.emulator.tables import Table
@@ -16,44 +16,31 @@ _CLIENT_MADE: Final = 2
 """google.bigtable.v2, Mutation.TimestampOrigin.CLIENT_AUTO_GENERATED."""
 
 
-def check(table: Table, mutations: Sequence[Any]) -> None:
-    """Refuse what cannot be applied to a row. Raises `Refused`."""
-    for one in mutations:
-        kind = one.WhichOneof("mutation")
-        if kind == "set_cell":
-            _check_set(table, one)
-        elif kind in ("add_to_cell", "merge_to_cell"):
-            _check_addition(table, getattr(one, kind), kind)
-        elif kind == "delete_from_column":
-            _check_deletion(table, one.delete_from_column)
-        elif kind == "delete_from_family":
-            table.family(one.delete_from_family.family_name)
-        elif kind != "delete_from_row":
-            raise invalid("A mutation must set what it does")
+Changes: TypeAlias = list[tuple[Any, ...]]
+"""What to do to a row: methods of `Row`, each with its arguments."""
 
 
-def apply(table: Table, key: bytes, mutations: Sequence[Any]) -> None:
-    """Apply mutations that were checked to a row. The caller saves it."""
-    if not mutations:
-        return
-    row, now = table.row(key), table.now()
-    for one in mutations:
-        kind = one.WhichOneof("mutation")
-        if kind == "set_cell":
-            cell = one.set_cell
-            family = table.families[cell.family_name]
-            version = Version(_time_of(table, one, now), cell.value)
-            row.set(cell.family_name, cell.column_qualifier, version, family.join)
-        elif kind in ("add_to_cell", "merge_to_cell"):
-            _add(row, getattr(one, kind), table)
-        elif kind == "delete_from_column":
-            _delete(row, one.delete_from_column)
-        elif kind == "delete_from_family":
-            row.families.pop(one.delete_from_family.family_name, None)
-        else:
-            row.families.clear()
+def read(table: Table, mutations: Sequence[Any]) -> Changes:
+    """The changes that google.bigtable.v2.Mutation messages make. Raises `Refused`."""
+    now = table.now()
+    return [_read(table, one, now) for one in mutations]
+
+
+def apply(table: Table, key: bytes, changes: Changes, mutations: Sequence[Any]) -> None:
+    """Change a row. The caller saves it.
+
+    Args:
+        table: the table.
+        key: the key of the row.
+        changes: the changes, as `read` returned them.
+        mutations: the same as messages, for the change stream.
+    """
+    row = table.row(key)
+    for change, *arguments in changes:
+        change(row, *arguments)
     table.put(key, row)
     if table.streams:
+        now = table.now()
         table.log.wrote(key, [_timed(one, now) for one in mutations], int(table.clock() * 1_000_000))
 
 
@@ -68,84 +55,93 @@ def modify(table: Table, key: bytes, rules: Sequence[Any]) -> Row:
         limits.check_qualifier(rule.column_qualifier)
         held = old.versions(*place)
         last = fresh.get(place) or (held[0] if held else None)
-        value = _modified(None if last is None else last.value, rule)
+        value = _modified(None if last is None else last[1], rule)
         limits.check_value(value)
-        fresh[place] = Version(now if last is None else max(now, last.timestamp), value)
+        fresh[place] = now if last is None else max(now, last[0]), value
     made = Row()
     for (family, qualifier), version in fresh.items():
         made.set(family, qualifier, version)
         old.set(family, qualifier, version)
     table.put(key, old)
     if table.streams:
-        table.log.wrote(key, [_set(*place, version) for place, version in fresh.items()], now)
+        table.log.wrote(key, [_written(*place, version) for place, version in fresh.items()], now)
     return made
 
 
-def _check_set(table: Table, mutation: Any) -> None:
+def _read(table: Table, mutation: Any, now: int) -> tuple[Any, ...]:
+    kind = mutation.WhichOneof("mutation")
+    if kind == "set_cell":
+        return _set(table, mutation, now)
+    if kind in ("add_to_cell", "merge_to_cell"):
+        return _addition(table, getattr(mutation, kind), kind)
+    if kind == "delete_from_column":
+        return _deletion(table, mutation.delete_from_column)
+    if kind == "delete_from_family":
+        name = mutation.delete_from_family.family_name
+        table.family(name)
+        return Row.delete_family, name
+    if kind == "delete_from_row":
+        return (Row.clear,)
+    raise invalid("A mutation must set what it does")
+
+
+def _set(table: Table, mutation: Any, now: int) -> tuple[Any, ...]:
     cell = mutation.set_cell
-    family = table.family(cell.family_name)
-    if family.aggregate is not None:
-        raise invalid(f"SetCell cannot be used in aggregate family {cell.family_name!r}: use AddToCell or MergeToCell")
-    limits.check_qualifier(cell.column_qualifier)
-    limits.check_value(cell.value)
-    if cell.timestamp_micros != SERVER_TIME and mutation.timestamp_origin != _CLIENT_MADE:
-        limits.check_time(cell.timestamp_micros, table.unit)
+    name, qualifier, value, micros = cell.family_name, cell.column_qualifier, cell.value, cell.timestamp_micros
+    if table.family(name).aggregate is not None:
+        raise invalid(f"SetCell cannot be used in aggregate family {name!r}: use AddToCell or MergeToCell")
+    if len(qualifier) > limits.QUALIFIER:
+        raise limits.long_qualifier(qualifier)
+    limits.check_value(value)
+    if micros == SERVER_TIME:
+        micros = now
+    elif micros < 0 or micros % table.unit:
+        if mutation.timestamp_origin == _CLIENT_MADE:
+            micros -= micros % table.unit
+        limits.check_time(micros, table.unit)
+    return Row.set, name, qualifier, (micros, value)
 
 
-def _check_addition(table: Table, addition: Any, kind: str) -> None:
-    name = addition.family_name
+def _addition(table: Table, addition: Any, kind: str) -> tuple[Any, ...]:
+    name, qualifier = addition.family_name, addition.column_qualifier
     family = table.family(name)
     if family.aggregate is None:
         raise invalid(f"{kind} needs an aggregate family, and {name!r} is not one")
     if family.join is None:
         raise no_sketches(name)
-    if addition.column_qualifier.WhichOneof("kind") not in ("raw_value", None):
+    if qualifier.WhichOneof("kind") not in ("raw_value", None):
         raise invalid(f"{kind}: column_qualifier must be a raw_value")
-    limits.check_qualifier(addition.column_qualifier.raw_value)
+    limits.check_qualifier(qualifier.raw_value)
     if addition.timestamp.WhichOneof("kind") != "raw_timestamp_micros":
         raise invalid(f"{kind}: timestamp must be a raw_timestamp_micros")
-    limits.check_time(addition.timestamp.raw_timestamp_micros, table.unit)
-    value = addition.input
+    micros = addition.timestamp.raw_timestamp_micros
+    limits.check_time(micros, table.unit)
+    return Row.set, name, qualifier.raw_value, (micros, _added(addition.input, kind)), family.join
+
+
+def _added(value: Any, kind: str) -> bytes:
+    """The number that is added, as bytes."""
     wanted = "int_value" if kind == "add_to_cell" else "raw_value"
     if value.WhichOneof("kind") != wanted:
         raise invalid(f"{kind}: input must be an {wanted}")
-    if wanted == "raw_value" and len(value.raw_value) != NUMBER:
+    if wanted == "int_value":
+        return written(value.int_value)
+    if len(value.raw_value) != NUMBER:
         raise invalid(f"{kind}: input must have {NUMBER} bytes, and has {len(value.raw_value)}")
+    return bytes(value.raw_value)
 
 
-def _check_deletion(table: Table, deletion: Any) -> None:
+def _deletion(table: Table, deletion: Any) -> tuple[Any, ...]:
     table.family(deletion.family_name)
-    if deletion.HasField("time_range"):
-        start, end = deletion.time_range.start_timestamp_micros, deletion.time_range.end_timestamp_micros
-        limits.check_time(start, table.unit)
-        limits.check_time(end, table.unit)
-        if end and start >= end:
-            raise invalid(f"DeleteFromColumn: [{start}, {end}) is not a range of timestamps")
-
-
-def _time_of(table: Table, mutation: Any, now: int) -> int:
-    micros: int = mutation.set_cell.timestamp_micros
-    if micros == SERVER_TIME:
-        return now
-    return micros - micros % table.unit if mutation.timestamp_origin == _CLIENT_MADE else micros
-
-
-def _add(row: Row, addition: Any, table: Table) -> None:
-    family: FamilySettings = table.families[addition.family_name]
-    by = addition.input
-    value = written(by.int_value) if by.WhichOneof("kind") == "int_value" else by.raw_value
-    version = Version(addition.timestamp.raw_timestamp_micros, value)
-    row.set(addition.family_name, addition.column_qualifier.raw_value, version, family.join)
-
-
-def _delete(row: Row, deletion: Any) -> None:
     place = deletion.family_name, deletion.column_qualifier
     if not deletion.HasField("time_range"):
-        row.keep(*place, [])
-        return
-    start = deletion.time_range.start_timestamp_micros
-    end = deletion.time_range.end_timestamp_micros or limits.MAX_TIME + 1
-    row.keep(*place, [one for one in row.versions(*place) if not start <= one.timestamp < end])
+        return Row.keep, *place, ()
+    start, end = deletion.time_range.start_timestamp_micros, deletion.time_range.end_timestamp_micros
+    limits.check_time(start, table.unit)
+    limits.check_time(end, table.unit)
+    if end and start >= end:
+        raise invalid(f"DeleteFromColumn: [{start}, {end}) is not a range of timestamps")
+    return Row.delete_between, *place, start, end or limits.MAX_TIME + 1
 
 
 def _modified(value: bytes | None, rule: Any) -> bytes:
@@ -169,7 +165,8 @@ def _timed(mutation: Any, now: int) -> Any:
     return made
 
 
-def _set(family: str, qualifier: bytes, version: Version) -> Any:
+def _written(family: str, qualifier: bytes, version: Version) -> Any:
+    """The mutation that writes a cell."""
     from google.cloud.bigtable_v2 import types
 
     made = types.Mutation.pb()()

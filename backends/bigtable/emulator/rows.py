@@ -19,15 +19,11 @@ class Cell(NamedTuple):
     labels: tuple[str, ...] = ()
 
 
-class Version(NamedTuple):
-    """A version of a cell; ``timestamp`` in microseconds."""
+Version: TypeAlias = tuple[int, bytes]
+"""A version of a cell: its timestamp in microseconds, and its value."""
 
-    timestamp: int
-    value: bytes
-
-
-Versions: TypeAlias = list[Version]
-"""The versions of a cell, the newest first."""
+Versions: TypeAlias = tuple[Version, ...]
+"""The versions of a cell, the newest first. Python's garbage collector does not visit plain tuples of such values."""
 
 Join: TypeAlias = Callable[[bytes, bytes], bytes]
 """Makes one value of that of a cell and of another with the same timestamp."""
@@ -56,7 +52,7 @@ class Row:
 
     def versions(self, family: str, qualifier: bytes) -> Versions:
         """The versions of a cell."""
-        return self.families.get(family, {}).get(qualifier, [])
+        return self.families.get(family, {}).get(qualifier, ())
 
     def set(self, family: str, qualifier: bytes, version: Version, join: Join | None = None) -> None:
         """Write a version; ``join``: makes its value of the one that has its timestamp."""
@@ -65,15 +61,14 @@ class Row:
             columns = self.families[family] = {}
         held = columns.get(qualifier)
         if held is None:
-            columns[qualifier] = [version]
+            columns[qualifier] = (version,)
             return
-        at = bisect_left(held, -version.timestamp, key=_age)
-        if at == len(held) or held[at].timestamp != version.timestamp:
-            held.insert(at, version)
-        elif join is None:
-            held[at] = version
-        else:
-            held[at] = version._replace(value=join(held[at].value, version.value))
+        timestamp, value = version
+        at = bisect_left(held, -timestamp, key=_age)
+        same = at < len(held) and held[at][0] == timestamp
+        if same and join is not None:
+            version = timestamp, join(held[at][1], value)
+        columns[qualifier] = (*held[:at], version, *held[at + same :])
 
     def keep(self, family: str, qualifier: bytes, kept: Versions) -> None:
         """Replace the versions of a cell."""
@@ -87,23 +82,36 @@ class Row:
         if not columns:
             del self.families[family]
 
+    def delete_between(self, family: str, qualifier: bytes, start: int, end: int) -> None:
+        """Remove the versions of a cell with timestamps in ``[start, end)``."""
+        kept = tuple(one for one in self.versions(family, qualifier) if not start <= one[0] < end)
+        self.keep(family, qualifier, kept)
+
+    def delete_family(self, family: str) -> None:
+        """Remove the cells of a family."""
+        self.families.pop(family, None)
+
+    def clear(self) -> None:
+        """Remove all cells."""
+        self.families.clear()
+
     def collect(self, rules: "Mapping[str, Rule]", now: int) -> Iterator[tuple[str, bytes, Versions]]:
         """Remove what the rules of families say. Yields, for each cell, the versions that were removed."""
         for family, rule in rules.items():
             for qualifier, held in [*self.families.get(family, {}).items()]:
-                kept = [one for number, one in enumerate(held) if not rule(number, one.timestamp, now)]
+                kept = tuple(one for number, one in enumerate(held) if not rule(number, one[0], now))
                 if len(kept) < len(held):
                     self.keep(family, qualifier, kept)
-                    yield family, qualifier, [one for one in held if one not in kept]
+                    yield family, qualifier, tuple(one for one in held if one not in kept)
 
     @property
     def size(self) -> int:
         """The bytes of its qualifiers and values."""
         return sum(
-            len(qualifier) + len(one.value)
+            len(qualifier) + len(value)
             for columns in self.families.values()
             for qualifier, held in columns.items()
-            for one in held
+            for _, value in held
         )
 
 
@@ -112,4 +120,4 @@ Rule: TypeAlias = Callable[[int, int, int], bool]
 
 
 def _age(version: Version) -> int:
-    return -version.timestamp
+    return -version[0]

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from google.cloud.bigtable.data import BigtableDataClient, SetCell
+from google.cloud.bigtable.data import BigtableDataClient, ReadRowsQuery, SetCell
 
 from odm.backends.bigtable.emulator import Emulator
 from tests.backends.bigtable.emulator.raw import Raw, rows_of, set_cell
@@ -148,7 +148,7 @@ def test_published_results_are_read_by_googles_client(
             table.mutate_row(key, SetCell(family, qualifier, value, stamp))
         found = [
             (row.row_key, cell.family, cell.qualifier, cell.timestamp_micros, cell.value)
-            for row in table.read_rows({})
+            for row in table.read_rows(ReadRowsQuery())
             for cell in row
         ]
     assert found == sorted({one[:4]: one for one in expected}.values(), key=lambda one: (*one[:3], -one[3]))
