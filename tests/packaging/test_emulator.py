@@ -42,6 +42,18 @@ def test_a_variable_that_names_nothing_is_an_error(tmp_path: Path) -> None:
         find({"ODM_BIGTABLE_EMULATOR": str(tmp_path / "gone"), "PATH": str(on_path.parent)})
 
 
+@pytest.mark.parametrize(
+    ("environ", "own"),
+    [({}, True), ({"CI": "true"}, False), ({"CI": "true", "ODM_OWN_EMULATOR": "1"}, True), ({"PATH": "bin"}, False)],
+)
+def test_odms_own_emulator_is_used_where_there_is_no_other(
+    tmp_path: Path, environ: dict[str, str], own: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path / "bin" / "cbtemulator")
+    monkeypatch.chdir(tmp_path)
+    assert emulator.is_own(environ) is own
+
+
 def test_path_comes_before_the_sdk(tmp_path: Path) -> None:
     program(tmp_path / "sdk" / emulator.IN_SDK)
     program(tmp_path / "sdk/bin/gcloud")
