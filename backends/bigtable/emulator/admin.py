@@ -13,10 +13,14 @@ from odm.backends.bigtable.emulator import limits
 from odm.backends.bigtable.emulator.calls import CallInfo, Method
 from odm.backends.bigtable.emulator.families import FamilySettings
 from odm.backends.bigtable.emulator.refusals import Refused, invalid, not_found
+from odm.backends.bigtable.emulator.settings import check_settings
 from odm.backends.bigtable.emulator.tables import Table, Tables
 
 NAME: Final = "google.bigtable.admin.v2.BigtableTableAdmin"
 OPERATIONS: Final = "google.longrunning.Operations"
+
+NO_POLICY: Final = b"\x00\x20\x01"
+"""The etag of a policy that nobody has set."""
 
 PAGE: Final = 1000
 """The most tables of a page."""
@@ -73,6 +77,7 @@ class AdminService:
         for split in splits:
             limits.check_key(split)
         families = {name: _family(name, one) for name, one in request.table.column_families.items()}
+        check_settings(request.table, families)
         settings = types.Table.pb()()
         settings.CopyFrom(request.table)
         settings.ClearField("column_families")
@@ -108,6 +113,9 @@ class AdminService:
             raise invalid("update_mask must name the fields to change")
         if unknown := changed - {*_CHANGEABLE}:
             raise invalid(f"update_mask: {min(unknown)!r} cannot be changed")
+        check_settings(request.table, table.families)
+        if table.settings.HasField("row_key_schema") and request.table.HasField("row_key_schema"):
+            raise invalid("row_key_schema: a schema cannot be changed: remove it first")
         with table.lock:
             for name in changed:
                 if name == "deletion_protection":
@@ -167,7 +175,7 @@ class AdminService:
     def policy(self, request: Any, call: CallInfo) -> Any:
         """The policy of a table, which nothing enforces."""
         self._tables.get(request.resource)
-        return self._policies.get(request.resource, policy_pb2.Policy())
+        return self._policies.get(request.resource, policy_pb2.Policy(etag=NO_POLICY))
 
     def set_policy(self, request: Any, call: CallInfo) -> Any:
         """Set it."""
@@ -251,8 +259,10 @@ def _updated(family: FamilySettings, one: Any) -> FamilySettings:
             made.gc_rule.CopyFrom(one.update.gc_rule)
         elif path == "value_type" and not _is_aggregate(made) and not _is_aggregate(one.update):
             made.value_type.CopyFrom(one.update.value_type)
+        elif path.startswith("value_type"):
+            raise invalid(f"column family {one.id!r}: Immutable fields 'value_type.aggregate_type' cannot be updated")
         else:
-            raise invalid(f"column family {one.id!r}: {path} cannot be changed")
+            raise invalid(f"column family {one.id!r}: {path} cannot be updated")
     return FamilySettings(made)
 
 

@@ -10,7 +10,7 @@ from google.rpc.status_pb2 import Status
 from odm.backends.bigtable.emulator import limits, mutations
 from odm.backends.bigtable.emulator.calls import CallInfo, Method
 from odm.backends.bigtable.emulator.filters import read_filter
-from odm.backends.bigtable.emulator.reading import Found, Reader, intervals_of
+from odm.backends.bigtable.emulator.reading import BYTES, Found, Reader, intervals_of
 from odm.backends.bigtable.emulator.refusals import Refused, invalid
 from odm.backends.bigtable.emulator.streams import Streams
 from odm.backends.bigtable.emulator.tables import Table, Tables
@@ -61,11 +61,9 @@ class DataService:
                 yield b"".join([wire(1, one) for one in found.chunks[: call.cut - sent]])
                 raise Refused("UNAVAILABLE", "the stream was cut by a fault")
             sent += len(found.chunks)
-            message = b"".join([wire(1, one) for one in found.chunks])
+            yield from _messages(found.chunks)
             if found.scanned is not None and features.last_scanned_row_responses:
-                message += wire(2, found.scanned)
-            if message:
-                yield message
+                yield wire(2, found.scanned)
             if not call.is_active():
                 return
         if call.cut is not None:
@@ -77,13 +75,13 @@ class DataService:
             yield answer.SerializeToString()
 
     def sample(self, request: Any, call: CallInfo) -> Iterator[Any]:
-        """Some keys that divide the table into parts; the last is empty, the end of the table."""
+        """Some keys that divide the table or a range; the last is the end of the range, empty for that of the table."""
         table = self._table(request)
         rows = types.RowSet.pb()(row_ranges=[request.row_range] if request.HasField("row_range") else [])
-        message, offset, found = types.SampleRowKeysResponse.pb(), 0, list[Any]()
+        message, offset, last, found = types.SampleRowKeysResponse.pb(), 0, b"", list[Any]()
         with table.lock:
             for start, end in intervals_of(rows):
-                splits = [one for one in table.splits if start <= one and (end is None or one < end)]
+                splits = [one for one in table.splits if start < one and (end is None or one < end)]
                 for number, key in enumerate(table.rows.irange(start, end, (True, False)), 1):
                     while splits and splits[0] <= key:
                         found.append(message(row_key=splits.pop(0), offset_bytes=offset))
@@ -91,8 +89,9 @@ class DataService:
                     if number % SAMPLED == 0:
                         found.append(message(row_key=key, offset_bytes=offset))
                 found += [message(row_key=one, offset_bytes=offset) for one in splits]
+                last = end or b""
         yield from found
-        yield message(row_key=b"", offset_bytes=offset)
+        yield message(row_key=last, offset_bytes=offset)
 
     def mutate(self, request: Any, call: CallInfo) -> Any:
         """Change a row."""
@@ -128,7 +127,7 @@ class DataService:
             if len(branch) > limits.MUTATIONS:
                 limits.check_count("mutations", len(branch))
         if not request.true_mutations and not request.false_mutations:
-            raise invalid("CheckAndMutateRow needs true_mutations or false_mutations")
+            raise invalid("No mutations provided: CheckAndMutateRow needs true_mutations or false_mutations")
         key = request.row_key
         limits.check_key(key)
         predicate = None
@@ -169,6 +168,19 @@ class DataService:
         with table.lock:
             table.collect()
         return table
+
+
+def _messages(chunks: Sequence[bytes]) -> Iterator[bytes]:
+    """The messages with the chunks; a long row has several."""
+    message, size = list[bytes](), 0
+    for chunk in chunks:
+        message.append(wire(1, chunk))
+        size += len(chunk)
+        if size > BYTES:
+            yield b"".join(message)
+            message, size = [], 0
+    if message:
+        yield b"".join(message)
 
 
 def _write(table: Table, key: bytes, changes: Sequence[Any]) -> None:

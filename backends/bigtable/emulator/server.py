@@ -50,6 +50,8 @@ class Server:
                 _handlers(data.NAME, data.DataService(tables).methods(self._streams), faults),
                 _handlers(admin.NAME, service.methods(), faults),
                 _handlers(admin.OPERATIONS, service.operations(), faults),
+                _Missing(data.NAME),
+                _Missing(admin.NAME),
             )
         )
         try:
@@ -65,6 +67,20 @@ class Server:
         self._streams.stopped = True
         self._server.stop(None).wait()
         self._pool.shutdown()
+
+
+class _Missing(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # it has no arguments when the program runs
+    """Refuses the methods of a service that the emulator does not have."""
+
+    def __init__(self, service: str) -> None:
+        self._service = service
+
+    def service(self, handler_call_details: Any) -> Any:
+        service, _, method = handler_call_details.method.removeprefix("/").partition("/")
+        if service != self._service:
+            return None
+        refused = Refused("UNIMPLEMENTED", f"the emulator does not have {method}")
+        return grpc.unary_unary_rpc_method_handler(lambda request, context: _abort(context, refused))
 
 
 def _handlers(service: str, methods: Mapping[str, Method], faults: Faults) -> "grpc.GenericRpcHandler[Any, Any]":

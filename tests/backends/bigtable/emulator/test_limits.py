@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import grpc
 import pytest
 
 from tests.backends.bigtable.emulator.raw import INSTANCE, Raw, set_cell
@@ -168,3 +169,44 @@ def test_tables_and_families(raw: Raw, table: str) -> None:
     ):
         assert raw.code(modify, name=table, modifications=changes) == code
     assert "n" not in raw.call("GetTable", name=table).column_families
+    change = {"id": "sum", "update": {"value_type": {"string_type": {}}}, "update_mask": {"paths": ["value_type"]}}
+    assert raw.code(modify, name=table, modifications=[change]) == INVALID
+
+
+DELIMITED = {"delimited_bytes": {"delimiter": b"#"}}
+TEXT: dict[str, Any] = {"string_type": {"encoding": {"utf8_bytes": {}}}}
+ONE = {"field_name": "one", "type_": TEXT}
+SETTINGS: list[dict[str, Any]] = [
+    {"change_stream_config": {"retention_period": {"seconds": 3600}}},
+    {"change_stream_config": {"retention_period": {"seconds": 8 * 86_400}}},
+    {"row_key_schema": {"fields": [ONE]}},
+    {"row_key_schema": {"fields": [ONE], "encoding": {"delimited_bytes": {}}}},
+    {"row_key_schema": {"fields": [ONE, ONE], "encoding": {"singleton": {}}}},
+    {"row_key_schema": {"fields": [ONE | {"field_name": "d"}], "encoding": DELIMITED}},
+]
+
+
+@pytest.mark.parametrize("number", range(len(SETTINGS)))
+def test_settings(raw: Raw, table: str, number: int) -> None:
+    settings = SETTINGS[number]
+    mask = {"paths": [*settings]}
+    made = {"column_families": {"d": {}}, **settings}
+    assert raw.code("CreateTable", parent=INSTANCE, table_id="refused", table=made) == INVALID
+    assert raw.code("UpdateTable", table={"name": table, **settings}, update_mask=mask) == INVALID
+
+
+def test_a_schema_of_keys_is_removed_before_another_is_set(raw: Raw, table: str) -> None:
+    mask = {"paths": ["row_key_schema"]}
+    schema = {"row_key_schema": {"fields": [ONE], "encoding": DELIMITED}}
+    codes = [raw.code("UpdateTable", table={"name": table, **schema}, update_mask=mask) for _ in range(2)]
+    assert codes == ["OK", INVALID]
+    assert raw.code("UpdateTable", table={"name": table}, update_mask=mask) == "OK"
+
+
+def test_methods_that_the_emulator_lacks_are_named(raw: Raw) -> None:
+    for method in ("ExecuteQuery", "ListBackups"):
+        with pytest.raises(grpc.RpcError) as refused:
+            raw.call(method)
+        error: Any = refused.value
+        assert error.code() is grpc.StatusCode.UNIMPLEMENTED
+        assert method in error.details()

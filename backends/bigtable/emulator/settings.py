@@ -1,0 +1,43 @@
+"""Checks the settings of a table that production refuses (google.bigtable.admin.v2, table.proto and types.proto)."""
+
+from collections.abc import Container
+from datetime import timedelta
+from typing import Any, Final
+
+from odm.backends.bigtable.emulator.refusals import invalid
+
+RETENTION: Final = timedelta(days=1), timedelta(days=7)
+"""The least and the longest retention of a change stream (https://cloud.google.com/bigtable/docs/change-streams-overview)."""
+
+
+def check_settings(message: Any, families: Container[str]) -> None:
+    """Refuse settings.
+
+    Args:
+        message: the google.bigtable.admin.v2.Table.
+        families: the names of the table's families.
+
+    Raises:
+        Refused: production would refuse them.
+    """
+    if message.HasField("change_stream_config"):
+        kept, (least, most) = message.change_stream_config.retention_period.ToTimedelta(), RETENTION
+        if not least <= kept <= most:
+            raise invalid(
+                f"change_stream_config.retention_period must be from {least.days} to {most.days} days, not {kept}"
+            )
+    if message.HasField("row_key_schema"):
+        _check_schema(message.row_key_schema, families)
+
+
+def _check_schema(schema: Any, families: Container[str]) -> None:
+    encoding = schema.encoding.WhichOneof("encoding")
+    if encoding is None:
+        raise invalid("row_key_schema.encoding must be set")
+    if encoding == "delimited_bytes" and not schema.encoding.delimited_bytes.delimiter:
+        raise invalid("row_key_schema.encoding.delimited_bytes.delimiter must not be empty")
+    if encoding == "singleton" and len(schema.fields) != 1:
+        raise invalid(f"row_key_schema.encoding.singleton is for one field, not for {len(schema.fields)}")
+    for one in schema.fields:
+        if one.field_name in families:
+            raise invalid(f"row_key_schema: field {one.field_name!r} has the name of a column family")
