@@ -1,6 +1,6 @@
 """The data service: google.bigtable.v2.Bigtable."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import grpc
@@ -10,7 +10,7 @@ from google.rpc.status_pb2 import Status
 from odm.backends.bigtable.emulator import limits, mutations
 from odm.backends.bigtable.emulator.calls import CallInfo, Method
 from odm.backends.bigtable.emulator.filters import read_filter
-from odm.backends.bigtable.emulator.reading import BYTES, Found, Reader, intervals_of
+from odm.backends.bigtable.emulator.reading import Found, Reader, intervals_of, messages_of
 from odm.backends.bigtable.emulator.refusals import Refused, invalid
 from odm.backends.bigtable.emulator.streams import Streams
 from odm.backends.bigtable.emulator.tables import Table, Tables
@@ -54,14 +54,14 @@ class DataService:
         if request.reversed and not features.reverse_scans:
             raise Refused("UNIMPLEMENTED", "Client doesn't support reverse scans yet")
         table = self._table(request)
-        sent, stats = 0, types.FullReadStatsView.pb()()
+        left, stats = call.cut, types.FullReadStatsView.pb()()
         for found in Reader.of(table, request):
             _count(found, stats.read_iteration_stats)
-            if call.cut is not None and sent + len(found.chunks) > call.cut:
-                yield b"".join([wire(1, one) for one in found.chunks[: call.cut - sent]])
-                raise Refused("UNAVAILABLE", "the stream was cut by a fault")
-            sent += len(found.chunks)
-            yield from _messages(found.chunks)
+            yield from messages_of(found.rows if left is None else _first(found.rows, left))
+            if left is not None:
+                left -= sum(len(chunks) for _, chunks in found.rows)
+                if left < 0:
+                    break
             if found.scanned is not None and features.last_scanned_row_responses:
                 yield wire(2, found.scanned)
             if not call.is_active():
@@ -170,17 +170,11 @@ class DataService:
         return table
 
 
-def _messages(chunks: Sequence[bytes]) -> Iterator[bytes]:
-    """The messages with the chunks; a long row has several."""
-    message, size = list[bytes](), 0
-    for chunk in chunks:
-        message.append(wire(1, chunk))
-        size += len(chunk)
-        if size > BYTES:
-            yield b"".join(message)
-            message, size = [], 0
-    if message:
-        yield b"".join(message)
+def _first(rows: Iterable[tuple[bytes, list[bytes]]], count: int) -> Iterator[tuple[bytes, list[bytes]]]:
+    """The first chunks of rows."""
+    for key, chunks in rows:
+        yield key, chunks[:count]
+        count -= len(chunks[:count])
 
 
 def _write(table: Table, key: bytes, changes: Sequence[Any]) -> None:
@@ -202,7 +196,7 @@ def _entry(table: Table, entry: Any, fault: str | None) -> Refused | None:
 
 def _count(found: Found, stats: Any) -> None:
     stats.rows_seen_count += found.seen
-    stats.rows_returned_count += found.rows
+    stats.rows_returned_count += len(found.rows)
     stats.cells_seen_count += found.seen_cells
     stats.cells_returned_count += found.cells
 

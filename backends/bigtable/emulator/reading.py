@@ -1,6 +1,6 @@
 """ReadRows: which rows, in which order, and their cells as chunks of the response."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -37,16 +37,14 @@ class Found:
     """The next rows of a read.
 
     Attributes:
-        chunks: the chunks of the rows that have cells.
-        rows: the number of those rows.
+        rows: the keys and chunks of the rows that have cells.
         cells: the number of their cells.
         seen: the number of rows that were read.
         seen_cells: the number of their cells.
         scanned: the key of the last row that was read, if it has no chunks.
     """
 
-    chunks: list[bytes]
-    rows: int
+    rows: list[tuple[bytes, list[bytes]]]
     cells: int
     seen: int
     seen_cells: int
@@ -96,8 +94,8 @@ class Reader:
 
     def _next(self) -> Found:
         """The next rows. No row is seen in the middle of a write."""
-        chunks: list[bytes] = []
-        size = rows = cells = seen = seen_cells = 0
+        rows: list[tuple[bytes, list[bytes]]] = []
+        size = cells = seen = seen_cells = 0
         scanned = None
         for key, row in self._rows():
             before = self.table.cells(row)
@@ -109,16 +107,15 @@ class Reader:
                 continue
             scanned = None
             size += _check_size(key, after)
-            rows += 1
             cells += len(after)
-            chunks += chunks_of(key, after)
+            rows.append((key, chunks_of(key, after)))
             if self.left is not None:
                 self.left -= 1
                 if not self.left:
                     break
             if size > BYTES:
                 break
-        return Found(chunks, rows, cells, seen, seen_cells, scanned)
+        return Found(rows, cells, seen, seen_cells, scanned)
 
     def _rows(self) -> Iterator[tuple[bytes, Row]]:
         """At most `ROWS` rows; what is left is what comes behind the last of them."""
@@ -212,6 +209,23 @@ def chunks_of(key: bytes, cells: Sequence[Cell]) -> list[bytes]:
         head = b""
     chunks[-1] += _COMMIT
     return chunks
+
+
+def messages_of(rows: Iterable[tuple[bytes, list[bytes]]]) -> Iterator[bytes]:
+    """The google.bigtable.v2.ReadRowsResponse messages with the chunks of rows, given by their keys.
+
+    A message that begins in the middle of a row has its key once more: Google's client of Python expects it.
+    """
+    message, size = list[bytes](), 0
+    for key, chunks in rows:
+        for number, chunk in enumerate(chunks):
+            message.append(wire(1, chunk + wire(1, key) if number and not message else chunk))
+            size += len(chunk)
+            if size > BYTES:
+                yield b"".join(message)
+                message, size = [], 0
+    if message:
+        yield b"".join(message)
 
 
 @lru_cache(maxsize=4096)

@@ -17,6 +17,9 @@ from odm.backends.bigtable.emulator.streams import Streams
 from odm.backends.bigtable.emulator.tables import Tables
 from odm.errors import BackendError
 
+GRACE_SECONDS: Final = 0.5
+"""How long calls may go on when the server stops; without any, it stops at once."""
+
 THREADS: Final = 64
 """The most calls at once; each change stream that is read is one of them."""
 
@@ -65,7 +68,7 @@ class Server:
     def stop(self) -> None:
         """End all calls, and release the port and the threads."""
         self._streams.stopped = True
-        self._server.stop(None).wait()
+        self._server.stop(GRACE_SECONDS).wait()
         self._pool.shutdown()
 
 

@@ -67,11 +67,12 @@ def test_the_data_client(admin: Any) -> None:
         row = table.read_modify_write_row("n", [IncrementRule("d", "n", 7), AppendValueRule("d", "t", "x")])
         assert [(cell.qualifier, cell.value[-1:]) for cell in row] == [(b"n", b"\7"), (b"t", b"x")]
         assert [key for key, _ in table.sample_row_keys()][-1] == b""
-        table.mutate_row("large", SetCell("d", "a", bytes(10 * 2**20)))
-        row = table.read_row("large")
-        assert row is not None
-        assert len(row.cells[0].value) == 10 * 2**20
-        table.mutate_row("large", DeleteAllFromRow())
+        for key in ("l1", "l2"):  # each comes in several messages
+            table.mutate_row(key, SetCell("d", "a", bytes(5 * 2**20)))
+            table.mutate_row(key, [SetCell("d", f"{number}", bytes(3000)) for number in range(50)])
+        rows = table.read_rows(ReadRowsQuery(row_ranges=[RowRange("l", "m")]))
+        assert [sum(len(cell.value) for cell in row) for row in rows] == [5 * 2**20 + 150_000] * 2
+        table.bulk_mutate_rows([RowMutationEntry(key, DeleteAllFromRow()) for key in ("l1", "l2")])
         shards = [ReadRowsQuery(row_ranges=[RowRange("r0", "r1")]), ReadRowsQuery(row_ranges=[RowRange("r1")])]
         assert len(table.read_rows_sharded(shards)) == 299
 

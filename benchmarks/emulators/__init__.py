@@ -1,0 +1,1 @@
+"""odm's Bigtable emulator next to Google's."""
