@@ -41,6 +41,7 @@ class Fault:
         code: the status code that the client gets; None: its answer.
         applied: a write is applied all the same.
         seconds: wait before.
+        act: call this before.
         cut: cut the stream after so many chunks.
         entries: refuse these entries; None: not of that kind.
         retry_after: the seconds of the RetryInfo; None: none is sent.
@@ -51,6 +52,7 @@ class Fault:
     code: str | None = None
     applied: bool = False
     seconds: float = 0.0
+    act: Callable[[], object] | None = None
     cut: int | None = None
     entries: Sequence[int] | None = None
     retry_after: float | None = None
@@ -168,6 +170,20 @@ class Faults:
         if not isfinite(seconds) or seconds < 0:
             raise BadValue(f"delay({method!r}, {seconds!r}): pass the seconds to wait, 0 or more")
         self._set(method, Fault("delay", seconds=seconds), {"times": None, **which})
+
+    def before(self, method: str, act: Callable[[], object], **which: Unpack[Which]) -> None:
+        """Call a function before a call is performed, for example one that writes the row as a competitor does.
+
+        Calls that the function makes have the faults that are left.
+
+        Args:
+            method: the calls.
+            act: called without arguments, in a thread of the emulator.
+            which: see `Faults`.
+        """
+        if not callable(act):
+            raise BadValue(f"before({method!r}, {act!r}): pass a function to call")
+        self._set(method, Fault("before", act=act), which)
 
     def cut(self, *, chunks: int = 1, **which: Unpack[Which]) -> None:
         """Cut the stream of a ReadRows with UNAVAILABLE, after so many cells: even in the middle of a row."""

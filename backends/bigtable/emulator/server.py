@@ -135,6 +135,8 @@ def _met(faults: Faults, name: str, request: Any) -> list[Fault]:
     for one in met:
         if one.seconds:
             faults.sleep(one.seconds)
+        if one.act is not None:
+            one.act()
         if one.code is not None and not one.applied and one.entries is None:
             raise _refusal(one)
     return met

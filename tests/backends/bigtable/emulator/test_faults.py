@@ -117,6 +117,16 @@ def test_delays_are_given_to_the_function(table: str, raw: Raw, faults: Faults) 
     assert waited == [2.5, 2.5]
 
 
+def test_a_competitor_writes_before_a_call(raw: Raw, table: str, faults: Faults) -> None:
+    def write() -> None:
+        raw.call("MutateRow", table_name=table, row_key=b"a", mutations=[set_cell("d", b"a", b"theirs")])
+
+    faults.before("CheckAndMutateRow", write)
+    mine = {"row_key": b"a", "false_mutations": [set_cell("d", b"a", b"mine")]}
+    assert raw.call("CheckAndMutateRow", table_name=table, **mine).predicate_matched
+    assert raw.rows(table)[0][1][0][3] == b"theirs"
+
+
 WRONG: list[Callable[[Faults], object]] = [
     lambda faults: faults.fail("Read"),
     lambda faults: faults.fail("ReadRows", "OK"),
