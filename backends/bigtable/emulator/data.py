@@ -10,7 +10,7 @@ from google.rpc.status_pb2 import Status
 from odm.backends.bigtable.emulator import limits, mutations
 from odm.backends.bigtable.emulator.calls import CallInfo, Method
 from odm.backends.bigtable.emulator.filters import read_filter
-from odm.backends.bigtable.emulator.reading import Found, Reader, intervals_of, messages_of
+from odm.backends.bigtable.emulator.reading import Chunk, Found, Reader, intervals_of, messages_of
 from odm.backends.bigtable.emulator.refusals import Refused, invalid
 from odm.backends.bigtable.emulator.streams import Streams
 from odm.backends.bigtable.emulator.tables import Table, Tables
@@ -170,7 +170,7 @@ class DataService:
         return table
 
 
-def _first(rows: Iterable[tuple[bytes, list[bytes]]], count: int) -> Iterator[tuple[bytes, list[bytes]]]:
+def _first(rows: Iterable[tuple[bytes, list[Chunk]]], count: int) -> Iterator[tuple[bytes, list[Chunk]]]:
     """The first chunks of rows."""
     for key, chunks in rows:
         yield key, chunks[:count]

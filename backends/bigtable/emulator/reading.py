@@ -18,11 +18,20 @@ ROWS: Final = 100
 """The most rows of a message."""
 
 BYTES: Final = 2**16
-"""The bytes from which a message ends; a longer value is split.
+"""The bytes from which a message ends. Google's tests of its client expect several messages for half a megabyte."""
 
-Clients of emulators take messages of at most 4 MiB. Google's tests of its client expect several messages for half a
-megabyte.
-"""
+LONG: Final = 2**21
+"""The bytes from which a message ends in the middle of a cell: clients of emulators take at most 4 MiB."""
+
+PART: Final = 2**18
+"""The most bytes of a value in a chunk."""
+
+
+class Chunk(NamedTuple):
+    """A google.bigtable.v2.ReadRowsResponse.CellChunk message; ``begins``: it begins a cell."""
+
+    message: bytes
+    begins: bool
 
 
 class Interval(NamedTuple):
@@ -44,7 +53,7 @@ class Found:
         scanned: the key of the last row that was read, if it has no chunks.
     """
 
-    rows: list[tuple[bytes, list[bytes]]]
+    rows: list[tuple[bytes, list[Chunk]]]
     cells: int
     seen: int
     seen_cells: int
@@ -94,7 +103,7 @@ class Reader:
 
     def _next(self) -> Found:
         """The next rows. No row is seen in the middle of a write."""
-        rows: list[tuple[bytes, list[bytes]]] = []
+        rows: list[tuple[bytes, list[Chunk]]] = []
         size = cells = seen = seen_cells = 0
         scanned = None
         for key, row in self._rows():
@@ -187,9 +196,9 @@ def _check_size(key: bytes, cells: Sequence[Cell]) -> int:
     return size
 
 
-def chunks_of(key: bytes, cells: Sequence[Cell]) -> list[bytes]:
-    """The cells of a row as google.bigtable.v2.ReadRowsResponse.CellChunk messages."""
-    chunks: list[bytes] = []
+def chunks_of(key: bytes, cells: Sequence[Cell]) -> list[Chunk]:
+    """The cells of a row as chunks."""
+    chunks: list[Chunk] = []
     head, family, qualifier = wire(1, key), "", b""
     for cell in cells:
         if head or cell.family != family or cell.qualifier != qualifier:
@@ -199,33 +208,30 @@ def chunks_of(key: bytes, cells: Sequence[Cell]) -> list[bytes]:
         for label in cell.labels:
             head += wire(5, label.encode())
         size = len(cell.value)
-        if size <= BYTES:
-            chunks.append(head + wire(6, cell.value))
-        else:
-            for at in range(0, size, BYTES):
-                total = number_field(7, size) if at + BYTES < size else b""
-                chunks.append(head + wire(6, cell.value[at : at + BYTES]) + total)
-                head = b""
-        head = b""
-    chunks[-1] += _COMMIT
+        for at in range(0, size or 1, PART):
+            total = number_field(7, size) if at + PART < size else b""
+            chunks.append(Chunk(head + wire(6, cell.value[at : at + PART]) + total, begins=not at))
+            head = b""
+    chunks[-1] = Chunk(chunks[-1].message + _COMMIT, chunks[-1].begins)
     return chunks
 
 
-def messages_of(rows: Iterable[tuple[bytes, list[bytes]]]) -> Iterator[bytes]:
+def messages_of(rows: Iterable[tuple[bytes, list[Chunk]]]) -> Iterator[bytes]:
     """The google.bigtable.v2.ReadRowsResponse messages with the chunks of rows, given by their keys.
 
-    A message that begins in the middle of a row has its key once more: Google's client of Python expects it.
+    A message that begins in the middle of a row has its key once more: Google's client of Python expects it. One that
+    begins in the middle of a cell must not have it: the client of Go refuses it. So only long cells are divided.
     """
-    message, size = list[bytes](), 0
+    parts, size = list[bytes](), 0
     for key, chunks in rows:
-        for number, chunk in enumerate(chunks):
-            message.append(wire(1, chunk + wire(1, key) if number and not message else chunk))
+        for number, (chunk, begins) in enumerate(chunks):
+            if size > (BYTES if begins else LONG):
+                yield b"".join(parts)
+                parts, size = [], 0
+            parts.append(wire(1, chunk + wire(1, key) if number and begins and not parts else chunk))
             size += len(chunk)
-            if size > BYTES:
-                yield b"".join(message)
-                message, size = [], 0
-    if message:
-        yield b"".join(message)
+    if parts:
+        yield b"".join(parts)
 
 
 @lru_cache(maxsize=4096)

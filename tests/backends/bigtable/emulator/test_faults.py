@@ -122,7 +122,7 @@ def test_a_competitor_writes_before_a_call(raw: Raw, table: str, faults: Faults)
         raw.call("MutateRow", table_name=table, row_key=b"a", mutations=[set_cell("d", b"a", b"theirs")])
 
     faults.before("CheckAndMutateRow", write)
-    mine = {"row_key": b"a", "false_mutations": [set_cell("d", b"a", b"mine")]}
+    mine: dict[str, Any] = {"row_key": b"a", "false_mutations": [set_cell("d", b"a", b"mine")]}
     assert raw.call("CheckAndMutateRow", table_name=table, **mine).predicate_matched
     assert raw.rows(table)[0][1][0][3] == b"theirs"
 
