@@ -21,7 +21,7 @@ BYTES: Final = 2**16
 """The bytes from which a message ends. Google's tests of its client expect several messages for half a megabyte."""
 
 LONG: Final = 2**21
-"""The bytes from which a message ends in the middle of a cell: clients of emulators take at most 4 MiB."""
+"""The bytes from which a message ends in the middle of a row."""
 
 PART: Final = 2**18
 """The most bytes of a value in a chunk."""
@@ -219,13 +219,13 @@ def chunks_of(key: bytes, cells: Sequence[Cell]) -> list[Chunk]:
 def messages_of(rows: Iterable[tuple[bytes, list[Chunk]]]) -> Iterator[bytes]:
     """The google.bigtable.v2.ReadRowsResponse messages with the chunks of rows, given by their keys.
 
-    A message that begins in the middle of a row has its key once more: Google's client of Python expects it. One that
-    begins in the middle of a cell must not have it: the client of Go refuses it. So only long cells are divided.
+    Only long rows are divided: Google's client of Go takes whole rows only, and that of Python at most 4 MiB from an
+    emulator. It expects the key of the row once more in a message that begins in the middle of it.
     """
     parts, size = list[bytes](), 0
     for key, chunks in rows:
         for number, (chunk, begins) in enumerate(chunks):
-            if size > (BYTES if begins else LONG):
+            if size > (LONG if number else BYTES):
                 yield b"".join(parts)
                 parts, size = [], 0
             parts.append(wire(1, chunk + wire(1, key) if number and begins and not parts else chunk))

@@ -68,9 +68,9 @@ def test_the_data_client(admin: Any) -> None:
         assert [(cell.qualifier, cell.value[-1:]) for cell in row] == [(b"n", b"\7"), (b"t", b"x")]
         assert [key for key, _ in table.sample_row_keys()][-1] == b""
         for key in ("l1", "l2"):  # each comes in several messages
-            table.mutate_row(key, [SetCell("d", f"{number}", bytes(3000)) for number in range(50)])
+            table.mutate_row(key, [SetCell("d", f"{number}", bytes(30_000)) for number in range(100)])
         rows = table.read_rows(ReadRowsQuery(row_ranges=[RowRange("l", "m")]))
-        assert [sum(len(cell.value) for cell in row) for row in rows] == [150_000] * 2
+        assert [sum(len(cell.value) for cell in row) for row in rows] == [3_000_000] * 2
         table.mutate_row("l1", SetCell("d", "a", bytes(10 * 2**20)))  # longer than a message that the client takes
         long = table.read_row("l1", row_filter=row_filters.ColumnQualifierRegexFilter("a"))
         assert long is not None
