@@ -148,7 +148,7 @@ VARIANTS: dict[str, tuple[Change, ...]] = {
         Change(
             garbage._Collector,
             "page",
-            "chain(Newest(), Before((2 * self.cutoff - self.now) // 1000 * 1000))",
+            "chain(Newest(), Before(_stamp(2 * self.cutoff - self.now)))",
             "Newest()",
         ),
     ),

@@ -317,6 +317,7 @@ def test_too_many_requests_for_a_gateway(send: Callable[[Request], Any], script:
             send(request)
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_no_connection(server: Canned, asynchronous: bool, transport: Any) -> None:
     tls = server.endpoint.replace("http:", "https:")
