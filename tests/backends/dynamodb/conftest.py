@@ -43,7 +43,9 @@ def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     return str(request.param)
 
 
-@pytest.fixture(scope="module", params=["lean", pytest.param("urllib3", marks=pytest.mark.one_of(4)), "vendor"])
+@pytest.fixture(
+    scope="module", params=["lean", *(pytest.param(one, marks=pytest.mark.one_of(4)) for one in ("urllib3", "vendor"))]
+)
 def transport(request: pytest.FixtureRequest) -> Iterator[Any]:
     """Each of the transports, the lean one over each of its HTTP libraries."""
     with pytest.MonkeyPatch.context() as monkeypatch:
