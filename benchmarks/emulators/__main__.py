@@ -90,7 +90,7 @@ def _started(server: Server) -> Callable[[object], None]:
     return call
 
 
-def _once(call: Callable[[object], None], items: int = 1) -> Racer:
+def _racer(call: Callable[[object], None], items: int = 1) -> Racer:
     return Racer(call, lambda calls, _: [None] * calls, items, clock="wall")
 
 
@@ -104,7 +104,10 @@ def _rows(run: Run) -> Iterator[Row]:
         for size in run.sizes:
             what = f"write and scan {size:,} rows, a row"
             entries = _entries(size)
-            racers = {who: _once(_written_and_scanned(*one, entries), size) for who, one in found.items()}
+            racers = {
+                who: _racer(_written_and_scanned(client, address, entries), size)
+                for who, (client, address) in found.items()
+            }
             yield Row("Microseconds on the clock", what, run.race(what, racers), what, shown=True)
 
 
@@ -113,7 +116,7 @@ def _start(run: Run) -> Iterator[Row]:
     racers = {}
     for server in run.of(SERVERS):
         with run.excused(server.name), server.running():
-            racers[server.name] = _once(_started(server))
+            racers[server.name] = _racer(_started(server))
     milliseconds = {who: times.median / 1000 for who, times in run.race(what, racers).items()}
     yield Row("Milliseconds on the clock", what, milliseconds, what, shown=True, unit="ms")
 

@@ -55,6 +55,8 @@ class Emulator:
         address: its "host:port".
         faults: its faults.
 
+    Stop it, or use it in a ``with`` block: a program does not end while a change stream is read from it.
+
     Raises:
         BackendError: the port is in use, or the file cannot be read.
     """
@@ -91,7 +93,7 @@ class Emulator:
     def collect_garbage(self) -> None:
         """Collect garbage of all tables now; it happens by itself about once a second while a table is in use."""
         for table in self._tables:
-            with table.lock:
+            with table.changed:
                 table.collect(now=True)
 
     def stop(self) -> None:

@@ -3,8 +3,9 @@
 import argparse
 import signal
 import sys
+import time
 from collections.abc import Sequence
-from threading import Event
+from contextlib import suppress
 
 from odm.backends.bigtable.emulator import VARIABLE, Emulator
 from odm.errors import OdmError
@@ -17,14 +18,16 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--port", type=int, default=8086, help="the port; 0: any that is free (%(default)s)")
     parser.add_argument("--file", help="keep the data in this file; without it, in memory only")
     given = parser.parse_args(arguments)
-    ended = Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
+        signal.signal(number, signal.default_int_handler)
     try:
-        with Emulator(host=given.host, port=given.port, file=given.file) as running:
+        with (
+            suppress(KeyboardInterrupt),
+            Emulator(host=given.host, port=given.port, file=given.file) as running,
+        ):
             print(f"The Bigtable emulator listens: export {VARIABLE}={running.address}", flush=True)  # noqa: T201
-            while not ended.wait(1):
-                pass
+            while True:
+                time.sleep(1)
     except OdmError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 1

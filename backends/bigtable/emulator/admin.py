@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any, Final
 
+from attrs import evolve
 from google.cloud.bigtable_admin_v2 import types
 from google.iam.v1 import iam_policy_pb2, policy_pb2
 from google.longrunning import operations_pb2
@@ -13,8 +14,9 @@ from odm.backends.bigtable.emulator import limits
 from odm.backends.bigtable.emulator.calls import CallInfo, Method
 from odm.backends.bigtable.emulator.families import FamilySettings
 from odm.backends.bigtable.emulator.refusals import Refused, invalid, not_found
+from odm.backends.bigtable.emulator.rows import Row
 from odm.backends.bigtable.emulator.settings import check_settings
-from odm.backends.bigtable.emulator.tables import Table, Tables
+from odm.backends.bigtable.emulator.tables import Table, Tables, Writing
 
 NAME: Final = "google.bigtable.admin.v2.BigtableTableAdmin"
 OPERATIONS: Final = "google.longrunning.Operations"
@@ -23,7 +25,7 @@ NO_POLICY: Final = b"\x00\x20\x01"
 """The etag of a policy that nobody has set."""
 
 PAGE: Final = 1000
-"""The most tables of a page."""
+"""The most tables of a page, and how many it has if a client does not say."""
 
 _CHANGEABLE: Final = (
     "change_stream_config",
@@ -71,6 +73,8 @@ class AdminService:
 
     def create(self, request: Any, call: CallInfo) -> Any:
         """Make a table."""
+        if not limits.INSTANCE.fullmatch(request.parent):
+            raise invalid(f"parent {request.parent!r} must be projects/<project>/instances/<instance>")
         if not limits.TABLE.fullmatch(request.table_id):
             raise invalid(f"table_id {request.table_id!r} must match {limits.TABLE.pattern}")
         splits = sorted({one.key for one in request.initial_splits if one.key})
@@ -81,19 +85,22 @@ class AdminService:
         settings = types.Table.pb()()
         settings.CopyFrom(request.table)
         settings.ClearField("column_families")
+        for output in ("cluster_states", "restore_info"):
+            settings.ClearField(output)
         settings.granularity = settings.granularity or types.Table.TimestampGranularity.MILLIS
         settings.name = f"{request.parent}{_TABLES}{request.table_id}"
-        table = self._tables.new(settings.name, settings, splits)
-        table.families = families
+        table = self._tables.new(settings.name, settings, splits, families)
         self._tables.add(table)
         return _shown(table, _SCHEMA)
 
     def list(self, request: Any, call: CallInfo) -> Any:
         """A page of tables, by name."""
+        if request.page_size < 0:
+            raise invalid(f"page_size must not be negative, and is {request.page_size}")
         start = f"{request.parent}{_TABLES}"
         found = sorted((one for one in self._tables if one.name.startswith(start)), key=lambda one: one.name)
         left = [one for one in found if one.name > request.page_token]
-        page = left[: request.page_size or PAGE]
+        page = left[: min(request.page_size or PAGE, PAGE)]
         answer = types.ListTablesResponse.pb()()
         view = request.view or _NAME_ONLY
         answer.tables.extend(_shown(one, view) for one in page)
@@ -113,18 +120,23 @@ class AdminService:
             raise invalid("update_mask must name the fields to change")
         if unknown := changed - {*_CHANGEABLE}:
             raise invalid(f"update_mask: {min(unknown)!r} cannot be changed")
-        check_settings(request.table, table.families)
-        if table.settings.HasField("row_key_schema") and request.table.HasField("row_key_schema"):
-            raise invalid("row_key_schema: a schema cannot be changed: remove it first")
-        with table.lock:
+        wanted = types.Table.pb()()
+        for name in changed:
+            if name == "deletion_protection":
+                wanted.deletion_protection = request.table.deletion_protection
+            elif request.table.HasField(name):
+                getattr(wanted, name).CopyFrom(getattr(request.table, name))
+        with table.held():
+            check_settings(wanted, table.families)
+            if table.settings.HasField("row_key_schema") and wanted.HasField("row_key_schema"):
+                raise invalid("row_key_schema: a schema cannot be changed: remove it first")
+            settings = types.Table.pb()()
+            settings.CopyFrom(table.settings)
             for name in changed:
-                if name == "deletion_protection":
-                    table.settings.deletion_protection = request.table.deletion_protection
-                    continue
-                table.settings.ClearField(name)
-                if request.table.HasField(name):
-                    getattr(table.settings, name).CopyFrom(getattr(request.table, name))
-            self._tables.keeper.save_settings(table)
+                settings.ClearField(name)
+            settings.MergeFrom(wanted)
+            self._tables.keeper.save_settings(evolve(table, settings=settings))
+            table.settings = settings
             return self._done(_shown(table, _SCHEMA), types.UpdateTableMetadata.pb()(name=table.name))
 
     def delete(self, request: Any, call: CallInfo) -> Any:
@@ -133,15 +145,17 @@ class AdminService:
         if table.settings.deletion_protection:
             raise _protected(table)
         self._tables.remove(request.name)
+        self._policies.pop(request.name, None)
         return empty_pb2.Empty()
 
     def modify(self, request: Any, call: CallInfo) -> Any:
         """Change families, all or none."""
         table = self._tables.get(request.name)
-        with table.lock:
+        with table.held():
             families = dict(table.families)
             for one in request.modifications:
                 _modify(table, families, one)
+            check_settings(table.settings, families)
             table.set_families(families)
             return _shown(table, _SCHEMA)
 
@@ -153,11 +167,8 @@ class AdminService:
             raise invalid("DropRowRange needs row_key_prefix or delete_all_data_from_table")
         if kind == "row_key_prefix" and not request.row_key_prefix:
             raise invalid("row_key_prefix must be non-empty")
-        with table.lock:
-            keys = [*_beginning(table, request.row_key_prefix)]
-            for key in keys:
-                del table.rows[key]
-            table.save(keys)
+        with table.held():
+            Writing(table, {key: Row() for key in _beginning(table, request.row_key_prefix)}).commit()
         return empty_pb2.Empty()
 
     def token(self, request: Any, call: CallInfo) -> Any:
@@ -212,7 +223,7 @@ def _shown(table: Table, view: int) -> Any:
     made = types.Table.pb()(name=table.name)
     if view == _NAME_ONLY:
         return made
-    with table.lock:
+    with table.changed:
         if view in (_SCHEMA, types.Table.View.FULL):
             made.CopyFrom(table.settings)
             for name, family in table.families.items():

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from attrs import field, frozen
+from google.protobuf.message import DecodeError
 
 
 @frozen
@@ -31,8 +32,13 @@ class CallInfo:
         message = types.FeatureFlags.pb()
         try:
             return message.FromString(urlsafe_b64decode(self.metadata.get("bigtable-features", "")))
-        except ValueError:
+        except (ValueError, TypeError, DecodeError):
             return message()
+
+    @property
+    def is_python(self) -> bool:
+        """Whether the client is one of Python's gRPC library."""
+        return "grpc-python" in str(self.metadata.get("user-agent", ""))
 
 
 class Method(NamedTuple):

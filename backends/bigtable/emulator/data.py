@@ -10,10 +10,10 @@ from google.rpc.status_pb2 import Status
 from odm.backends.bigtable.emulator import limits, mutations
 from odm.backends.bigtable.emulator.calls import CallInfo, Method
 from odm.backends.bigtable.emulator.filters import read_filter
-from odm.backends.bigtable.emulator.reading import Chunk, Found, Reader, intervals_of, messages_of
+from odm.backends.bigtable.emulator.reading import Found, Reader, intervals_of, messages_of
 from odm.backends.bigtable.emulator.refusals import Refused, invalid
 from odm.backends.bigtable.emulator.streams import Streams
-from odm.backends.bigtable.emulator.tables import Table, Tables
+from odm.backends.bigtable.emulator.tables import Table, Tables, Writing
 from odm.backends.bigtable.encoding import field as wire
 
 NAME: Final = "google.bigtable.v2.Bigtable"
@@ -57,7 +57,7 @@ class DataService:
         left, stats = call.cut, types.FullReadStatsView.pb()()
         for found in Reader.of(table, request):
             _count(found, stats.read_iteration_stats)
-            yield from messages_of(found.rows if left is None else _first(found.rows, left))
+            yield from messages_of(found.rows if left is None else _first(found.rows, left), divided=call.is_python)
             if left is not None:
                 left -= sum(len(chunks) for _, chunks in found.rows)
                 if left < 0:
@@ -77,29 +77,33 @@ class DataService:
     def sample(self, request: Any, call: CallInfo) -> Iterator[Any]:
         """Some keys that divide the table or a range; the last is the end of the range, empty for that of the table."""
         table = self._table(request)
-        rows = types.RowSet.pb()(row_ranges=[request.row_range] if request.HasField("row_range") else [])
-        message, offset, last, found = types.SampleRowKeysResponse.pb(), 0, b"", list[Any]()
-        with table.lock:
+        span = request.row_range
+        rows = types.RowSet.pb()(row_ranges=[span] if request.HasField("row_range") else [])
+        message, offset, found = types.SampleRowKeysResponse.pb(), 0, dict[bytes, int]()
+        with table.held():
             for start, end in intervals_of(rows):
                 splits = [one for one in table.splits if start < one and (end is None or one < end)]
                 for number, key in enumerate(table.rows.irange(start, end, (True, False)), 1):
                     while splits and splits[0] <= key:
-                        found.append(message(row_key=splits.pop(0), offset_bytes=offset))
+                        found[splits.pop(0)] = offset
                     offset += table.rows[key].size
                     if number % SAMPLED == 0:
-                        found.append(message(row_key=key, offset_bytes=offset))
-                found += [message(row_key=one, offset_bytes=offset) for one in splits]
-                last = end or b""
-        yield from found
-        yield message(row_key=last, offset_bytes=offset)
+                        found[key] = offset
+                found |= dict.fromkeys(splits, offset)
+        end_key = span.end_key_open or span.end_key_closed
+        found.pop(end_key, None)
+        for key, before in found.items():
+            yield message(row_key=key, offset_bytes=before)
+        yield message(row_key=end_key, offset_bytes=offset)
 
     def mutate(self, request: Any, call: CallInfo) -> Any:
         """Change a row."""
         table = self._table(request)
         limits.check_count("mutations", len(request.mutations))
-        with table.lock:
-            _write(table, request.row_key, request.mutations)
-            table.save([request.row_key])
+        with table.held():
+            writing = Writing(table)
+            _write(writing, request.row_key, request.mutations)
+            writing.commit()
         return types.MutateRowResponse.pb()()
 
     def mutate_many(self, request: Any, call: CallInfo) -> Iterator[Any]:
@@ -107,40 +111,41 @@ class DataService:
         table = self._table(request)
         limits.check_count("mutations", sum(len(one.mutations) for one in request.entries))
         answer = types.MutateRowsResponse.pb()()
-        with table.lock:
-            written = []
+        with table.held():
+            writing = Writing(table)
             for number, entry in enumerate(request.entries):
-                refused = _entry(table, entry, call.refused.get(number))
+                refused = _entry(writing, entry, call.refused.get(number))
                 if refused is None:
-                    written.append(entry.row_key)
                     answer.entries.add(index=number, status=_OK)
                 else:
                     code = getattr(grpc.StatusCode, refused.code).value[0]
-                    answer.entries.add(index=number, status=Status(code=code, message=refused.message))
-            table.save(written)
+                    answer.entries.add(index=number, status=Status(code=code, message=refused.shown))
+            writing.commit()
         yield answer
 
     def check_and_mutate(self, request: Any, call: CallInfo) -> Any:
         """Change a row, depending on whether a filter returns a cell of it."""
         table = self._table(request)
         for branch in (request.true_mutations, request.false_mutations):
-            if len(branch) > limits.MUTATIONS:
-                limits.check_count("mutations", len(branch))
+            limits.check_most("mutations", len(branch))
         if not request.true_mutations and not request.false_mutations:
             raise invalid("No mutations provided: CheckAndMutateRow needs true_mutations or false_mutations")
         key = request.row_key
         limits.check_key(key)
-        predicate = None
-        if request.HasField("predicate_filter"):
-            predicate = read_filter(request.predicate_filter, table.families, table.unit)
-        with table.lock:
-            cells = table.cells(table.row(key))
-            found = cells if predicate is None else table.evaluator.cells(predicate, key, cells)
-            branches = {True: request.true_mutations, False: request.false_mutations}
-            changes = {matched: mutations.read(table, branch) for matched, branch in branches.items()}
-            if changes[bool(found)]:
-                mutations.apply(table, key, changes[bool(found)], branches[bool(found)])
-                table.save([key])
+        with table.held():
+            found = table.cells(table.rows.get(key))
+            if request.HasField("predicate_filter"):
+                predicate = read_filter(request.predicate_filter, table.families, table.unit)
+                found = [*table.evaluator.cells(predicate, key, found)]
+            matched, unmatched = (
+                mutations.read(table, one) for one in (request.true_mutations, request.false_mutations)
+            )
+            writing = Writing(table)
+            if matched and found:
+                mutations.apply(writing, key, matched, request.true_mutations)
+            elif unmatched and not found:
+                mutations.apply(writing, key, unmatched, request.false_mutations)
+            writing.commit()
         return types.CheckAndMutateRowResponse.pb()(predicate_matched=bool(found))
 
     def modify(self, request: Any, call: CallInfo) -> Any:
@@ -150,9 +155,10 @@ class DataService:
         limits.check_count("rules", len(request.rules))
         answer = types.ReadModifyWriteRowResponse.pb()()
         answer.row.key = request.row_key
-        with table.lock:
-            made = mutations.modify(table, request.row_key, request.rules)
-            table.save([request.row_key])
+        with table.held():
+            writing = Writing(table)
+            made = mutations.modify(writing, request.row_key, request.rules)
+            writing.commit()
             order = table.evaluator.order
         for name in sorted(made.families, key=order.__getitem__):
             family = answer.row.families.add(name=name)
@@ -162,33 +168,34 @@ class DataService:
         return answer
 
     def _table(self, request: Any) -> Table:
-        if request.authorized_view_name:
-            raise Refused("UNIMPLEMENTED", "the emulator does not have authorized views")
+        for view in ("authorized_view_name", "materialized_view_name"):
+            if getattr(request, view, ""):
+                raise Refused("UNIMPLEMENTED", f"the emulator does not have views: {view}")
         table = self._tables.get(request.table_name)
-        with table.lock:
+        with table.held():
             table.collect()
         return table
 
 
-def _first(rows: Iterable[tuple[bytes, list[Chunk]]], count: int) -> Iterator[tuple[bytes, list[Chunk]]]:
+def _first(rows: Iterable[tuple[bytes, list[bytes]]], count: int) -> Iterator[tuple[bytes, list[bytes]]]:
     """The first chunks of rows."""
     for key, chunks in rows:
         yield key, chunks[:count]
         count -= len(chunks[:count])
 
 
-def _write(table: Table, key: bytes, changes: Sequence[Any]) -> None:
+def _write(writing: Writing, key: bytes, changes: Sequence[Any]) -> None:
     limits.check_key(key)
-    mutations.apply(table, key, mutations.read(table, changes), changes)
+    mutations.apply(writing, key, mutations.read(writing.table, changes), changes)
 
 
-def _entry(table: Table, entry: Any, fault: str | None) -> Refused | None:
+def _entry(writing: Writing, entry: Any, fault: str | None) -> Refused | None:
     """Write an entry of many. Returns why it is refused."""
     if fault is not None:
         return Refused(fault, "the entry was refused by a fault")
     try:
         limits.check_count("mutations", len(entry.mutations))
-        _write(table, entry.row_key, entry.mutations)
+        _write(writing, entry.row_key, entry.mutations)
     except Refused as refused:
         return refused
     return None

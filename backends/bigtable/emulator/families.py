@@ -21,12 +21,14 @@ class FamilySettings:
         aggregate: "sum", "min_", "max_" or "hllpp_unique_count"; None: it holds plain bytes.
         join: makes one value of two numbers; None: it holds none.
         rule: what garbage collection removes; None: nothing.
+        ages: what it removes depends on the time.
     """
 
     message: Any
     aggregate: str | None = field(init=False)
     join: Join | None = field(init=False)
     rule: Rule | None = field(init=False)
+    ages: bool = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         aggregate = None
@@ -35,6 +37,7 @@ class FamilySettings:
         object.__setattr__(self, "aggregate", aggregate)
         object.__setattr__(self, "join", _JOINS.get(aggregate or ""))
         object.__setattr__(self, "rule", _rule(self.message.gc_rule))
+        object.__setattr__(self, "ages", _ages(self.message.gc_rule))
 
 
 def number(value: bytes) -> int:
@@ -42,13 +45,13 @@ def number(value: bytes) -> int:
     return int.from_bytes(value, "big", signed=True)
 
 
-def written(value: int) -> bytes:
+def number_bytes(value: int) -> bytes:
     """A number as a value; it wraps around at 64 bits."""
     return (value % 2**64).to_bytes(NUMBER, "big")
 
 
 def _join(how: Callable[[int, int], int]) -> Join:
-    return lambda one, other: written(how(number(one), number(other)))
+    return lambda one, other: number_bytes(how(number(one), number(other)))
 
 
 _JOINS: Final[Mapping[str, Join]] = {"sum": _join(int.__add__), "min_": _join(min), "max_": _join(max)}
@@ -59,6 +62,11 @@ def no_sketches(family: str) -> Refused:
     return Refused(
         "UNIMPLEMENTED", f"family {family!r} counts distinct values by HyperLogLog++, which the emulator does not do"
     )
+
+
+def _ages(message: Any) -> bool:
+    kind = message.WhichOneof("rule")
+    return kind == "max_age" or (kind in ("union", "intersection") and any(map(_ages, getattr(message, kind).rules)))
 
 
 def _rule(message: Any) -> Rule | None:

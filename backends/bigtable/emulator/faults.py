@@ -1,10 +1,10 @@
 """Faults that a test sets: the emulator then fails as the service may, so that a program shows that it survives."""
 
-import time
+import re
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from random import Random
-from threading import Lock
+from threading import RLock
 from typing import Any, Final, TypedDict, Unpack
 
 import grpc
@@ -21,6 +21,10 @@ WRITES: Final = frozenset({"MutateRow", "MutateRows", "CheckAndMutateRow", "Read
 
 COOKIE: Final = "x-goog-cbt-cookie-"
 """The names of routing cookies begin with this."""
+
+_COOKIE: Final = rf"{COOKIE}[a-z0-9_.-]+"
+
+_DAY: Final = 86_400
 
 
 class Which(TypedDict, total=False):
@@ -110,7 +114,7 @@ class Faults:
 
     * ``times``: how often the fault applies; None: always.
     * ``after``: how many such calls succeed first.
-    * ``on``: only calls with this row key; or a function that gets each row key of a call.
+    * ``on``: only calls with this row key; or a function that gets each row key of a call. Ranges of keys do not count.
     * ``chance``: the probability that it applies, 0 to 1, drawn from the seed.
 
     Several faults may apply to one call, in the order in which they were set, until one ends it. Thread-safe.
@@ -120,10 +124,10 @@ class Faults:
         sleep: called with the seconds of a delay instead of waiting.
     """
 
-    def __init__(self, *, seed: int = 0, sleep: Callable[[float], object] = time.sleep) -> None:
+    def __init__(self, *, seed: int = 0, sleep: Callable[[float], object] | None = None) -> None:
         self.sleep = sleep
         self._random = Random(seed)
-        self._lock = Lock()
+        self._lock = RLock()  # a function ``on`` may look at what has happened
         self._rules: list[_Rule] = []
         self._happened: list[Happened] = []
 
@@ -155,8 +159,11 @@ class Faults:
             cookies: routing cookies, which a client that announces the feature sends back with its next attempt.
             which: see `Faults`.
         """
-        if wrong := [name for name in cookies or () if not name.startswith(COOKIE)]:
-            raise BadValue(f"cookies={cookies!r}: the name {wrong[0]!r} must begin with {COOKIE!r}")
+        for name, value in (cookies or {}).items():
+            if not re.fullmatch(_COOKIE, name) or not isinstance(value, str) or not re.fullmatch(r"[ -~]*", value):
+                raise BadValue(
+                    f"cookies={cookies!r}: names are {COOKIE}... in lower case, and values are printable text"
+                )
         self._set(method, Fault("fail", code, retry_after=retry_after, cookies=cookies or {}), which)
 
     def lose(self, method: str, *, applied: bool = True, **which: Unpack[Which]) -> None:
@@ -186,15 +193,21 @@ class Faults:
         self._set(method, Fault("before", act=act), which)
 
     def cut(self, *, chunks: int = 1, **which: Unpack[Which]) -> None:
-        """Cut the stream of a ReadRows with UNAVAILABLE, after so many cells: even in the middle of a row."""
-        if chunks < 0:
-            raise BadValue(f"cut(chunks={chunks}): pass 0 or more")
+        """Cut the stream of a ReadRows with UNAVAILABLE, even in the middle of a row.
+
+        Args:
+            chunks: after so many chunks; a cell is one, or several if it has more than 256 KiB.
+            which: see `Faults`.
+        """
+        _check_count("chunks", chunks)
         self._set("ReadRows", Fault("cut", cut=chunks), which)
 
     def refuse(self, *entries: int, code: str = "UNAVAILABLE", **which: Unpack[Which]) -> None:
         """Refuse entries of a MutateRows, by their numbers from 0 on; the others are applied."""
-        if not entries or min(entries) < 0:
-            raise BadValue(f"refuse{entries!r}: pass the numbers of entries, from 0 on")
+        if not entries:
+            raise BadValue("refuse(): pass the numbers of entries, from 0 on")
+        for entry in entries:
+            _check_count("refuse", entry)
         _check_code(code)
         self._set("MutateRows", Fault("refuse", code, entries=entries), which)
 
@@ -231,8 +244,20 @@ class Faults:
         rule = _Rule(fault, method, **which)
         if not 0 <= rule.chance <= 1:
             raise BadValue(f"chance={rule.chance!r}: pass a number from 0 to 1")
+        if rule.times is not None:
+            _check_count("times", rule.times)
+        _check_count("after", rule.after)
+        if not (rule.on is None or isinstance(rule.on, bytes) or callable(rule.on)):
+            raise BadValue(f"on={rule.on!r}: pass a row key as bytes, or a function of one")
+        if fault.retry_after is not None and not 0 <= fault.retry_after < _DAY:
+            raise BadValue(f"retry_after={fault.retry_after!r}: pass seconds, less than a day")
         with self._lock:
             self._rules.append(rule)
+
+
+def _check_count(name: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise BadValue(f"{name}={value!r}: pass an int of 0 or more")
 
 
 def _check_code(code: str) -> None:

@@ -4,7 +4,7 @@ What the comments of data.proto do not allow is refused here, before a row is re
 """
 
 from collections.abc import Callable, Container
-from functools import cache
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from attrs import field, frozen
@@ -66,13 +66,16 @@ class Matches:
         found = self._known.get(text)
         if found is None:  # the names of columns repeat, and RE2 takes longer than a dict
             found = self._test(text)
-            if len(text) < _KNOWN and len(self._known) < _KNOWN:
+            if len(text) < _SHORT and len(self._known) < _KNOWN:
                 self._known[text] = found
         return found
 
 
+_SHORT: Final = 200
+"""The length of texts that `Matches` remembers."""
+
 _KNOWN: Final = 1000
-"""The length of a text, and the number of texts, that `Matches` remembers."""
+"""The number of texts that `Matches` remembers."""
 
 
 @frozen
@@ -248,7 +251,7 @@ def _check(filter: Filter, families: Container[str], unit: int) -> None:
                 raise limits.no_family(family)
         case Times(start, end):
             for micros in (start, end):
-                if micros != limits.MAX_TIME:
+                if micros != limits.NO_END:
                     limits.check_time(micros, unit)
 
 
@@ -263,8 +266,8 @@ def _read(message: Any, depth: int, *, in_condition: bool) -> Filter:
         parts = tuple(_read(one, depth + 1, in_condition=in_condition) for one in inner)
         if kind == "interleave":
             return Interleave(parts)
-        if sum(map(_labels, parts)) > 1:
-            raise invalid("A chain may contain only one apply_label_transformer")
+        if sum(map(_has_label, parts)) > 1:
+            raise invalid("A chain may have only one filter that contains an apply_label_transformer")
         return Chain(parts)
     if kind == "condition":
         return _condition(message.condition, depth)
@@ -285,19 +288,17 @@ def _condition(message: Any, depth: int) -> Condition:
     return Condition(predicate, part("true_filter"), part("false_filter"))
 
 
-def _labels(filter: Filter) -> int:
-    """The most labels that a filter gives to a cell."""
+def _has_label(filter: Filter | None) -> bool:
+    """Whether a filter contains a label."""
     match filter:
         case Label():
-            return 1
-        case Chain(parts):
-            return sum(map(_labels, parts))
-        case Interleave(parts):
-            return max(map(_labels, parts))
-        case Condition(_, matched, unmatched):
-            return max(_labels(one) if one is not None else 0 for one in (matched, unmatched))
+            return True
+        case Chain(parts) | Interleave(parts):
+            return any(map(_has_label, parts))
+        case Condition():
+            return any(map(_has_label, (filter.predicate, filter.matched, filter.unmatched)))
         case _:
-            return 0
+            return False
 
 
 def _flag(made: Filter) -> Callable[[Any, str], Filter]:
@@ -355,7 +356,7 @@ def _span(message: Any, what: str, kind: str) -> Span:
 
 
 def _times(value: Any, kind: str) -> Filter:
-    start, end = value.start_timestamp_micros, value.end_timestamp_micros or limits.MAX_TIME
+    start, end = value.start_timestamp_micros, value.end_timestamp_micros or limits.NO_END
     if start < 0 or start > end:
         raise invalid(f"Error in field '{kind}': [{start}, {end}) is not a range of timestamps")
     return Times(start, end)
@@ -388,7 +389,7 @@ _LEAVES: Final[dict[str, Callable[[Any, str], Filter]]] = {
 }
 
 
-@cache
+@lru_cache(maxsize=256)
 def _compiled(pattern: bytes) -> Callable[[bytes], bool]:
     """Whether a text as a whole matches. Raises ValueError."""
     if not set(pattern) & _SPECIAL:
@@ -402,7 +403,7 @@ def _compiled(pattern: bytes) -> Callable[[bytes], bool]:
         found = re2.compile(pattern, options)
     except re2.error as error:
         (said, *_) = error.args
-        raise ValueError(f"{pattern!r}: {said.decode() if isinstance(said, bytes) else said}") from error
+        raise ValueError(said.decode("latin-1") if isinstance(said, bytes) else said) from error
     return lambda text: found.fullmatch(text) is not None
 
 

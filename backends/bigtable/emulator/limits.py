@@ -36,13 +36,17 @@ DEPTH: Final = 20
 TABLE: Final = re.compile(r"[_a-zA-Z0-9][-_.a-zA-Z0-9]{0,49}")
 """The id of a table (proto: CreateTableRequest.table_id)."""
 
+INSTANCE: Final = re.compile(r"projects/[^/]+/instances/[^/]+")
+"""The name of an instance."""
+
 FAMILY: Final = re.compile(r"[-_.a-zA-Z0-9]{1,64}")
 """The name of a column family (proto: Family.name)."""
 
 LABEL: Final = re.compile(r"[a-z0-9\-]{1,15}")
 """A label (proto: RowFilter.apply_label_transformer)."""
 
-MAX_TIME: Final = 2**63 - 1
+NO_END: Final = 2**63
+"""Behind all timestamps."""
 
 
 def check_key(key: bytes) -> None:
@@ -56,12 +60,7 @@ def check_key(key: bytes) -> None:
 def check_qualifier(qualifier: bytes) -> None:
     """Refuse the qualifier of a cell that is written."""
     if len(qualifier) > QUALIFIER:
-        raise long_qualifier(qualifier)
-
-
-def long_qualifier(qualifier: bytes) -> Refused:
-    """The refusal of a qualifier."""
-    return invalid(f"Column qualifiers must not exceed {QUALIFIER} bytes, and one has {len(qualifier)}")
+        raise invalid(f"Column qualifiers must not exceed {QUALIFIER} bytes, and one has {len(qualifier)}")
 
 
 def check_value(value: bytes) -> None:
@@ -74,6 +73,11 @@ def check_count(what: str, count: int) -> None:
     """Refuse no mutations, or too many."""
     if not count:
         raise invalid(f"No {what} provided")
+    check_most(what, count)
+
+
+def check_most(what: str, count: int) -> None:
+    """Refuse too many."""
     if count > MUTATIONS:
         raise invalid(f"A request has at most {MUTATIONS} {what}, and this one has {count}")
 

@@ -31,19 +31,16 @@ class Log:
 
     changes: list[Change] = field(factory=list)
 
-    def wrote(self, key: bytes, mutations: Sequence[Any], at: int) -> None:
-        """Add a write."""
-        self.changes.append(Change(key, at, mutations))
 
-    def collected(self, key: bytes, family: str, qualifier: bytes, gone: Sequence[Version], at: int) -> None:
-        """Add what garbage collection removed from a cell."""
-        from google.cloud.bigtable_v2 import types
+def collected(key: bytes, family: str, qualifier: bytes, gone: Sequence[Version], at: int) -> Change:
+    """What garbage collection removed from a cell."""
+    from google.cloud.bigtable_v2 import types
 
-        message = types.Mutation.pb()
-        mutations = [message() for _ in gone]
-        for one, (timestamp, _) in zip(mutations, gone, strict=True):
-            one.delete_from_column.family_name = family
-            one.delete_from_column.column_qualifier = qualifier
-            one.delete_from_column.time_range.start_timestamp_micros = timestamp
-            one.delete_from_column.time_range.end_timestamp_micros = timestamp + 1
-        self.changes.append(Change(key, at, mutations, collected=True))
+    message = types.Mutation.pb()
+    mutations = [message() for _ in gone]
+    for one, (timestamp, _) in zip(mutations, gone, strict=True):
+        one.delete_from_column.family_name = family
+        one.delete_from_column.column_qualifier = qualifier
+        one.delete_from_column.time_range.start_timestamp_micros = timestamp
+        one.delete_from_column.time_range.end_timestamp_micros = timestamp + 1
+    return Change(key, at, mutations, collected=True)

@@ -1,13 +1,14 @@
 """Writes of one row. All mutations are read and checked first, so that none fails after another was made."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 from odm.backends.bigtable.emulator import limits
-from odm.backends.bigtable.emulator.families import NUMBER, no_sketches, number, written
+from odm.backends.bigtable.emulator.families import NUMBER, no_sketches, number, number_bytes
+from odm.backends.bigtable.emulator.log import Change
 from odm.backends.bigtable.emulator.refusals import invalid
 from odm.backends.bigtable.emulator.rows import Row, Version
-from odm.backends.bigtable.emulator.tables import Table
+from odm.backends.bigtable.emulator.tables import Table, Writing
 
 SERVER_TIME: Final = -1
 """The timestamp of a cell that gets the server's time."""
@@ -26,28 +27,28 @@ def read(table: Table, mutations: Sequence[Any]) -> Changes:
     return [_read(table, one, now) for one in mutations]
 
 
-def apply(table: Table, key: bytes, changes: Changes, mutations: Sequence[Any]) -> None:
-    """Change a row. The caller saves it.
+def apply(writing: Writing, key: bytes, changes: Changes, mutations: Sequence[Any]) -> None:
+    """Change a row.
 
     Args:
-        table: the table.
+        writing: takes the changed row.
         key: the key of the row.
         changes: the changes, as `read` returned them.
         mutations: the same as messages, for the change stream.
     """
-    row = table.row(key)
+    row, table = writing.row(key), writing.table
     for change, *arguments in changes:
         change(row, *arguments)
-    table.put(key, row)
     if table.streams:
-        now = table.now()
-        table.log.wrote(key, [_timed(one, now) for one in mutations], int(table.clock() * 1_000_000))
+        streamed = [part for one in mutations for part in _streamed(table, one)]
+        writing.changes.append(Change(key, table.micros(), streamed))
 
 
-def modify(table: Table, key: bytes, rules: Sequence[Any]) -> Row:
-    """Read, modify and write cells. Returns the new cells. The caller saves the row. Raises `Refused`."""
+def modify(writing: Writing, key: bytes, rules: Sequence[Any]) -> Row:
+    """Read, modify and write cells. Returns the new cells. Raises `Refused`."""
     fresh: dict[tuple[str, bytes], Version] = {}
-    old, now = table.row(key), table.now()
+    table = writing.table
+    old, now = table.rows.get(key) or Row(), table.now()
     for rule in rules:
         place = rule.family_name, rule.column_qualifier
         if table.family(rule.family_name).aggregate is not None:
@@ -58,13 +59,13 @@ def modify(table: Table, key: bytes, rules: Sequence[Any]) -> Row:
         value = _modified(None if last is None else last[1], rule)
         limits.check_value(value)
         fresh[place] = now if last is None else max(now, last[0]), value
-    made = Row()
+    made, row = Row(), writing.row(key)
     for (family, qualifier), version in fresh.items():
         made.set(family, qualifier, version)
-        old.set(family, qualifier, version)
-    table.put(key, old)
+        row.set(family, qualifier, version)
     if table.streams:
-        table.log.wrote(key, [_written(*place, version) for place, version in fresh.items()], now)
+        streamed = [_cell(*place, version) for place, version in fresh.items()]
+        writing.changes.append(Change(key, table.micros(), streamed))
     return made
 
 
@@ -87,19 +88,22 @@ def _read(table: Table, mutation: Any, now: int) -> tuple[Any, ...]:
 
 def _set(table: Table, mutation: Any, now: int) -> tuple[Any, ...]:
     cell = mutation.set_cell
-    name, qualifier, value, micros = cell.family_name, cell.column_qualifier, cell.value, cell.timestamp_micros
+    name, qualifier, value = cell.family_name, cell.column_qualifier, cell.value
     if table.family(name).aggregate is not None:
         raise invalid(f"SetCell cannot be used in aggregate family {name!r}: use AddToCell or MergeToCell")
-    if len(qualifier) > limits.QUALIFIER:
-        raise limits.long_qualifier(qualifier)
+    limits.check_qualifier(qualifier)
     limits.check_value(value)
-    if micros == SERVER_TIME:
-        micros = now
-    elif micros < 0 or micros % table.unit:
-        if mutation.timestamp_origin == _CLIENT_MADE:
-            micros -= micros % table.unit
-        limits.check_time(micros, table.unit)
+    micros = _time_of(table, mutation, now)
+    limits.check_time(micros, table.unit)
     return Row.set, name, qualifier, (micros, value)
+
+
+def _time_of(table: Table, mutation: Any, now: int) -> int:
+    """The timestamp of a cell that is written."""
+    micros: int = mutation.set_cell.timestamp_micros
+    if micros == SERVER_TIME:
+        return now
+    return micros - micros % table.unit if mutation.timestamp_origin == _CLIENT_MADE else micros
 
 
 def _addition(table: Table, addition: Any, kind: str) -> tuple[Any, ...]:
@@ -125,7 +129,7 @@ def _added(value: Any, kind: str) -> bytes:
     if value.WhichOneof("kind") != wanted:
         raise invalid(f"{kind}: input must be an {wanted}")
     if wanted == "int_value":
-        return written(value.int_value)
+        return number_bytes(value.int_value)
     if len(value.raw_value) != NUMBER:
         raise invalid(f"{kind}: input must have {NUMBER} bytes, and has {len(value.raw_value)}")
     return bytes(value.raw_value)
@@ -135,13 +139,13 @@ def _deletion(table: Table, deletion: Any) -> tuple[Any, ...]:
     table.family(deletion.family_name)
     place = deletion.family_name, deletion.column_qualifier
     if not deletion.HasField("time_range"):
-        return Row.keep, *place, ()
+        return Row.delete, *place
     start, end = deletion.time_range.start_timestamp_micros, deletion.time_range.end_timestamp_micros
     limits.check_time(start, table.unit)
     limits.check_time(end, table.unit)
     if end and start >= end:
         raise invalid(f"DeleteFromColumn: [{start}, {end}) is not a range of timestamps")
-    return Row.delete_between, *place, start, end or limits.MAX_TIME + 1
+    return Row.delete_between, *place, start, end or limits.NO_END
 
 
 def _modified(value: bytes | None, rule: Any) -> bytes:
@@ -152,20 +156,26 @@ def _modified(value: bytes | None, rule: Any) -> bytes:
         raise invalid("A rule must set append_value or increment_amount")
     if value is not None and len(value) != NUMBER:
         raise invalid(f"Cannot increment a cell that has {len(value)} bytes, and not {NUMBER}")
-    return written((0 if value is None else number(value)) + rule.increment_amount)
+    return number_bytes((0 if value is None else number(value)) + rule.increment_amount)
 
 
-def _timed(mutation: Any, now: int) -> Any:
-    """A mutation as the change stream has it: with the time that the server gave to its cell."""
-    if mutation.WhichOneof("mutation") != "set_cell" or mutation.set_cell.timestamp_micros != SERVER_TIME:
-        return mutation
+def _streamed(table: Table, mutation: Any) -> Iterator[Any]:
+    """A mutation as the change stream has it: cells with the timestamps that they got, and families for a row."""
+    kind = mutation.WhichOneof("mutation")
+    if kind == "delete_from_row":
+        for family in sorted(table.families):
+            made = type(mutation)()
+            made.delete_from_family.family_name = family
+            yield made
+        return
     made = type(mutation)()
     made.CopyFrom(mutation)
-    made.set_cell.timestamp_micros = now
-    return made
+    if kind == "set_cell":
+        made.set_cell.timestamp_micros = _time_of(table, mutation, table.now())
+    yield made
 
 
-def _written(family: str, qualifier: bytes, version: Version) -> Any:
+def _cell(family: str, qualifier: bytes, version: Version) -> Any:
     """The mutation that writes a cell."""
     from google.cloud.bigtable_v2 import types
 

@@ -27,13 +27,6 @@ PART: Final = 2**18
 """The most bytes of a value in a chunk."""
 
 
-class Chunk(NamedTuple):
-    """A google.bigtable.v2.ReadRowsResponse.CellChunk message; ``begins``: it begins a cell."""
-
-    message: bytes
-    begins: bool
-
-
 class Interval(NamedTuple):
     """The keys in ``[start, end)``; ``end`` None: to the end of the table."""
 
@@ -53,7 +46,7 @@ class Found:
         scanned: the key of the last row that was read, if it has no chunks.
     """
 
-    rows: list[tuple[bytes, list[Chunk]]]
+    rows: list[tuple[bytes, list[bytes]]]
     cells: int
     seen: int
     seen_cells: int
@@ -64,12 +57,12 @@ class Found:
 class Reader:
     """Reads the rows of a request.
 
-    Args:
+    Attributes:
         table: the table.
-        request: the google.bigtable.v2.ReadRowsRequest.
-
-    Raises:
-        Refused: the request is not valid.
+        filter: the filter.
+        left: how many rows may still be returned; None: all.
+        reverse: the last row comes first.
+        intervals: the keys that are left, in the order in which they are read.
     """
 
     table: Table
@@ -77,12 +70,11 @@ class Reader:
     left: int | None
     reverse: bool
     intervals: list[Interval] = field(factory=list)
+    _failure: Refused | None = field(init=False, default=None)
 
     @classmethod
     def of(cls, table: Table, request: Any) -> "Reader":
         """The reader of a request. Raises `Refused`."""
-        if request.authorized_view_name or request.materialized_view_name:
-            raise Refused("UNIMPLEMENTED", "the emulator does not have views")
         if request.rows_limit < 0:
             raise invalid(f"rows_limit must not be negative, and is {request.rows_limit}")
         if (size := request.ByteSize()) > limits.READ:
@@ -97,13 +89,15 @@ class Reader:
 
     def __iter__(self) -> Iterator[Found]:
         while self.intervals and self.left != 0:
-            with self.table.lock:
+            with self.table.held():
                 found = self._next()
             yield found
+            if self._failure is not None:
+                raise self._failure
 
     def _next(self) -> Found:
         """The next rows. No row is seen in the middle of a write."""
-        rows: list[tuple[bytes, list[Chunk]]] = []
+        rows: list[tuple[bytes, list[bytes]]] = []
         size = cells = seen = seen_cells = 0
         scanned = None
         for key, row in self._rows():
@@ -115,7 +109,11 @@ class Reader:
                 scanned = key
                 continue
             scanned = None
-            size += _check_size(key, after)
+            long = sum(len(cell.qualifier) + len(cell.value) for cell in after)
+            if long > limits.ROW:
+                self._failure = limits.row_too_large(key, long)  # after the rows before it
+                break
+            size += long
             cells += len(after)
             rows.append((key, chunks_of(key, after)))
             if self.left is not None:
@@ -181,7 +179,7 @@ def _interval(span: Any, where: str) -> Interval:
     if max(len(low), len(high)) > limits.ROW_KEY:
         raise invalid(f"{where}: Row keys must not exceed {limits.ROW_KEY} bytes")
     if low and high and low > high:
-        raise invalid(f"{where}: {start} must be less than {end}, and {low[:40]!r} is not less than {high[:40]!r}")
+        raise invalid(f"{where}: {start} must not be behind {end}, and {low[:40]!r} is behind {high[:40]!r}")
     if start == "start_key_open":
         low += b"\0"
     if end == "end_key_closed" and high:
@@ -189,16 +187,9 @@ def _interval(span: Any, where: str) -> Interval:
     return Interval(low, high or None)
 
 
-def _check_size(key: bytes, cells: Sequence[Cell]) -> int:
-    size = sum(len(cell.qualifier) + len(cell.value) for cell in cells)
-    if size > limits.ROW:
-        raise limits.row_too_large(key, size)
-    return size
-
-
-def chunks_of(key: bytes, cells: Sequence[Cell]) -> list[Chunk]:
-    """The cells of a row as chunks."""
-    chunks: list[Chunk] = []
+def chunks_of(key: bytes, cells: Sequence[Cell]) -> list[bytes]:
+    """The cells of a row as google.bigtable.v2.ReadRowsResponse.CellChunk messages."""
+    chunks: list[bytes] = []
     head, family, qualifier = wire(1, key), "", b""
     for cell in cells:
         if head or cell.family != family or cell.qualifier != qualifier:
@@ -210,25 +201,27 @@ def chunks_of(key: bytes, cells: Sequence[Cell]) -> list[Chunk]:
         size = len(cell.value)
         for at in range(0, size or 1, PART):
             total = number_field(7, size) if at + PART < size else b""
-            chunks.append(Chunk(head + wire(6, cell.value[at : at + PART]) + total, begins=not at))
+            chunks.append(head + wire(6, cell.value[at : at + PART]) + total)
             head = b""
-    chunks[-1] = Chunk(chunks[-1].message + _COMMIT, chunks[-1].begins)
+    chunks[-1] += _COMMIT
     return chunks
 
 
-def messages_of(rows: Iterable[tuple[bytes, list[Chunk]]]) -> Iterator[bytes]:
+def messages_of(rows: Iterable[tuple[bytes, list[bytes]]], *, divided: bool) -> Iterator[bytes]:
     """The google.bigtable.v2.ReadRowsResponse messages with the chunks of rows, given by their keys.
 
-    Only long rows are divided: Google's client of Go takes whole rows only, and that of Python at most 4 MiB from an
-    emulator. It expects the key of the row once more in a message that begins in the middle of it.
+    Args:
+        rows: the rows.
+        divided: long rows come in several messages, each of which names the row again. Google's client of Python takes
+            at most 4 MiB from an emulator, and expects the name. That of Go takes whole rows only.
     """
     parts, size = list[bytes](), 0
     for key, chunks in rows:
-        for number, (chunk, begins) in enumerate(chunks):
-            if size > (LONG if number else BYTES):
+        for number, chunk in enumerate(chunks):
+            if size > BYTES if not number else divided and size > LONG:
                 yield b"".join(parts)
                 parts, size = [], 0
-            parts.append(wire(1, chunk + wire(1, key) if number and begins and not parts else chunk))
+            parts.append(wire(1, chunk + wire(1, key) if number and not parts else chunk))
             size += len(chunk)
     if parts:
         yield b"".join(parts)

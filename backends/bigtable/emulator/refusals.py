@@ -1,5 +1,7 @@
 """Why the emulator refuses a call: the status that the client gets."""
 
+from typing import Final
+
 from attrs import frozen
 
 
@@ -21,6 +23,14 @@ class Refused(Exception):
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"
+
+    @property
+    def shown(self) -> str:
+        """The message, not longer than a client takes."""
+        return self.message if len(self.message) <= _LONG else f"{self.message[:_LONG]}..."
+
+
+_LONG: Final = 1000
 
 
 def invalid(message: str) -> Refused:

@@ -5,7 +5,9 @@ that holds its lock; what it lists are values that do not change.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import compress
+from operator import not_
 from typing import NamedTuple, TypeAlias
 
 
@@ -22,8 +24,8 @@ class Cell(NamedTuple):
 Version: TypeAlias = tuple[int, bytes]
 """A version of a cell: its timestamp in microseconds, and its value."""
 
-Versions: TypeAlias = tuple[Version, ...]
-"""The versions of a cell, the newest first. Python's garbage collector does not visit plain tuples of such values."""
+Versions: TypeAlias = tuple[Version] | list[Version]
+"""The versions of a cell, the newest first. One alone is in a plain tuple, which Python's garbage collector ignores."""
 
 Join: TypeAlias = Callable[[bytes, bytes], bytes]
 """Makes one value of that of a cell and of another with the same timestamp."""
@@ -50,7 +52,16 @@ class Row:
             for version in columns[qualifier]
         ]
 
-    def versions(self, family: str, qualifier: bytes) -> Versions:
+    def copy(self) -> "Row":
+        """A copy that changes on its own."""
+        made = Row()
+        made.families = {
+            family: {name: held if len(held) == 1 else [*held] for name, held in columns.items()}
+            for family, columns in self.families.items()
+        }
+        return made
+
+    def versions(self, family: str, qualifier: bytes) -> Sequence[Version]:
         """The versions of a cell."""
         return self.families.get(family, {}).get(qualifier, ())
 
@@ -68,15 +79,24 @@ class Row:
         same = at < len(held) and held[at][0] == timestamp
         if same and join is not None:
             version = timestamp, join(held[at][1], value)
-        columns[qualifier] = (*held[:at], version, *held[at + same :])
+        if same and len(held) == 1:
+            columns[qualifier] = (version,)
+            return
+        if isinstance(held, tuple):
+            held = columns[qualifier] = [*held]
+        held[at : at + same] = [version]
 
-    def keep(self, family: str, qualifier: bytes, kept: Versions) -> None:
+    def delete(self, family: str, qualifier: bytes) -> None:
+        """Remove a cell."""
+        self._keep(family, qualifier, [])
+
+    def _keep(self, family: str, qualifier: bytes, kept: list[Version]) -> None:
         """Replace the versions of a cell."""
         columns = self.families.get(family)
         if columns is None or qualifier not in columns:
             return
         if kept:
-            columns[qualifier] = kept
+            columns[qualifier] = kept if len(kept) > 1 else (kept[0],)
             return
         del columns[qualifier]
         if not columns:
@@ -84,8 +104,7 @@ class Row:
 
     def delete_between(self, family: str, qualifier: bytes, start: int, end: int) -> None:
         """Remove the versions of a cell with timestamps in ``[start, end)``."""
-        kept = tuple(one for one in self.versions(family, qualifier) if not start <= one[0] < end)
-        self.keep(family, qualifier, kept)
+        self._keep(family, qualifier, [one for one in self.versions(family, qualifier) if not start <= one[0] < end])
 
     def delete_family(self, family: str) -> None:
         """Remove the cells of a family."""
@@ -95,14 +114,14 @@ class Row:
         """Remove all cells."""
         self.families.clear()
 
-    def collect(self, rules: "Mapping[str, Rule]", now: int) -> Iterator[tuple[str, bytes, Versions]]:
-        """Remove what the rules of families say. Yields, for each cell, the versions that were removed."""
+    def collect(self, rules: "Mapping[str, Rule]", now: int) -> Iterator[tuple[str, bytes, list[Version]]]:
+        """Remove what the rules of families say. Yields, for each cell, the versions that are removed."""
         for family, rule in rules.items():
             for qualifier, held in [*self.families.get(family, {}).items()]:
-                kept = tuple(one for number, one in enumerate(held) if not rule(number, one[0], now))
-                if len(kept) < len(held):
-                    self.keep(family, qualifier, kept)
-                    yield family, qualifier, tuple(one for one in held if one not in kept)
+                gone = [rule(number, timestamp, now) for number, (timestamp, _) in enumerate(held)]
+                if any(gone):
+                    self._keep(family, qualifier, [*compress(held, map(not_, gone))])
+                    yield family, qualifier, [*compress(held, gone)]
 
     @property
     def size(self) -> int:

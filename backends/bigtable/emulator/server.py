@@ -1,10 +1,17 @@
 """Serves the services of the emulator by gRPC."""
 
+import logging
+import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from threading import Event
 from typing import Any, Final, NoReturn
 
 import grpc
+from attrs import frozen
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
@@ -15,12 +22,17 @@ from odm.backends.bigtable.emulator.faults import Fault, Faults
 from odm.backends.bigtable.emulator.refusals import Refused
 from odm.backends.bigtable.emulator.streams import Streams
 from odm.backends.bigtable.emulator.tables import Tables
-from odm.errors import BackendError
+from odm.errors import BackendError, BadValue
+
+_LOG: Final = logging.getLogger("odm.bigtable")
 
 GRACE_SECONDS: Final = 0.5
-"""How long calls may go on when the server stops; without any, it stops at once."""
+"""How long calls may go on when the server stops. It waits only if there are calls."""
 
-THREADS: Final = 64
+WAKE: Final = 0.05
+"""How often a delayed call looks whether its client still waits, in seconds."""
+
+THREADS: Final = 256
 """The most calls at once; each change stream that is read is one of them."""
 
 _OPTIONS: Final = (
@@ -41,22 +53,28 @@ class Server:
 
     Raises:
         BackendError: the port is in use.
+        BadValue: the port is not a number of one.
     """
 
     def __init__(self, tables: Tables, faults: Faults, host: str, port: int) -> None:
         self._streams = Streams(tables)
+        self._stopped = Event()
+        self._process = os.getpid()
         self._pool = ThreadPoolExecutor(THREADS, "bigtable-emulator")
         self._server = grpc.server(self._pool, options=_OPTIONS)
         service = admin.AdminService(tables)
         self._server.add_generic_rpc_handlers(
             (
-                _handlers(data.NAME, data.DataService(tables).methods(self._streams), faults),
-                _handlers(admin.NAME, service.methods(), faults),
-                _handlers(admin.OPERATIONS, service.operations(), faults),
+                _handlers(data.NAME, data.DataService(tables).methods(self._streams), faults, self._stopped),
+                _handlers(admin.NAME, service.methods(), faults, self._stopped),
+                _handlers(admin.OPERATIONS, service.operations(), faults, self._stopped),
                 _Missing(data.NAME),
                 _Missing(admin.NAME),
             )
         )
+        if not 0 <= port < 65_536:
+            raise BadValue(f"port={port}: pass 0 to 65535")
+        host = f"[{host}]" if ":" in host else host
         try:
             bound = self._server.add_insecure_port(f"{host}:{port}")
         except RuntimeError as error:
@@ -66,10 +84,39 @@ class Server:
         self._server.start()
 
     def stop(self) -> None:
-        """End all calls, and release the port and the threads."""
+        """End all calls, and release the port and the threads. A forked process has none of them."""
+        if os.getpid() != self._process:
+            return
         self._streams.stopped = True
+        self._stopped.set()
         self._server.stop(GRACE_SECONDS).wait()
         self._pool.shutdown()
+
+
+@frozen
+class _Injector:
+    """Injects faults before calls."""
+
+    faults: Faults
+    stopped: Event
+
+    def met(self, name: str, request: Any, context: grpc.ServicerContext) -> list[Fault]:
+        """The faults of a call; those that need not reach its method are injected. Raises `Refused`."""
+        met = self.faults.meet(name, request)
+        for one in met:
+            if one.seconds:
+                (self.faults.sleep or partial(self._wait, context))(one.seconds)
+            if one.act is not None:
+                one.act()
+            if one.code is not None and not one.applied and one.entries is None:
+                raise _refusal(one)
+        return met
+
+    def _wait(self, context: grpc.ServicerContext, seconds: float) -> None:
+        """Wait while the client waits for its answer, too."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0 and context.is_active() and not self.stopped.wait(min(left, WAKE)):
+            pass
 
 
 class _Missing(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # it has no arguments when the program runs
@@ -86,11 +133,13 @@ class _Missing(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # it has no a
         return grpc.unary_unary_rpc_method_handler(lambda request, context: _abort(context, refused))
 
 
-def _handlers(service: str, methods: Mapping[str, Method], faults: Faults) -> "grpc.GenericRpcHandler[Any, Any]":
+def _handlers(
+    service: str, methods: Mapping[str, Method], faults: Faults, stopped: Event
+) -> "grpc.GenericRpcHandler[Any, Any]":
     made = {}
     for name, method in methods.items():
         kind = grpc.unary_stream_rpc_method_handler if method.streams else grpc.unary_unary_rpc_method_handler
-        serve = (_streaming if method.streams else _single)(name, method.run, faults)
+        serve = (_streaming if method.streams else _single)(name, method.run, _Injector(faults, stopped))
         made[name] = kind(serve, request_deserializer=method.request.FromString, response_serializer=_encoded)
     return grpc.method_handlers_generic_handler(service, made)
 
@@ -99,47 +148,43 @@ def _encoded(message: Any) -> bytes:
     return message if isinstance(message, bytes) else bytes(message.SerializeToString())
 
 
-def _single(name: str, run: Callable[[Any, CallInfo], Any], faults: Faults) -> Callable[[Any, Any], Any]:
+@contextmanager
+def _aborting(context: grpc.ServicerContext) -> Iterator[None]:
+    """End the call with the status of a `Refused`. Other exceptions are defects: they are logged."""
+    try:
+        yield
+    except Refused as refused:
+        _abort(context, refused)
+    except Exception as error:  # noqa: BLE001
+        _LOG.exception("the Bigtable emulator failed")
+        _abort(context, Refused("INTERNAL", f"the emulator failed, see its log: {error!r}"))
+
+
+def _single(name: str, run: Callable[[Any, CallInfo], Any], injector: _Injector) -> Callable[[Any, Any], Any]:
     def serve(request: Any, context: grpc.ServicerContext) -> Any:
-        try:
-            met = _met(faults, name, request)
+        answer = None
+        with _aborting(context):
+            met = injector.met(name, request, context)
             answer = run(request, _call(context, met))
             _lose(met)
-        except Refused as refused:
-            _abort(context, refused)
         return answer
 
     return serve
 
 
 def _streaming(
-    name: str, run: Callable[[Any, CallInfo], Iterable[Any]], faults: Faults
+    name: str, run: Callable[[Any, CallInfo], Iterable[Any]], injector: _Injector
 ) -> Callable[[Any, Any], Iterator[Any]]:
     def serve(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-        try:
-            met = _met(faults, name, request)
+        with _aborting(context):
+            met = injector.met(name, request, context)
             answers = run(request, _call(context, met))
             if any(one.code and one.applied for one in met):
                 answers = [*answers]
             _lose(met)
             yield from answers
-        except Refused as refused:
-            _abort(context, refused)
 
     return serve
-
-
-def _met(faults: Faults, name: str, request: Any) -> list[Fault]:
-    """The faults of a call; those that need not reach its method are injected. Raises `Refused`."""
-    met = faults.meet(name, request)
-    for one in met:
-        if one.seconds:
-            faults.sleep(one.seconds)
-        if one.act is not None:
-            one.act()
-        if one.code is not None and not one.applied and one.entries is None:
-            raise _refusal(one)
-    return met
 
 
 def _lose(met: Iterable[Fault]) -> None:
@@ -172,8 +217,8 @@ def _abort(context: grpc.ServicerContext, refused: Refused) -> NoReturn:
         info.retry_delay.FromMilliseconds(int(refused.retry_after * 1000))
         detail = AnyMessage()
         detail.Pack(info)
-        status = Status(code=code.value[0], message=refused.message, details=[detail])
+        status = Status(code=code.value[0], message=refused.shown, details=[detail])
         trailers.append(("grpc-status-details-bin", status.SerializeToString()))
     context.set_trailing_metadata(tuple(trailers))
-    context.abort(code, refused.message)
+    context.abort(code, refused.shown)
     raise AssertionError("abort raises")

@@ -4,6 +4,8 @@ from collections.abc import Container
 from datetime import timedelta
 from typing import Any, Final
 
+from google.cloud.bigtable_admin_v2 import types
+
 from odm.backends.bigtable.emulator.refusals import invalid
 
 RETENTION: Final = timedelta(days=1), timedelta(days=7)
@@ -21,11 +23,12 @@ def check_settings(message: Any, families: Container[str]) -> None:
         Refused: production would refuse them.
     """
     if message.HasField("change_stream_config"):
-        kept, (least, most) = message.change_stream_config.retention_period.ToTimedelta(), RETENTION
-        if not least <= kept <= most:
-            raise invalid(
-                f"change_stream_config.retention_period must be from {least.days} to {most.days} days, not {kept}"
-            )
+        kept, (least, most) = message.change_stream_config.retention_period.seconds, RETENTION
+        if not least.total_seconds() <= kept <= most.total_seconds():
+            days = f"from {least.days} to {most.days} days"
+            raise invalid(f"change_stream_config.retention_period must be {days}, not {kept} seconds")
+    if message.granularity not in {*types.Table.TimestampGranularity}:
+        raise invalid(f"granularity {message.granularity} is not known")
     if message.HasField("row_key_schema"):
         _check_schema(message.row_key_schema, families)
 

@@ -46,57 +46,90 @@ class Streams:
     def read(self, request: Any, call: CallInfo) -> Iterator[Any]:
         """The changes of a partition, then heartbeats and further changes, until the end time if there is one."""
         table = self._streaming(request.table_name)
-        rows = types.RowSet.pb()(row_ranges=[request.partition.row_range])
-        (span,) = intervals_of(rows)
-        at = self._start(table, request)
-        end = request.end_time.ToMicroseconds() if request.HasField("end_time") else None
+        starts = _starts(table, request)
+        at = min(place for _, place in starts)
+        end = _micros(request, "end_time")
         wanted = request.heartbeat_duration
         pause = wanted.ToMicroseconds() / 1e6 if request.HasField("heartbeat_duration") else HEARTBEAT
         beat = time.monotonic()
         while call.is_active() and not self.stopped:
-            with table.lock:
-                new = table.log.changes[at:]
-                now = int(table.clock() * 1_000_000)
+            with table.held():
+                table.collect()
+                if not table.streams:
+                    raise _not_enabled(table.name)
+                new, now = table.log.changes[at:], table.micros()
             for number, change in enumerate(new, at):
                 if end is not None and change.at > end:
-                    yield _closed(request.partition, number)
-                    return
-                if _holds(span, change.key):
+                    break
+                if any(number >= place and _holds(span, change.key) for span, place in starts):
                     yield _data(change, number)
             at += len(new)
-            if end is not None and now > end:
-                yield _closed(request.partition, at)
+            if end is not None and (now > end or any(one.at > end for one in new)):
+                yield _closed()
                 return
             if time.monotonic() >= beat:
                 yield _heartbeat(request.partition, at, now)
                 beat = time.monotonic() + pause
-            with table.lock:
+            with table.changed:
                 if at == len(table.log.changes):
-                    table.lock.wait(_WAKE)
+                    table.changed.wait(_WAKE)
 
     def _streaming(self, name: str) -> Table:
         table = self._tables.get(name)
         if not table.streams:
-            raise Refused("FAILED_PRECONDITION", f"the change stream of table {name!r} is not enabled")
+            raise _not_enabled(name)
         return table
 
-    def _start(self, table: Table, request: Any) -> int:
-        """The place of the first change."""
-        kind = request.WhichOneof("start_from")
-        with table.lock:
-            changes = table.log.changes
-            if kind == "continuation_tokens":
-                return min(_place(one.token, len(changes)) for one in request.continuation_tokens.tokens)
-            if kind == "start_time":
-                since = request.start_time.ToMicroseconds()
-                return next((place for place, one in enumerate(changes) if one.at >= since), len(changes))
-            return len(changes)
+
+def _not_enabled(name: str) -> Refused:
+    return Refused("FAILED_PRECONDITION", f"the change stream of table {name!r} is not enabled")
+
+
+def _starts(table: Table, request: Any) -> list[tuple[Interval, int]]:
+    """The intervals of keys to read, each with the place of its first change."""
+    kind, span = request.WhichOneof("start_from"), _span(request.partition)
+    with table.held():
+        changes = table.log.changes
+        if kind != "continuation_tokens":
+            since = _micros(request, "start_time")
+            if since is not None and since > table.micros():
+                raise invalid("start_time must not be in the future")
+            places = (place for place, one in enumerate(changes) if since is not None and one.at >= since)
+            return [(span, next(places, len(changes)))]
+        tokens = request.continuation_tokens.tokens
+        found = sorted((_span(one.partition), _place(one.token, len(changes))) for one in tokens)
+    if not found or not _covers([each for each, _ in found], span):
+        raise invalid("the partitions of the continuation tokens must be exactly that of the request")
+    return found
+
+
+def _covers(parts: Sequence[Interval], whole: Interval) -> bool:
+    """Whether intervals, in order, are exactly one."""
+    joined = all(one.end == other.start for one, other in pairwise(parts))
+    return joined and parts[0].start == whole.start and parts[-1].end == whole.end
+
+
+def _span(partition: Any) -> Interval:
+    found = intervals_of(types.RowSet.pb()(row_ranges=[partition.row_range]))
+    if not found:
+        raise invalid("a partition must not be empty")
+    return found[0]
 
 
 def _place(token: str, most: int) -> int:
-    if not token.isascii() or not token.isdigit() or int(token) > most:
+    if not token.isascii() or not token.isdigit() or len(token) > len(str(most)) or int(token) > most:
         raise invalid(f"{token!r} is not a continuation token of this table")
     return int(token)
+
+
+def _micros(request: Any, name: str) -> int | None:
+    """A time of a request, in microseconds; None: it has none."""
+    if not request.HasField(name):
+        return None
+    try:
+        return int(getattr(request, name).ToMicroseconds())
+    except ValueError as error:
+        raise invalid(f"{name}: {error}") from error
 
 
 def _holds(span: Interval, key: bytes) -> bool:
@@ -133,10 +166,8 @@ def _heartbeat(partition: Any, place: int, now: int) -> Any:
     return answer
 
 
-def _closed(partition: Any, place: int) -> Any:
+def _closed() -> Any:
+    """The end of a stream whose end time is over; it has no tokens, because nothing is left."""
     answer = types.ReadChangeStreamResponse.pb()()
     answer.close_stream.status.SetInParent()
-    token = answer.close_stream.continuation_tokens.add()
-    token.partition.CopyFrom(partition)
-    token.token = str(place)
     return answer

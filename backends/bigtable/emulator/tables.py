@@ -2,21 +2,22 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from random import Random
 from threading import Condition, RLock
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
-from attrs import define, field
+from attrs import define, evolve, field
 from sortedcontainers import SortedDict
 
 from odm.backends.bigtable.emulator.evaluate import Evaluator
 from odm.backends.bigtable.emulator.families import FamilySettings
 from odm.backends.bigtable.emulator.limits import no_family
-from odm.backends.bigtable.emulator.log import Log
+from odm.backends.bigtable.emulator.log import Change, Log, collected
 from odm.backends.bigtable.emulator.refusals import Refused, not_found
-from odm.backends.bigtable.emulator.rows import Cell, Row, Rule
+from odm.backends.bigtable.emulator.rows import Cell, Row
 
-Clock = Callable[[], float]
+Clock: TypeAlias = Callable[[], float]
 """Returns the seconds since the epoch."""
 
 COLLECT_SECONDS: Final = 1.0
@@ -24,16 +25,18 @@ COLLECT_SECONDS: Final = 1.0
 
 
 class Keeper(Protocol):
-    """Keeps tables in a file."""
+    """Keeps tables in a file; what it does not keep is refused, before anybody sees it."""
 
-    def save(self, table: "Table", keys: Iterable[bytes]) -> None:
-        """Keep these rows as they are now."""
+    keeps: bool
+
+    def save(self, table: "Table", rows: Mapping[bytes, Row]) -> None:
+        """Keep rows; a row without cells is removed."""
 
     def save_settings(self, table: "Table") -> None:
         """Keep the families and settings of a table, which may be new."""
 
     def forget(self, name: str) -> None:
-        """Remove a table."""
+        """Remove a table with its rows."""
 
     def close(self) -> None:
         """Close the file."""
@@ -42,7 +45,9 @@ class Keeper(Protocol):
 class NoKeeper:
     """Keeps nothing."""
 
-    def save(self, table: "Table", keys: Iterable[bytes]) -> None: ...
+    keeps = False
+
+    def save(self, table: "Table", rows: Mapping[bytes, Row]) -> None: ...
 
     def save_settings(self, table: "Table") -> None: ...
 
@@ -57,7 +62,7 @@ def _no_rows() -> "SortedDict[bytes, Row]":
 
 @define(eq=False)
 class Table:
-    """A table. Hold its lock to read or change anything of it.
+    """A table. Read or change anything of it in a block of `held` only.
 
     Attributes:
         name: its full name.
@@ -69,7 +74,8 @@ class Table:
         families: its families, by name.
         rows: its rows with cells, by key.
         log: the changes, if its change stream is enabled.
-        lock: the lock, and what waits for changes.
+        changed: notified of changes; its lock is that of the table.
+        gone: the table was deleted.
     """
 
     name: str
@@ -81,10 +87,19 @@ class Table:
     families: Mapping[str, FamilySettings] = field(factory=dict)
     rows: "SortedDict[bytes, Row]" = field(init=False, factory=_no_rows)
     log: Log = field(init=False, factory=Log)
-    lock: Condition = field(init=False, factory=lambda: Condition(RLock()))
+    changed: Condition = field(init=False, factory=lambda: Condition(RLock()))
+    gone: bool = field(init=False, default=False)
     _evaluator: Evaluator | None = field(init=False, default=None)
     _collected: float = field(init=False, default=0.0)
-    _changed: bool = field(init=False, default=False)
+    _dirty: bool = field(init=False, default=False)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """A block in which no other thread uses the table. Raises `Refused` if it was deleted."""
+        with self.changed:
+            if self.gone:
+                raise not_found(f"table {self.name!r}")
+            yield
 
     @property
     def evaluator(self) -> Evaluator:
@@ -97,12 +112,14 @@ class Table:
     def set_families(self, families: Mapping[str, FamilySettings]) -> None:
         """Replace the families; cells of families that are gone are removed."""
         gone = self.families.keys() - families.keys()
-        self.families, self._evaluator, self._changed = families, None, True
-        for key, row in [*self.rows.items()] if gone else ():
+        writing = Writing(self)
+        for key, row in self.rows.items() if gone else ():
             if gone & row.families.keys():
-                row.families = {name: columns for name, columns in row.families.items() if name not in gone}
-                self.put(key, row)
-        self.keeper.save_settings(self)
+                for name in gone:
+                    writing.row(key).delete_family(name)
+        writing.commit()
+        self.keeper.save_settings(evolve(self, families=families))
+        self.families, self._evaluator, self._dirty = families, None, True
 
     def family(self, name: str) -> FamilySettings:
         """A family. Raises `Refused`."""
@@ -116,31 +133,18 @@ class Table:
         """The microseconds of which every timestamp is a multiple."""
         return 1 if self.settings.granularity == _MICROS else 1000
 
+    def micros(self) -> int:
+        """The time by the clock, in microseconds."""
+        return int(self.clock() * 1_000_000)
+
     def now(self) -> int:
-        """The time for new cells, in microseconds."""
-        micros = int(self.clock() * 1_000_000)
+        """The time for new cells."""
+        micros = self.micros()
         return micros - micros % self.unit
 
-    def cells(self, row: Row) -> list[Cell]:
+    def cells(self, row: Row | None) -> list[Cell]:
         """The cells of a row, in order."""
-        return row.cells(self.evaluator.order)
-
-    def row(self, key: bytes) -> Row:
-        """A row to change, which may be new; `put` it back."""
-        return self.rows.get(key) or Row()
-
-    def put(self, key: bytes, row: Row) -> None:
-        """Take a row that was changed."""
-        self._changed = True
-        if row:
-            self.rows[key] = row
-        else:
-            self.rows.pop(key, None)
-
-    def save(self, keys: Sequence[bytes]) -> None:
-        """Keep rows that were changed, and wake those who wait for changes."""
-        self.keeper.save(self, keys)
-        self.lock.notify_all()
+        return [] if row is None else row.cells(self.evaluator.order)
 
     def collect(self, *, now: bool = False) -> None:
         """Collect garbage, if a second has passed since the last time, or now."""
@@ -149,23 +153,26 @@ class Table:
             return
         self._collected = clock
         rules = {name: one.rule for name, one in self.families.items() if one.rule is not None}
-        ages = any("max_age" in str(one.message.gc_rule) for one in self.families.values())
-        if not rules or not (now or ages or self._changed):
+        if not rules or not (now or self._dirty or any(one.ages for one in self.families.values())):
             return
-        self._changed = False
-        changed = [key for key in [*self.rows] if self._collect(key, rules)]
-        if changed:
-            self.save(changed)
+        writing = Writing(self)
+        for key, row in self.rows.items():
+            spare = row.copy()  # few rows change
+            for family, qualifier, versions in spare.collect(rules, self.micros()):
+                writing.rows[key] = spare
+                if self.streams:
+                    writing.changes.append(collected(key, family, qualifier, versions, self.now()))
+        writing.commit()
+        self._dirty = False
 
-    def _collect(self, key: bytes, rules: Mapping[str, Rule]) -> bool:
-        row, removed = self.rows[key], False
-        for family, qualifier, gone in row.collect(rules, int(self.clock() * 1_000_000)):
-            removed = True
-            if self.streams:
-                self.log.collected(key, family, qualifier, gone, self.now())
-        if removed and not row:
-            del self.rows[key]
-        return removed
+    def take(self, rows: Mapping[bytes, Row]) -> None:
+        """Take rows that were changed."""
+        self._dirty = self._dirty or bool(rows)
+        for key, row in rows.items():
+            if row:
+                self.rows[key] = row
+            else:
+                self.rows.pop(key, None)
 
     @property
     def streams(self) -> bool:
@@ -175,6 +182,40 @@ class Table:
 
 _MICROS: Final = 2
 """google.bigtable.admin.v2, Table.TimestampGranularity.MICROS."""
+
+
+@define
+class Writing:
+    """Changes of rows of a table, which nobody sees before they are kept.
+
+    Attributes:
+        table: the table, which is held.
+        rows: the changed rows; a row without cells is removed.
+        changes: the changes for the change stream.
+    """
+
+    table: Table
+    rows: dict[bytes, Row] = field(factory=dict)
+    changes: list[Change] = field(factory=list)
+
+    def row(self, key: bytes) -> Row:
+        """A row to change, which may be new."""
+        row = self.rows.get(key)
+        if row is None:
+            found = self.table.rows.get(key)
+            if found is not None and self.table.keeper.keeps:  # without a file, nothing fails from here on
+                found = found.copy()
+            row = self.rows[key] = found or Row()
+        return row
+
+    def commit(self) -> None:
+        """Keep the rows, and show them. Raises `Refused`."""
+        if not self.rows:
+            return
+        self.table.keeper.save(self.table, self.rows)
+        self.table.take(self.rows)
+        self.table.log.changes += self.changes
+        self.table.changed.notify_all()
 
 
 class Tables:
@@ -189,11 +230,11 @@ class Tables:
         self.clock = clock
         self.random = Random(seed)
         self.keeper: Keeper = NoKeeper()
-        self.lock = RLock()
+        self._lock = RLock()
         self._tables: dict[str, Table] = {}
 
     def __iter__(self) -> Iterator[Table]:
-        with self.lock:
+        with self._lock:
             return iter([*self._tables.values()])
 
     def get(self, name: str) -> Table:
@@ -205,21 +246,29 @@ class Tables:
 
     def add(self, table: Table) -> None:
         """Add a new table. Raises `Refused`."""
-        with self.lock:
+        with self._lock:
             if table.name in self._tables:
                 raise Refused("ALREADY_EXISTS", f"table {table.name!r} already exists")
-            self._tables[table.name] = table
             self.keeper.save_settings(table)
+            self._tables[table.name] = table
 
-    def new(self, name: str, settings: Any, splits: Sequence[bytes]) -> Table:
+    def load(self, tables: Iterable[Table], keeper: Keeper) -> None:
+        """Take the tables of a file, and keep all of them there from now on."""
+        for table in tables:
+            self._tables[table.name] = table
+            table.keeper = keeper
+        self.keeper = keeper
+
+    def new(self, name: str, settings: Any, splits: Sequence[bytes], families: Mapping[str, FamilySettings]) -> Table:
         """A table that is not added yet."""
-        return Table(name, settings, splits, self.clock, self.keeper, self.random)
+        return Table(name, settings, splits, self.clock, self.keeper, self.random, families)
 
     def remove(self, name: str) -> None:
         """Remove a table. Raises `Refused`."""
-        with self.lock:
+        with self._lock:
             table = self.get(name)
-            del self._tables[name]
-            self.keeper.forget(name)
-        with table.lock:
-            table.lock.notify_all()
+            with table.held():
+                self.keeper.forget(name)
+                del self._tables[name]
+                table.gone = True
+                table.changed.notify_all()

@@ -138,6 +138,13 @@ WRONG: list[Callable[[Faults], object]] = [
     lambda faults: faults.cut(chunks=-1),
     lambda faults: faults.refuse(),
     lambda faults: faults.refuse(-1),
+    lambda faults: faults.fail("ReadRows", times=-1),
+    lambda faults: faults.fail("ReadRows", after=-1),
+    lambda faults: faults.fail("ReadRows", on="a"),  # type: ignore[arg-type]
+    lambda faults: faults.fail("ReadRows", retry_after=float("inf")),
+    lambda faults: faults.fail("ReadRows", cookies={"x-goog-cbt-cookie-A": "b"}),
+    lambda faults: faults.fail("ReadRows", cookies={"x-goog-cbt-cookie-a": "b\n"}),
+    lambda faults: faults.before("ReadRows", None),  # type: ignore[arg-type]
 ]
 
 

@@ -1,7 +1,10 @@
 """Tables that are kept in a file of the bundled engine."""
 
+import sqlite3
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ import pytest
 from odm import BackendError
 from odm.backends.bigtable.emulator import Emulator
 from odm.backends.local import LocalFile
+from odm.backends.local.file import FileTable
 from odm.protocol.requests import CreateTables
 from odm.schema.model import Schema
 from tests.backends.bigtable.emulator.raw import INSTANCE, Raw, set_cell
@@ -68,10 +72,86 @@ def test_a_write_that_was_answered_survives_a_kill(tmp_path: Path) -> None:
         raw.close()
 
 
+def test_cells_of_a_family_that_was_dropped_are_gone(tmp_path: Path) -> None:
+    """Also those of rows of which nothing is left, when a family of that name is made again."""
+    path = tmp_path / "bigtable.db"
+    with Emulator(file=path) as emulator:
+        raw = Raw(emulator.address)
+        table = raw.create("t", "d", "e")
+        for key, family in ((b"a", "d"), (b"b", "e")):
+            raw.call("MutateRow", table_name=table, row_key=key, mutations=[set_cell(family, b"a", b"1")])
+        raw.call("ModifyColumnFamilies", name=table, modifications=[{"id": "d", "drop": True}])
+        raw.family(table, "d")
+        before = seen(raw)
+        assert [key for key, _ in raw.rows(table)] == [b"b"]
+        raw.close()
+    with Emulator(file=path) as emulator:
+        raw = Raw(emulator.address)
+        assert seen(raw) == before
+        raw.close()
+
+
+def test_one_emulator_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "bigtable.db"
+    with Emulator(file=path), pytest.raises(BackendError, match="another emulator has it open"):
+        Emulator(file=path)
+    Emulator(file=path).stop()
+
+
+def test_what_the_file_does_not_take_is_not_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise sqlite3.OperationalError("disk is full")
+
+    cell, other = [set_cell("d", b"a", b"1")], [set_cell("d", b"b", b"")]
+    rule = {"family_name": "d", "column_qualifier": b"n", "append_value": b"x"}
+    with Emulator(file=tmp_path / "bigtable.db") as emulator:
+        raw = Raw(emulator.address)
+        table = raw.create("t", "d")
+        raw.call("MutateRow", table_name=table, row_key=b"a", mutations=cell)
+        before = seen(raw)
+        with monkeypatch.context() as patched:
+            patched.setattr(FileTable, "apply", full)
+            for method, request in (
+                ("MutateRow", {"table_name": table, "row_key": b"a", "mutations": [{"delete_from_row": {}}]}),
+                ("MutateRows", {"table_name": table, "entries": [{"row_key": b"b", "mutations": cell}]}),
+                (
+                    "CheckAndMutateRow",
+                    {"table_name": table, "row_key": b"a", "true_mutations": other},
+                ),
+                ("ReadModifyWriteRow", {"table_name": table, "row_key": b"a", "rules": [rule]}),
+                ("DropRowRange", {"name": table, "delete_all_data_from_table": True}),
+                ("ModifyColumnFamilies", {"name": table, "modifications": [{"id": "d", "drop": True}]}),
+                ("CreateTable", {"parent": INSTANCE, "table_id": "new"}),
+                ("DeleteTable", {"name": table}),
+            ):
+                assert raw.code(method, **request) == "INTERNAL", method
+        assert seen(raw) == before
+        raw.close()
+
+
+def test_a_write_of_a_table_that_was_deleted_meanwhile(tmp_path: Path) -> None:
+    path = tmp_path / "bigtable.db"
+    with Emulator(file=path) as emulator:
+        raw = Raw(emulator.address)
+        table = raw.create("t", "d")
+        held: Any = emulator._tables.get(table)
+        cell = {"table_name": table, "row_key": b"ghost", "mutations": [set_cell("d", b"a", b"1")]}
+        codes = list[str]()
+        with ThreadPoolExecutor(2) as pool:
+            with held.changed:
+                waiting = pool.submit(raw.code, "MutateRow", **cell)
+                time.sleep(0.2)
+                held.gone = True
+                codes.append(raw.code("ReadRows", table_name="projects/p/instances/i/tables/x"))
+            codes.append(waiting.result())
+        assert codes == ["NOT_FOUND", "NOT_FOUND"]
+        raw.close()
+
+
 def test_files_that_are_not_its_own(tmp_path: Path) -> None:
     """A file of odm's own stores can have its tables, too; what is not a file of the engine is refused."""
     path = tmp_path / "shop.db"
-    connection = LocalFile(path).connect(Schema(name="shop", entities={}, indexes={}))
+    connection = LocalFile(path).connect(Schema(name="bigtable", entities={}, indexes={}))
     connection.call(CreateTables())
     connection.close()
     with Emulator(file=path) as emulator:

@@ -11,6 +11,7 @@ from tests.backends.bigtable.emulator.raw import INSTANCE, Raw, set_cell
 INVALID, MISSING = "INVALID_ARGUMENT", "NOT_FOUND"
 STRIP = {"strip_value_transformer": True}
 SINK = {"sink": True}
+LABEL = {"apply_label_transformer": "a"}
 
 
 def deep(depth: int) -> dict[str, Any]:
@@ -71,6 +72,10 @@ FILTERS: dict[str, tuple[dict[str, Any], str]] = {
     "negative time": ({"timestamp_range_filter": {"end_timestamp_micros": -1000}}, INVALID),
     "long label": ({"apply_label_transformer": "a" * 16}, INVALID),
     "two labels": ({"chain": {"filters": [{"apply_label_transformer": "a"}] * 2}}, INVALID),
+    "two labels, one in a predicate": (
+        {"chain": {"filters": [LABEL, {"condition": {"predicate_filter": LABEL}}]}},
+        INVALID,
+    ),
     "unknown family": ({"family_name_regex_filter": "x"}, MISSING),
     "range of unknown family": ({"column_range_filter": {"family_name": "x"}}, MISSING),
 }
@@ -83,6 +88,7 @@ READS: dict[str, tuple[dict[str, Any], str]] = {
     "inverted keys": ({"rows": {"row_ranges": [{"start_key_closed": b"b", "end_key_open": b"a"}]}}, INVALID),
     "large request": ({"rows": {"row_keys": [b"%07d" % n for n in range(60_000)]}}, INVALID),
     "view": ({"authorized_view_name": "v"}, "UNIMPLEMENTED"),
+    "only a view": ({"table_name": "", "materialized_view_name": "v"}, "UNIMPLEMENTED"),
 }
 
 
@@ -113,6 +119,47 @@ def test_a_filter(raw: Raw, table: str, name: str) -> None:
     branch = {"row_key": b"k", "false_mutations": [set_cell("d", b"a", b"1")]}
     assert raw.code("CheckAndMutateRow", table_name=table, predicate_filter=wanted, **branch) == code
     assert raw.rows(table) == []
+
+
+FAR = {"seconds": 2**62}
+WHOLE = {"row_range": {"start_key_closed": b"", "end_key_open": b""}}
+STREAMS: dict[str, dict[str, Any]] = {
+    "empty partition": {"partition": {"row_range": {"start_key_closed": b"a", "end_key_open": b"a"}}},
+    "no tokens": {"partition": WHOLE, "continuation_tokens": {"tokens": []}},
+    "wrong token": {"partition": WHOLE, "continuation_tokens": {"tokens": [{"partition": WHOLE, "token": "1" * 5000}]}},
+    "far start": {"partition": WHOLE, "start_time": FAR},
+    "far end": {"partition": WHOLE, "end_time": FAR},
+    "strange nanoseconds": {"partition": WHOLE, "start_time": {"nanos": -5}},
+    "start in the future": {"partition": WHOLE, "start_time": {"seconds": 250_000_000_000}},
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_stream(raw: Raw, name: str) -> None:
+    settings = {"change_stream_config": {"retention_period": {"seconds": 86_400}}}
+    table = raw.create("streams", "d", **settings)
+    assert raw.code("ReadChangeStream", table_name=table, **STREAMS[name]) == INVALID
+
+
+@pytest.mark.parametrize("features", ["////", "CP8=", "!", ""])
+def test_features_that_cannot_be_read_are_ignored(raw: Raw, table: str, features: str) -> None:
+    assert raw.code("ReadRows", metadata=(("bigtable-features", features),), table_name=table) == "OK"
+
+
+def test_a_long_message_is_cut(raw: Raw, table: str) -> None:
+    """A client takes one that is too long for throttling."""
+    assert raw.code("ReadRows", table_name=table, filter={"value_regex_filter": b"(" * 18_000}) == INVALID
+    assert raw.code("ReadRows", table_name=table, filter={"value_regex_filter": b"\xff("}) == INVALID
+
+
+def test_only_fields_of_the_mask_are_checked(raw: Raw, table: str) -> None:
+    schema = {"row_key_schema": {"fields": [ONE], "encoding": DELIMITED}}
+    raw.call("UpdateTable", table={"name": table, **schema}, update_mask={"paths": ["row_key_schema"]})
+    found = raw.call("GetTable", name=table)
+    found.deletion_protection = True
+    assert raw.code("UpdateTable", table=found, update_mask={"paths": ["deletion_protection"]}) == "OK"
+    family = [{"id": "one", "create": {}}]
+    assert raw.code("ModifyColumnFamilies", name=table, modifications=family) == INVALID
 
 
 @pytest.mark.parametrize("name", READS)
@@ -151,15 +198,25 @@ def test_a_reverse_scan_needs_the_feature(raw: Raw, table: str) -> None:
 
 
 def test_a_row_that_is_too_large_to_read(raw: Raw, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows before it are returned."""
     monkeypatch.setattr("odm.backends.bigtable.emulator.limits.ROW", 1000)
-    raw.call("MutateRow", table_name=table, row_key=b"k", mutations=[set_cell("d", b"a", b"1" * 1001)])
-    assert raw.code("ReadRows", table_name=table) == "FAILED_PRECONDITION"
-    assert len(raw.rows(table, filter=STRIP)) == 1
+    for key, size in ((b"a", 1), (b"k", 1001)):
+        raw.call("MutateRow", table_name=table, row_key=key, mutations=[set_cell("d", b"a", b"1" * size)])
+    found = list[Any]()
+    with pytest.raises(grpc.RpcError) as refused:
+        found.extend(raw.start("ReadRows", table_name=table))
+    error: Any = refused.value
+    assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
+    assert [chunk.row_key for one in found for chunk in one.chunks] == [b"a"]
+    assert len(raw.rows(table, filter=STRIP)) == 2
 
 
 def test_tables_and_families(raw: Raw, table: str) -> None:
     for name in ("", "a" * 51, "-a", "a/b"):
         assert raw.code("CreateTable", parent=INSTANCE, table_id=name) == INVALID
+    assert raw.code("CreateTable", parent="", table_id="a") == INVALID
+    assert raw.code("CreateTable", parent=INSTANCE, table_id="a", table={"granularity": 99}) == INVALID
+    assert raw.code("ListTables", parent=INSTANCE, page_size=-1) == INVALID
     assert raw.code("CreateTable", parent=INSTANCE, table_id="a", table={"column_families": {"a b": {}}}) == INVALID
     modify = "ModifyColumnFamilies"
     for changes, code in (

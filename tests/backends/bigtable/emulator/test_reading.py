@@ -8,7 +8,7 @@ import pytest
 from google.cloud.bigtable.data import BigtableDataClient, ReadRowsQuery, SetCell
 
 from odm.backends.bigtable.emulator import Emulator
-from tests.backends.bigtable.emulator.raw import Raw, rows_of, set_cell
+from tests.backends.bigtable.emulator.raw import INSTANCE, Raw, rows_of, set_cell
 
 CASES = Path(__file__).parents[5] / "shared" / "conformance" / "readrows.json"
 
@@ -79,6 +79,15 @@ def test_sinks_labels_and_bits(raw: Raw, table: str) -> None:
     assert _cells(raw, table, only) == [("d", b"a", 1000, b"", ("x",)), ("d", b"b", 1000, b"\2", ())]
 
 
+def test_many_versions_of_a_cell(raw: Raw, table: str) -> None:
+    """In any order, one of them twice."""
+    stamps = [number * 7919 % 20_000 * 1000 for number in range(20_000)]
+    cells = [set_cell("d", b"a", b"%d" % at, at) for at in (*stamps, 5000)]
+    raw.call("MutateRow", table_name=table, row_key=b"k", mutations=cells)
+    found = _cells(raw, table)
+    assert [cell[2] for cell in found] == sorted(stamps, reverse=True)
+
+
 def test_samples_of_rows(raw: Raw, table: str) -> None:
     write(raw, table, *(b"%03d" % number for number in range(200)))
     found = keys(raw, table, filter={"row_sample_filter": 0.3})
@@ -98,7 +107,7 @@ def test_aggregates(raw: Raw, table: str) -> None:
 
 def test_keys_to_divide_a_table(raw: Raw) -> None:
     table = raw.create("split", "d")
-    made = raw.call("CreateTable", parent="projects/p/instances/i", table_id="s", initial_splits=[{"key": b"m"}]).name
+    made = raw.call("CreateTable", parent=INSTANCE, table_id="s", initial_splits=[{"key": b"m"}]).name
     write(raw, table, *(b"%03d" % number for number in range(250)))
     sampled = raw.call("SampleRowKeys", table_name=table)
     assert [one.row_key for one in sampled] == [b"099", b"199", b""]
@@ -106,6 +115,12 @@ def test_keys_to_divide_a_table(raw: Raw) -> None:
     for start, end, found in ((b"a", b"z", [b"m", b"z"]), (b"m", b"z", [b"z"]), (b"a", b"m", [b"m"])):
         span = {"start_key_closed": start, "end_key_open": end}
         assert [one.row_key for one in raw.call("SampleRowKeys", table_name=made, row_range=span)] == found
+    span = {"start_key_closed": b"q", "end_key_open": b"q"}
+    assert [one.row_key for one in raw.call("SampleRowKeys", table_name=made, row_range=span)] == [b"q"]
+    both = raw.call("CreateTable", parent=INSTANCE, table_id="b", initial_splits=[{"key": b"099"}]).name
+    raw.family(both, "d")
+    write(raw, both, *(b"%03d" % number for number in range(150)))
+    assert [one.row_key for one in raw.call("SampleRowKeys", table_name=both)] == [b"099", b""]
     span = {"start_key_closed": b"100"}
     assert [one.row_key for one in raw.call("SampleRowKeys", table_name=table, row_range=span)] == [b"199", b""]
 

@@ -6,10 +6,11 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
-from odm import BackendError
+from odm import BackendError, BadValue
 from odm.backends.bigtable.emulator import VARIABLE, Emulator, emulator
 from tests.backends.bigtable.emulator.raw import Raw, set_cell
 
@@ -41,6 +42,31 @@ def test_no_thread_and_no_port_is_left_behind(monkeypatch: pytest.MonkeyPatch) -
     assert left == []
 
 
+@pytest.mark.filterwarnings("ignore:This process")
+def test_a_forked_process_leaves_the_block() -> None:
+    with Emulator() as running:
+        child = os.fork()
+        if not child:
+            running.stop()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        assert listens(running.address)
+
+
+def test_a_delayed_call_does_not_delay_the_end() -> None:
+    running = Emulator()
+    raw = Raw(running.address)
+    table = raw.create("t", "d")
+    running.faults.delay("ReadRows", 60)
+    stream = raw.start("ReadRows", table_name=table)
+    time.sleep(0.2)
+    begun = time.monotonic()
+    running.stop()
+    assert time.monotonic() - begun < 20
+    stream.cancel()
+    raw.close()
+
+
 def test_the_variable_is_restored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "elsewhere:1")
     with emulator():
@@ -55,6 +81,12 @@ def test_two_emulators_know_nothing_of_each_other() -> None:
         assert second.code("ReadRows", table_name=table) == "NOT_FOUND"
         first.close()
         second.close()
+
+
+@pytest.mark.parametrize("port", [-1, 70_000])
+def test_a_port_that_is_none(port: int) -> None:
+    with pytest.raises(BadValue):
+        Emulator(port=port)
 
 
 def test_a_port_that_is_in_use() -> None:

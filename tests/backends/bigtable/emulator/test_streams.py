@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import grpc
+import pytest
+
 from odm.backends.bigtable.emulator import Emulator
 from odm.testing import Clock
 from tests.backends.bigtable.emulator.raw import INSTANCE, Raw, set_cell
@@ -57,6 +60,46 @@ def test_all_kinds_of_writes_until_an_end(raw: Raw, clock: Clock) -> None:
     assert first.chunks[0].mutation.set_cell.timestamp_micros == start["seconds"] * 1_000_000
     assert first.done
     assert answers[-1].close_stream.status.code == 0
+    assert not answers[-1].close_stream.continuation_tokens
+
+
+def test_the_deletion_of_a_row_is_that_of_its_families(raw: Raw, clock: Clock) -> None:
+    """And a timestamp that the server changes is that of the cell."""
+    table, start = streaming(raw, e={}), seconds(clock)
+    truncated = set_cell("d", b"a", b"1", 1234) | {"timestamp_origin": 2}
+    raw.call("MutateRow", table_name=table, row_key=b"a", mutations=[truncated, {"delete_from_row": {}}])
+    clock.advance(5)
+    answers = read(raw, table, start_time=start, end_time={"seconds": int(clock()) - 1})
+    assert changes(answers) == [(b"a", "USER", ["set_cell", "delete_from_family", "delete_from_family"])]
+    assert answers[0].data_change.chunks[0].mutation.set_cell.timestamp_micros == 1000
+
+
+def test_tokens_of_partitions_that_became_one(raw: Raw, clock: Clock) -> None:
+    """Each partition is read from its own token on."""
+    table = streaming(raw)
+    for key in (b"x", b"a", b"y", b"b"):
+        raw.call("MutateRow", table_name=table, row_key=key, mutations=[set_cell("d", b"a", b"1")])
+    clock.advance(5)
+    end = {"end_time": {"seconds": int(clock()) - 1}}
+    parts = [one.partition for one in raw.call("GenerateInitialChangeStreamPartitions", table_name=table)]
+    tokens = [{"partition": part, "token": token} for part, token in zip(parts, ("0", "3"), strict=True)]
+    found = read(raw, table, continuation_tokens={"tokens": tokens}, **end)
+    assert [key for key, *_ in changes(found)] == [b"a", b"b"]
+    whole = {"row_range": {"start_key_closed": b"", "end_key_open": b""}}
+    few = {"partition": whole, "continuation_tokens": {"tokens": tokens[:1]}}
+    assert raw.code("ReadChangeStream", table_name=table, **few) == "INVALID_ARGUMENT"
+
+
+def test_a_stream_ends_with_its_table(raw: Raw) -> None:
+    table = streaming(raw)
+    whole = {"row_range": {"start_key_closed": b"", "end_key_open": b""}}
+    stream = raw.start("ReadChangeStream", table_name=table, partition=whole)
+    next(stream)
+    raw.call("DeleteTable", name=table)
+    with pytest.raises(grpc.RpcError) as ended:
+        list(stream)
+    error: Any = ended.value
+    assert error.code() is grpc.StatusCode.NOT_FOUND
 
 
 def test_partitions_and_continuing_after_a_change(raw: Raw, clock: Clock) -> None:
