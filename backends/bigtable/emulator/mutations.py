@@ -40,7 +40,7 @@ def apply(writing: Writing, key: bytes, changes: Changes, mutations: Sequence[An
     for change, *arguments in changes:
         change(row, *arguments)
     if table.streams:
-        streamed = [part for one in mutations for part in _streamed(table, one)]
+        streamed = [part for pair in zip(changes, mutations, strict=True) for part in _streamed(table, *pair)]
         writing.changes.append(Change(key, table.micros(), streamed))
 
 
@@ -159,7 +159,7 @@ def _modified(value: bytes | None, rule: Any) -> bytes:
     return number_bytes((0 if value is None else number(value)) + rule.increment_amount)
 
 
-def _streamed(table: Table, mutation: Any) -> Iterator[Any]:
+def _streamed(table: Table, change: tuple[Any, ...], mutation: Any) -> Iterator[Any]:
     """A mutation as the change stream has it: cells with the timestamps that they got, and families for a row."""
     kind = mutation.WhichOneof("mutation")
     if kind == "delete_from_row":
@@ -171,7 +171,7 @@ def _streamed(table: Table, mutation: Any) -> Iterator[Any]:
     made = type(mutation)()
     made.CopyFrom(mutation)
     if kind == "set_cell":
-        made.set_cell.timestamp_micros = _time_of(table, mutation, table.now())
+        *_, (made.set_cell.timestamp_micros, _) = change
     yield made
 
 

@@ -114,6 +114,15 @@ class Row:
         """Remove all cells."""
         self.families.clear()
 
+    def has_garbage(self, rules: "Mapping[str, Rule]", now: int) -> bool:
+        """Whether `collect` would remove anything."""
+        return any(
+            rule(number, timestamp, now)
+            for family, rule in rules.items()
+            for held in self.families.get(family, {}).values()
+            for number, (timestamp, _) in enumerate(held)
+        )
+
     def collect(self, rules: "Mapping[str, Rule]", now: int) -> Iterator[tuple[str, bytes, list[Version]]]:
         """Remove what the rules of families say. Yields, for each cell, the versions that are removed."""
         for family, rule in rules.items():

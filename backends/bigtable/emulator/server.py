@@ -57,6 +57,8 @@ class Server:
     """
 
     def __init__(self, tables: Tables, faults: Faults, host: str, port: int) -> None:
+        if not 0 <= port < 65_536:
+            raise BadValue(f"port={port}: pass 0 to 65535")
         self._streams = Streams(tables)
         self._stopped = Event()
         self._process = os.getpid()
@@ -72,8 +74,6 @@ class Server:
                 _Missing(admin.NAME),
             )
         )
-        if not 0 <= port < 65_536:
-            raise BadValue(f"port={port}: pass 0 to 65535")
         host = f"[{host}]" if ":" in host else host
         try:
             bound = self._server.add_insecure_port(f"{host}:{port}")

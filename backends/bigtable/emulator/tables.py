@@ -156,10 +156,9 @@ class Table:
         if not rules or not (now or self._dirty or any(one.ages for one in self.families.values())):
             return
         writing = Writing(self)
-        for key, row in self.rows.items():
-            spare = row.copy()  # few rows change
-            for family, qualifier, versions in spare.collect(rules, self.micros()):
-                writing.rows[key] = spare
+        now_micros = self.micros()
+        for key in [key for key, row in self.rows.items() if row.has_garbage(rules, now_micros)]:
+            for family, qualifier, versions in writing.row(key).collect(rules, now_micros):
                 if self.streams:
                     writing.changes.append(collected(key, family, qualifier, versions, self.now()))
         writing.commit()

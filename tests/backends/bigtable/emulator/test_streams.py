@@ -1,5 +1,6 @@
 """Change streams."""
 
+from itertools import count
 from typing import Any
 
 import grpc
@@ -72,6 +73,24 @@ def test_the_deletion_of_a_row_is_that_of_its_families(raw: Raw, clock: Clock) -
     answers = read(raw, table, start_time=start, end_time={"seconds": int(clock()) - 1})
     assert changes(answers) == [(b"a", "USER", ["set_cell", "delete_from_family", "delete_from_family"])]
     assert answers[0].data_change.chunks[0].mutation.set_cell.timestamp_micros == 1000
+
+
+def test_a_cell_has_the_timestamp_of_its_change() -> None:
+    """Although the clock goes on while it is written."""
+    ticks = count(1_700_000_000)
+    with Emulator(clock=lambda: next(ticks)) as emulator:
+        raw = Raw(emulator.address)
+        table = streaming(raw)
+        raw.call("MutateRow", table_name=table, row_key=b"a", mutations=[set_cell("d", b"a", b"1", -1)])
+        ((_, [cell]),) = raw.rows(table)
+        change = next(one for one in _endless(raw, table) if one.HasField("data_change")).data_change
+        assert change.chunks[0].mutation.set_cell.timestamp_micros == cell[2]
+        raw.close()
+
+
+def _endless(raw: Raw, table: str) -> Any:
+    whole = {"row_range": {"start_key_closed": b"", "end_key_open": b""}}
+    return raw.start("ReadChangeStream", table_name=table, partition=whole, start_time={"seconds": 1_700_000_000})
 
 
 def test_tokens_of_partitions_that_became_one(raw: Raw, clock: Clock) -> None:
