@@ -42,15 +42,30 @@ def test_no_thread_and_no_port_is_left_behind(monkeypatch: pytest.MonkeyPatch) -
     assert left == []
 
 
-@pytest.mark.filterwarnings("ignore:This process")
+FORK = """
+import os
+from odm.backends.bigtable.emulator import Emulator
+
+with Emulator() as running:
+    child = os.fork()
+    if not child:
+        running.stop()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    print(running.address)
+    input()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_forked_process_leaves_the_block() -> None:
-    with Emulator() as running:
-        child = os.fork()
-        if not child:
-            running.stop()
-            os._exit(0)
-        assert os.waitpid(child, 0)[1] == 0
-        assert listens(running.address)
+    command = [sys.executable, "-W", "ignore", "-c", FORK]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        address = program.stdout.readline().strip()
+        assert listens(address)
+        program.communicate("\n", timeout=60)
+    assert program.returncode == 0
 
 
 def test_a_delayed_call_does_not_delay_the_end() -> None:

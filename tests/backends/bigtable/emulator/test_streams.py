@@ -157,9 +157,9 @@ def test_a_stream_goes_on_until_it_is_cancelled(raw: Raw, clock: Clock) -> None:
     stream = raw.start("ReadChangeStream", table_name=table, partition=whole, heartbeat_duration={"nanos": 100_000_000})
     assert next(stream).HasField("heartbeat")
     raw.call("MutateRow", table_name=table, row_key=b"a", mutations=[set_cell("d", b"a", b"1")])
-    kinds = [next(stream).WhichOneof("stream_record") for _ in range(3)]
-    assert "data_change" in kinds
-    assert "heartbeat" in kinds
+    for kind in ("data_change", "heartbeat"):  # after any number of heartbeats
+        while next(stream).WhichOneof("stream_record") != kind:
+            pass
     stream.cancel()
 
 
