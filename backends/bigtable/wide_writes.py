@@ -114,22 +114,12 @@ def write_together(writer: Writer, places: Wide, request: Transact) -> Steps[Wri
         verdicts = [_verdict(writer, work, before) for work, before in zip(works, befores, strict=True)]
         if any(isinstance(verdict, Refused | BadValue) for verdict in verdicts):
             return Refusals(tuple(one if isinstance(one, Refused | BadValue) else None for one in verdicts))
-        attempts = [
-            Attempt.of(writer, work, before, verdict)
-            for work, before, verdict in zip(works, befores, verdicts, strict=True)
-            if isinstance(verdict, RowChange)
-        ]
+        asked = _Asked.of(writer, places, works, befores, verdicts)
+        attempts = asked.attempts
         if not attempts:
             return Written()  # the read shows all items at one instant
         if is_full(rows) and not all(attempt.change.removed for attempt in attempts):
             yield from places.check_space({places.row(works[0].row_key): 0}, writer.retry)
-        changed = [attempt.work for attempt in attempts]
-        checks = [
-            guards(writer, work.request, work.row_key, before)
-            for work, before in zip(works, befores, strict=True)
-            if work not in changed
-        ]
-        asked = _Asked(places, works, befores, attempts, checks)
         asked.check(writer)
         yield from asked.set_up(writer, rows)
         reason = yield from perform(writer, attempts, partial(_commit, asked), len(attempts))
@@ -243,6 +233,24 @@ class _Asked:
     befores: Sequence[Stored | None]
     attempts: Sequence[Attempt]
     checks: Sequence[Guards] = ()
+
+    @classmethod
+    def of(
+        cls,
+        writer: Writer,
+        places: Wide,
+        works: Sequence[Work],
+        befores: Sequence[Stored | None],
+        verdicts: Sequence[object],
+    ) -> "_Asked":
+        """The commit of operations that were judged, none of which is refused."""
+        attempts, checks = list[Attempt](), list[Guards]()
+        for work, before, verdict in zip(works, befores, verdicts, strict=True):
+            if isinstance(verdict, RowChange):
+                attempts.append(Attempt.of(writer, work, before, verdict))
+            else:
+                checks.append(guards(writer, work.request, work.row_key, before))
+        return cls(places, works, befores, attempts, checks)
 
     def call(self, writer: Writer) -> CheckAndMutateRow:
         """The commit."""
