@@ -58,7 +58,8 @@ class Emulator:
     Stop it, or use it in a ``with`` block: a program does not end while a change stream is read from it.
 
     Raises:
-        BackendError: the port is in use, or the file cannot be read.
+        BackendError: the port is in use; or the file cannot be read, or another emulator has it open.
+        BadValue: the port is not from 0 to 65535.
     """
 
     def __init__(
@@ -81,7 +82,12 @@ class Emulator:
             from odm.backends.bigtable.emulator.files import load
 
             load(self._tables, Path(file))
-        self._server = Server(self._tables, self.faults, host, port)
+        self._process = os.getpid()
+        try:
+            self._server = Server(self._tables, self.faults, host, port)
+        except BaseException:
+            self._tables.keeper.close()
+            raise
         self.address = self._server.address
 
     def __enter__(self) -> Self:
@@ -97,7 +103,12 @@ class Emulator:
                 table.collect(now=True)
 
     def stop(self) -> None:
-        """End all calls; release the port, the threads and the file."""
+        """End all calls; release the port, the threads and the file. Idempotent.
+
+        It does nothing in a forked process, whose parent has all of them.
+        """
+        if os.getpid() != self._process:
+            return
         self._server.stop()
         self._tables.keeper.close()
 

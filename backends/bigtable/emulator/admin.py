@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any, Final
 
-from attrs import evolve
 from google.cloud.bigtable_admin_v2 import types
 from google.iam.v1 import iam_policy_pb2, policy_pb2
 from google.longrunning import operations_pb2
@@ -135,8 +134,7 @@ class AdminService:
             for name in changed:
                 settings.ClearField(name)
             settings.MergeFrom(wanted)
-            self._tables.keeper.save_settings(evolve(table, settings=settings))
-            table.settings = settings
+            table.set_settings(settings)
             return self._done(_shown(table, _SCHEMA), types.UpdateTableMetadata.pb()(name=table.name))
 
     def delete(self, request: Any, call: CallInfo) -> Any:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from attrs import field, frozen
+from google.cloud.bigtable_v2 import types
 from google.protobuf.message import DecodeError
 
 
@@ -27,8 +28,6 @@ class CallInfo:
     @property
     def features(self) -> Any:
         """The google.bigtable.v2.FeatureFlags that the client announced."""
-        from google.cloud.bigtable_v2 import types
-
         message = types.FeatureFlags.pb()
         try:
             return message.FromString(urlsafe_b64decode(self.metadata.get("bigtable-features", "")))

@@ -8,7 +8,7 @@ Change streams and IAM policies are not kept. One emulator at a time has a file 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from google.cloud.bigtable_admin_v2 import types as admin
 from google.cloud.bigtable_v2 import types as data
@@ -88,10 +88,10 @@ class FileKeeper:
         with self._storing(), (view := self._storage(table.name).writing()).block:
             view.apply(changes)
 
-    def save_settings(self, table: Table) -> None:
-        """Keep the families and settings of a table, which may be new."""
-        made = admin.CreateTableRequest.pb()(table=table.settings)
-        for name, family in table.families.items():
+    def save_settings(self, table: Table, settings: Any, families: Mapping[str, FamilySettings]) -> None:
+        """Keep these settings and families of a table, which may be new."""
+        made = admin.CreateTableRequest.pb()(table=settings)
+        for name, family in families.items():
             made.table.column_families[name].CopyFrom(family.message)
         for split in table.splits:
             made.initial_splits.add(key=split)

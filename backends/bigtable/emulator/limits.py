@@ -1,7 +1,6 @@
 """The limits of production, which the emulator enforces, and where Google states them.
 
-Sources: the comments of google/bigtable/v2/data.proto and bigtable.proto ("proto"), and "Quotas and limits"
-(https://cloud.google.com/bigtable/quotas, "quotas").
+"proto" are the comments of google/bigtable/v2/data.proto and bigtable.proto, and those of the table admin service.
 """
 
 import re

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from attrs import define, field, frozen
+from google.cloud.bigtable_v2 import types
 
 from odm.backends.bigtable.emulator.rows import Version
 
@@ -34,8 +35,6 @@ class Log:
 
 def collected(key: bytes, family: str, qualifier: bytes, gone: Sequence[Version], at: int) -> Change:
     """What garbage collection removed from a cell."""
-    from google.cloud.bigtable_v2 import types
-
     message = types.Mutation.pb()
     mutations = [message() for _ in gone]
     for one, (timestamp, _) in zip(mutations, gone, strict=True):

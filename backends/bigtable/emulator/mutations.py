@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
+from google.cloud.bigtable_v2 import types
+
 from odm.backends.bigtable.emulator import limits
 from odm.backends.bigtable.emulator.families import NUMBER, no_sketches, number, number_bytes
 from odm.backends.bigtable.emulator.log import Change
@@ -177,8 +179,6 @@ def _streamed(table: Table, change: tuple[Any, ...], mutation: Any) -> Iterator[
 
 def _cell(family: str, qualifier: bytes, version: Version) -> Any:
     """The mutation that writes a cell."""
-    from google.cloud.bigtable_v2 import types
-
     made = types.Mutation.pb()()
     made.set_cell.family_name, made.set_cell.column_qualifier = family, qualifier
     made.set_cell.timestamp_micros, made.set_cell.value = version

@@ -1,7 +1,6 @@
 """Serves the services of the emulator by gRPC."""
 
 import logging
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -53,7 +52,7 @@ class Server:
 
     Raises:
         BackendError: the port is in use.
-        BadValue: the port is not a number of one.
+        BadValue: the port is not from 0 to 65535.
     """
 
     def __init__(self, tables: Tables, faults: Faults, host: str, port: int) -> None:
@@ -61,7 +60,6 @@ class Server:
             raise BadValue(f"port={port}: pass 0 to 65535")
         self._streams = Streams(tables)
         self._stopped = Event()
-        self._process = os.getpid()
         self._pool = ThreadPoolExecutor(THREADS, "bigtable-emulator")
         self._server = grpc.server(self._pool, options=_OPTIONS)
         service = admin.AdminService(tables)
@@ -84,9 +82,7 @@ class Server:
         self._server.start()
 
     def stop(self) -> None:
-        """End all calls, and release the port and the threads. A forked process has none of them."""
-        if os.getpid() != self._process:
-            return
+        """End all calls, and release the port and the threads."""
         self._streams.stopped = True
         self._stopped.set()
         self._server.stop(GRACE_SECONDS).wait()

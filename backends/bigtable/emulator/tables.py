@@ -7,7 +7,7 @@ from random import Random
 from threading import Condition, RLock
 from typing import Any, Final, Protocol, TypeAlias
 
-from attrs import define, evolve, field
+from attrs import define, field
 from sortedcontainers import SortedDict
 
 from odm.backends.bigtable.emulator.evaluate import Evaluator
@@ -32,8 +32,8 @@ class Keeper(Protocol):
     def save(self, table: "Table", rows: Mapping[bytes, Row]) -> None:
         """Keep rows; a row without cells is removed."""
 
-    def save_settings(self, table: "Table") -> None:
-        """Keep the families and settings of a table, which may be new."""
+    def save_settings(self, table: "Table", settings: Any, families: Mapping[str, FamilySettings]) -> None:
+        """Keep these settings and families of a table, which may be new."""
 
     def forget(self, name: str) -> None:
         """Remove a table with its rows."""
@@ -49,7 +49,7 @@ class NoKeeper:
 
     def save(self, table: "Table", rows: Mapping[bytes, Row]) -> None: ...
 
-    def save_settings(self, table: "Table") -> None: ...
+    def save_settings(self, table: "Table", settings: Any, families: Mapping[str, FamilySettings]) -> None: ...
 
     def forget(self, name: str) -> None: ...
 
@@ -118,8 +118,13 @@ class Table:
                 for name in gone:
                     writing.row(key).delete_family(name)
         writing.commit()
-        self.keeper.save_settings(evolve(self, families=families))
+        self.keeper.save_settings(self, self.settings, families)
         self.families, self._evaluator, self._dirty = families, None, True
+
+    def set_settings(self, settings: Any) -> None:
+        """Replace the settings."""
+        self.keeper.save_settings(self, settings, self.families)
+        self.settings = settings
 
     def family(self, name: str) -> FamilySettings:
         """A family. Raises `Refused`."""
@@ -248,7 +253,7 @@ class Tables:
         with self._lock:
             if table.name in self._tables:
                 raise Refused("ALREADY_EXISTS", f"table {table.name!r} already exists")
-            self.keeper.save_settings(table)
+            self.keeper.save_settings(table, table.settings, table.families)
             self._tables[table.name] = table
 
     def load(self, tables: Iterable[Table], keeper: Keeper) -> None:

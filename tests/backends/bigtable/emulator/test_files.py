@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from odm import BackendError
+from odm import BackendError, BadValue
 from odm.backends.bigtable.emulator import Emulator
 from odm.backends.local import LocalFile
 from odm.backends.local.file import FileTable
@@ -95,6 +95,13 @@ def test_one_emulator_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "bigtable.db"
     with Emulator(file=path), pytest.raises(BackendError, match="another emulator has it open"):
         Emulator(file=path)
+    Emulator(file=path).stop()
+
+
+def test_one_that_cannot_start_lets_go_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "bigtable.db"
+    with pytest.raises(BadValue):
+        Emulator(file=path, port=-1)
     Emulator(file=path).stop()
 
 

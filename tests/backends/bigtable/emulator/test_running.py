@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -43,23 +44,30 @@ def test_no_thread_and_no_port_is_left_behind(monkeypatch: pytest.MonkeyPatch) -
 
 
 FORK = """
-import os
+import os, sys
+from odm import BackendError
 from odm.backends.bigtable.emulator import Emulator
 
-with Emulator() as running:
+with Emulator(file=sys.argv[1]) as running:
     child = os.fork()
     if not child:
         running.stop()
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
-    print(running.address)
+    try:
+        Emulator(file=sys.argv[1])
+    except BackendError:
+        print(running.address)
+    else:
+        print("the child let go of the file: 0")
     input()
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_a_forked_process_leaves_the_block() -> None:
-    command = [sys.executable, "-W", "ignore", "-c", FORK]
+def test_a_forked_process_leaves_the_block(tmp_path: Path) -> None:
+    """Its parent keeps the port and the file."""
+    command = [sys.executable, "-W", "ignore", "-c", FORK, str(tmp_path / "bigtable.db")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None
         address = program.stdout.readline().strip()
