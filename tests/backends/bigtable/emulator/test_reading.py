@@ -130,24 +130,42 @@ def _cells(raw: Raw, table: str, wanted: Any = None) -> list[Any]:
     return cells
 
 
-def _published() -> list[Any]:
-    """The results of the cases of ReadRows that return rows."""
-    if not CASES.exists():
-        return []
-    cases = json.loads(CASES.read_text())["readRowsTests"]
-    return [
-        pytest.param(case["results"], id=case["description"])
+def cell(key: str, column: str, micros: int = 0, value: str = "") -> dict[str, str]:
+    """A result in the form of the published cases."""
+    family, _, qualifier = column.partition(":")
+    return {
+        "rowKey": key,
+        "familyName": family,
+        "qualifier": qualifier,
+        "timestampMicros": str(micros),
+        "value": value,
+    }
+
+
+CELLS = {
+    "versions of a cell": [cell("r", "x:q", 7, "new"), cell("r", "x:q", 3, "old"), cell("r", "x:q", 0, "first")],
+    "an empty qualifier and an empty value": [cell("r", "x:", 1), cell("r", "x:q", 1, "v")],
+    "the same column in two families": [cell("r", "x:q", 1, "of x"), cell("r", "y:q", 1, "of y")],
+    "two rows that begin alike": [cell("r", "x:q", 1, "v"), cell("r1", "x:q", 1, "v"), cell("r1", "y:p", 2, "w")],
+}
+
+
+def _results() -> list[Any]:
+    """Some results of reads, and those of the published cases of ReadRows that return rows, where these are."""
+    cases = json.loads(CASES.read_text())["readRowsTests"] if CASES.exists() else []
+    published = {
+        case["description"]: case["results"]
         for case in cases
         if case.get("results") and not any(one.get("error") for one in case["results"])
-    ]
+    }
+    return [pytest.param(results, id=name) for name, results in (CELLS | published).items()]
 
 
-@pytest.mark.skipif(not CASES.exists(), reason="the published cases are not in the repository")
-@pytest.mark.parametrize("results", _published())
-def test_published_results_are_read_by_googles_client(
+@pytest.mark.parametrize("results", _results())
+def test_results_are_read_by_googles_client(
     running: Emulator, raw: Raw, results: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The rows that the published cases return, written and read; labels are not written."""
+    """The rows of a case, written and read; labels are not written."""
     monkeypatch.setenv("BIGTABLE_EMULATOR_HOST", running.address)
     raw.create("published", *sorted({one["familyName"] for one in results}), granularity="MICROS")
     expected = [
