@@ -27,7 +27,7 @@ from odm.backends.bigtable.native import (
     ReadRows,
     SetCell,
 )
-from odm.backends.bigtable.native_admin import CreateTable
+from odm.backends.bigtable.native_admin import CreateTable, DeleteTable
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import (
     Action,
@@ -119,6 +119,7 @@ def connected(address: str, instance: str) -> Iterator[Connection[Any]]:
     for row, made in GHOSTS.items():
         connection.call(MutateRow(TABLE, Entry(row, made)))
     yield connection
+    connection.call(DeleteTable(TABLE))  # a worker that comes back to the module makes it again
     connection.close()
 
 
