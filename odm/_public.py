@@ -2,6 +2,7 @@
 
 from types import FunctionType
 
+from odm.entities.changes import Change, Changed, Inserted, Removed
 from odm.entities.collections import collection, select
 from odm.entities.companions import Effect
 from odm.entities.entity import Entity
@@ -58,11 +59,13 @@ from odm.observe.meter import Meter, Usage
 from odm.procedures.backfilled import Backfilled, Unfilled
 from odm.procedures.calls import Calls, Companion, Procedure, procedure
 from odm.procedures.cell_versions import CellVersion
+from odm.procedures.changes import Changes
 from odm.procedures.companion_writes import CompanionWrites
 from odm.procedures.explain import Explanation
 from odm.procedures.partial import Partial
 from odm.procedures.raw import RawItem
 from odm.procedures.session import Page
+from odm.protocol.changes import ChangeShard
 from odm.protocol.connection import Backend
 from odm.protocol.connection import CoreGen as Gen
 from odm.protocol.limits import Limits
@@ -90,6 +93,10 @@ __all__ = [
     "Cell",
     "CellVersion",
     "CellVersions",
+    "Change",
+    "ChangeShard",
+    "Changed",
+    "Changes",
     "Columns",
     "Companion",
     "CompanionWrites",
@@ -103,6 +110,7 @@ __all__ = [
     "Explanation",
     "GCRule",
     "Gen",
+    "Inserted",
     "ItemExists",
     "ItemInvalid",
     "ItemNotFound",
@@ -125,6 +133,7 @@ __all__ = [
     "Procedure",
     "Query",
     "RawItem",
+    "Removed",
     "RequestInfo",
     "Revision",
     "SchemaError",

@@ -117,6 +117,10 @@ class Procedures:
                 return self.scan(request)
             case req.Scan():
                 raise Unsupported(f"table {self.table!r}: {CONCURRENT_ONLY}")
+            case req.ListShards():
+                raise Unsupported(f"table {self.table!r}: its change stream cannot be read yet")
+            case req.ReadChanges():
+                raise Unsupported(f"table {self.table!r}: its change stream cannot be read yet")
             case req.CreateTables():
                 return create(self.schema, self.retry, self.options)
             case req.DropTables():

@@ -116,6 +116,10 @@ def _steps(layout: Layout, request: req.Request, attempts: Attempts) -> Steps[An
             return _numbered()
         case req.Scan():
             return _scan(layout, request)
+        case req.ListShards():
+            raise Unsupported(f"table {layout.table!r}: its stream cannot be read yet")
+        case req.ReadChanges():
+            raise Unsupported(f"table {layout.table!r}: its stream cannot be read yet")
         case req.CreateTables():
             return create(layout)
         case req.DropTables():

@@ -20,6 +20,7 @@ CallName: TypeAlias = Literal[
     "delete",
     "batch",
     "transaction",
+    "changes",
     "create",
     "drop",
 ]
@@ -33,6 +34,7 @@ Operation: TypeAlias = CallName | Literal["read", "write", "any"]
 * ``query``: also sent by `Store.page`, `Store.first`, `Store.count` and `Store.delete_all`, whose deletes are a
   ``batch``.
 * ``put``: includes inserts; ``insert`` is only a put that fails if the item exists.
+* ``changes``: reads of the change feed.
 * ``merge``: a merge outside of a batch; those of a batch are a ``batch``.
 * ``read`` and ``write``: all requests for items, except the read of the tags before a batch: no fault applies to it.
 """
@@ -48,7 +50,7 @@ GROUPS: Final[Mapping[str, frozenset[str]]] = {
 NAMES: Final = (*get_args(CallName), "read", "write", "any")
 """All names."""
 
-WITHOUT_KEYS: Final = frozenset({"scan", "create", "drop"})
+WITHOUT_KEYS: Final = frozenset({"scan", "changes", "create", "drop"})
 """Requests that are not for items or a partition."""
 
 
@@ -75,6 +77,8 @@ def call_name_of(request: req.Request) -> CallName:
             return "batch"
         case req.Transact():
             return "transaction"
+        case req.ListShards() | req.ReadChanges():
+            return "changes"
         case req.CreateTables():
             return "create"
         case req.DropTables():
@@ -100,7 +104,7 @@ def keys_of(request: req.Request) -> tuple[Key, ...]:
             return tuple(operation.key for operation in operations)
         case req.Query(partition=partition, lo=lo):
             return (Key(partition, lo),)
-        case req.Split() | req.Scan() | req.CreateTables() | req.DropTables():
+        case req.Split() | req.Scan() | req.ListShards() | req.ReadChanges() | req.CreateTables() | req.DropTables():
             return ()
         case _:
             assert_never(request)

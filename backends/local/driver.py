@@ -7,6 +7,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from math import isfinite
 from pathlib import Path
@@ -22,6 +23,7 @@ from odm.backends.local.fault_connection import FaultConnection
 from odm.backends.local.faults import Faults
 from odm.backends.local.file import FileStorage
 from odm.backends.local.lag import LaggingTable
+from odm.backends.local.log import seconds_of
 from odm.backends.local.memory import MemoryStorage, MemoryTable
 from odm.backends.local.requests import PAGE_BYTES, Engine
 from odm.backends.local.storage import Storage
@@ -182,9 +184,11 @@ class Memory(Backend):
         faults: the faults to inject.
         page_bytes: a page of a query or scan ends after reading this many bytes; 1 makes pages of one item, or empty
             pages if the filter drops the item.
+        changes: keep a log of changes, for `odm.patterns.feed`: True for 24 hours, or a timedelta. `Store.create`
+            begins the log of a table.
 
     Raises:
-        BadValue: ``index_lag`` or ``page_bytes`` is out of range.
+        BadValue: ``index_lag``, ``page_bytes`` or ``changes`` is out of range.
     """
 
     name = "memory"
@@ -197,7 +201,9 @@ class Memory(Backend):
         index_lag: float = 0,
         faults: Faults | None = None,
         page_bytes: int = PAGE_BYTES,
+        changes: bool | timedelta = False,
     ) -> None:
+        self._changes = seconds_of(changes)
         if not isfinite(index_lag) or index_lag < 0:
             raise BadValue(f"index_lag={index_lag!r}: pass seconds, 0 or more")
         _check_page(page_bytes)
@@ -211,7 +217,7 @@ class Memory(Backend):
         return "Memory()"
 
     def connect(self, schema: Schema) -> Connection[Request]:
-        storage = MemoryStorage(self._tables, schema.name, self._make)
+        storage = MemoryStorage(self._tables, schema.name, self._make, self._changes, self.clock)
         connection = LocalConnection(_engine(schema, storage, self._page_bytes))
         return connection if self._faults is None else FaultConnection(connection, self._faults, schema)
 
@@ -238,9 +244,10 @@ class LocalFile(Backend):
         clock: as for `Memory`.
         faults: as for `Memory`.
         page_bytes: as for `Memory`.
+        changes: as for `Memory`. The log is in the file: every program logs its changes, and every program can read it.
 
     Raises:
-        BadValue: ``timeout`` or ``page_bytes`` is out of range, or ``path`` cannot name a file.
+        BadValue: ``timeout``, ``page_bytes`` or ``changes`` is out of range, or ``path`` cannot name a file.
         BackendError: ``path`` is relative, and the current folder was removed.
     """
 
@@ -255,7 +262,9 @@ class LocalFile(Backend):
         clock: Callable[[], float] = time.time,
         faults: Faults | None = None,
         page_bytes: int = PAGE_BYTES,
+        changes: bool | timedelta = False,
     ) -> None:
+        self._changes = seconds_of(changes)
         if not 0 <= timeout <= TIMEOUT_MAX:
             raise BadValue(f"LocalFile(timeout={timeout!r}): pass seconds, from 0 to {TIMEOUT_MAX:.0f}")
         _check_page(page_bytes)
@@ -270,7 +279,7 @@ class LocalFile(Backend):
 
     def connect(self, schema: Schema) -> Connection[Request]:
         path = self._real_path()
-        storage = FileStorage(path, schema.name, self.timeout)
+        storage = FileStorage(path, schema.name, self.timeout, self._changes, self.clock)
         connection = LocalConnection(_engine(schema, storage, self._page_bytes), path)
         return connection if self._faults is None else FaultConnection(connection, self._faults, schema)
 

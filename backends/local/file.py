@@ -6,6 +6,7 @@ UTF-8 blobs, which sort in the order of the keys. Each block has a connection of
 """
 
 import sqlite3
+import time
 import weakref
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing
@@ -16,12 +17,16 @@ from typing import Any, Final, Self
 from pydantic_core import from_json, to_json
 
 from odm.backends.local.clients import Connections, Loan
-from odm.backends.local.opening import Connection
+from odm.backends.local.log import Logged, logged
+from odm.backends.local.opening import Connection, add_logs, has_logs
 from odm.backends.local.storage import Change, Record, Rows, not_created, span_of, to_blob
 from odm.errors import BackendError
 from odm.protocol.requests import Key, Partitions, Query
 
 _NO_ENTRIES: Final = b"{}"
+
+TRIM: Final = 1000
+"""Old changes are deleted once in so many."""
 
 _BASE: Final = ""
 """The name in ``spaces`` of a table's own space; those of indexes have the index name."""
@@ -35,15 +40,26 @@ class FileTable(Loan):
         table: the table's name.
         writes: the block writes: it is a transaction, which holds the writer lock.
         create: create the file and its tables if it is new.
+        clock: returns the time in seconds, for the log.
     """
 
     _execute: Callable[..., sqlite3.Cursor]
-    _facts: dict[str, tuple[int, dict[str, int]]]
+    _facts: dict[str, tuple[int, dict[str, int], float | None]]
     _spaces: dict[str, int]
+    _keeps: float | None
 
-    def __init__(self, connections: Connections, table: str, *, writes: bool = False, create: bool = False) -> None:
+    def __init__(
+        self,
+        connections: Connections,
+        table: str,
+        *,
+        writes: bool = False,
+        create: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         super().__init__(connections, writes=writes, create=create)
         self._table = table
+        self._clock = clock
         self._looked = False
 
     @property
@@ -53,7 +69,7 @@ class FileTable(Loan):
     def open(self) -> Connection:
         connection = super().open()
         self._execute, self._facts = connection.execute, connection.spaces
-        _, self._spaces = self._facts.get(self._table, (0, {}))
+        _, self._spaces, self._keeps = self._facts.get(self._table, (0, {}, None))
         if self._writes:
             self._execute("BEGIN IMMEDIATE")
             if not self._create:
@@ -86,21 +102,35 @@ class FileTable(Loan):
         known = self._facts.get(self._table)
         if known is None or known[0] != version:
             spaces = dict(self._execute('SELECT "index", id FROM spaces WHERE "table" = ?', (self._table,)))
-            known = self._facts[self._table] = version, spaces
-        self._spaces = known[1]
+            known = self._facts[self._table] = version, spaces, self._kept(spaces.get(_BASE))
+        _, self._spaces, self._keeps = known
         if _BASE not in self._spaces:
             raise not_created(self._table)
         self._looked = True
 
-    def create(self, indexes: Collection[str]) -> None:
+    def _kept(self, space: int | None) -> float | None:
+        """How long the changes of a space are kept."""
+        if self._connection is None or not has_logs(self._connection):
+            return None
+        row = self._execute("SELECT seconds FROM logs WHERE space = ?", (space,)).fetchone()
+        return None if row is None else float(row[0])
+
+    def create(self, indexes: Collection[str], changes: float | None) -> None:
         for index in (_BASE, *indexes):
             self._execute('INSERT OR IGNORE INTO spaces ("table", "index") VALUES (?, ?)', (self._table, index))
+        if changes is not None and self._connection is not None:
+            add_logs(self._connection)
+            base = 'SELECT id, ? FROM spaces WHERE "table" = ? AND "index" = ?'
+            self._execute(f"INSERT OR IGNORE INTO logs {base}", (changes, self._table, _BASE))
         self._facts.pop(self._table, None)
 
     def drop(self) -> None:
         ours = '(SELECT id FROM spaces WHERE "table" = ?)'
         self._execute(f"DELETE FROM items WHERE space IN {ours}", (self._table,))
         self._execute(f"DELETE FROM entries WHERE space IN {ours}", (self._table,))
+        if self._connection is not None and has_logs(self._connection):
+            self._execute(f"DELETE FROM changes WHERE space IN {ours}", (self._table,))
+            self._execute(f"DELETE FROM logs WHERE space IN {ours}", (self._table,))
         self._execute('DELETE FROM spaces WHERE "table" = ?', (self._table,))
         self._facts.pop(self._table, None)
 
@@ -145,6 +175,31 @@ class FileTable(Loan):
                 self._put(key, new)
             else:
                 self._delete(key)
+        if self._keeps is not None:
+            self._log(changes, self._keeps)
+
+    def _log(self, changes: Sequence[Change], seconds: float) -> None:
+        """Log the changes of this transaction; delete old ones now and then, but the newest keeps the count."""
+        space, now = self._spaces[_BASE], self._clock()
+        [last] = self._execute("SELECT max(number) FROM changes WHERE space = ?", (space,)).fetchone()
+        begin = (last or 0) + 1
+        for number, at, key, old, new in logged(changes, begin, now):
+            row = (space, number, at, *_blobs(*key), old, new)
+            self._execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        if begin // TRIM != (begin + len(changes)) // TRIM:
+            sql = "DELETE FROM changes WHERE space = ? AND number < ? AND at < ?"
+            self._execute(sql, (space, begin, now - seconds))
+
+    @property
+    def feed(self) -> str | None:
+        self.look()
+        return None if self._keeps is None else str(self._spaces[_BASE])
+
+    def logged(self, after: int, limit: int) -> Sequence[Logged]:
+        space = self._spaces[_BASE]
+        sql = "SELECT number, at, partition, sort, old, new FROM changes WHERE space = ? AND number > ?"
+        found = self._execute(f"{sql} ORDER BY number LIMIT ?", (space, after, limit)).fetchall()
+        return [Logged(number, at, Key(_text(part), _text(sort)), *data) for number, at, part, sort, *data in found]
 
     def _put(self, key: Key, record: Record) -> None:
         sql = (
@@ -213,10 +268,21 @@ class FileStorage:
         path: absolute path of the file.
         table: the table's name.
         timeout: how long to wait for other writers, in seconds.
+        changes: how long a new log keeps changes, in seconds; None: create none.
+        clock: returns the time in seconds, for the log.
     """
 
-    def __init__(self, path: Path, table: str, timeout: float) -> None:
+    def __init__(
+        self,
+        path: Path,
+        table: str,
+        timeout: float,
+        changes: float | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._table = table
+        self._changes = changes
+        self._clock = clock
         self._connections = Connections(path, timeout)
         # Closes the connections of a store that was not closed, when it is collected or the process ends.
         weakref.finalize(self, self._connections.close)
@@ -225,12 +291,12 @@ class FileStorage:
         return FileTable(self._connections, self._table)
 
     def writing(self) -> FileTable:
-        return FileTable(self._connections, self._table, writes=True)
+        return FileTable(self._connections, self._table, writes=True, clock=self._clock)
 
     def create(self, indexes: Collection[str]) -> None:
         view = FileTable(self._connections, self._table, writes=True, create=True)
         with view.block:
-            view.create(indexes)
+            view.create(indexes, self._changes)
 
     def drop(self) -> None:
         if self._connections.path.exists():

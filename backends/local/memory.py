@@ -4,11 +4,14 @@ A view is the table itself while its lock is held. So a block costs one lock ope
 together.
 """
 
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from secrets import token_hex
 from threading import RLock
 from typing import Any, Final, TypeAlias, cast
 
+from odm.backends.local.log import Logged, logged
 from odm.backends.local.ordered import Ordered
 from odm.backends.local.storage import Change, Record, Rows, not_created, refuse_within, segment_of, span_of
 from odm.errors import BackendError
@@ -42,6 +45,44 @@ class _IndexPartition:
         self.order: Ordered[tuple[str, ...]] = Ordered()
 
 
+class MemoryLog:
+    """The change log of a table.
+
+    Args:
+        seconds: how long a change is kept.
+        clock: returns the time in seconds.
+    """
+
+    def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
+        self.name = token_hex(4)
+        self.seconds = seconds
+        self.next = 1
+        self._clock = clock
+        self._rows: list[Logged] = []
+        self._now = 0.0
+        self._start = 1
+
+    def begin(self) -> None:
+        """Remember where the next changes are logged: `add` may be repeated."""
+        self._start, self._now = self.next, self._clock()
+
+    def add(self, changes: Sequence[Change]) -> None:
+        """Log changes."""
+        rows = logged(changes, self._start, self._now)
+        while self._rows and self._rows[-1].number >= self._start:
+            self._rows.pop()
+        self._rows += rows
+        self.next = self._start + len(rows)
+        if len(self._rows) > 1 and self._rows[len(self._rows) // 2].at <= self._now - self.seconds:
+            late = next((n for n, row in enumerate(self._rows) if row.at > self._now - self.seconds), len(self._rows))
+            del self._rows[: min(late, len(self._rows) - 1)]
+
+    def after(self, number: int, limit: int) -> Sequence[Logged]:
+        """See `View.logged`."""
+        begin = max(0, number + 1 - self._rows[0].number) if self._rows else 0
+        return self._rows[begin : begin + limit]
+
+
 class MemoryTable:
     """One table, and a `View` of itself while its lock is held.
 
@@ -63,6 +104,7 @@ class MemoryTable:
         self._names: Ordered[str] = Ordered()
         self._indexes: dict[str, dict[str, _IndexPartition]] = {}
         self._journal: Sequence[Change] = ()
+        self.log: MemoryLog | None = None
 
     def free(self) -> None:
         """Release the lock that an interrupted block of this thread kept.
@@ -77,6 +119,15 @@ class MemoryTable:
     @property
     def indexes(self) -> Collection[str]:
         return self._indexes.keys()
+
+    @property
+    def feed(self) -> str | None:
+        return None if self.log is None else self.log.name
+
+    def logged(self, after: int, limit: int) -> Sequence[Logged]:
+        if self._journal:
+            self._finish()
+        return () if self.log is None else self.log.after(after, limit)
 
     def add_indexes(self, names: Collection[str]) -> None:
         for name in names:
@@ -98,6 +149,8 @@ class MemoryTable:
     def apply(self, changes: Sequence[Change]) -> None:
         if self._journal:
             self._finish()
+        if self.log is not None:
+            self.log.begin()
         self._journal = changes
         self._finish()
 
@@ -117,6 +170,8 @@ class MemoryTable:
             if key.sort not in partition.records:
                 partition.order.add(key.sort)
             partition.records[key.sort] = self._compact(new)
+        if self.log is not None:
+            self.log.add(self._journal)
         self._journal = ()
 
     def _delete(self, key: Key) -> None:
@@ -234,14 +289,23 @@ class MemoryStorage:
         tables: all tables, by name.
         name: the name of this table.
         make: creates a table.
+        changes: how long to keep changes, in seconds; None: no log.
+        clock: returns the time in seconds.
     """
 
     def __init__(
-        self, tables: dict[str, MemoryTable], name: str, make: Callable[[], MemoryTable] = MemoryTable
+        self,
+        tables: dict[str, MemoryTable],
+        name: str,
+        make: Callable[[], MemoryTable] = MemoryTable,
+        changes: float | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._tables = tables
         self._name = name
         self._make = make
+        self._changes = changes
+        self._clock = clock
 
     def reading(self) -> MemoryTable:
         try:
@@ -260,6 +324,8 @@ class MemoryStorage:
         view = self.writing()
         with view.block:
             view.add_indexes(indexes)
+            if self._changes is not None and view.log is None:
+                view.log = MemoryLog(self._changes, self._clock)
 
     def drop(self) -> None:
         self._tables.pop(self._name, None)

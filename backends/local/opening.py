@@ -18,7 +18,10 @@ APPLICATION_ID: Final = int.from_bytes(b"odm1", "big")
 """Identifies odm's files, at byte 68: https://sqlite.org/fileformat.html#application_id."""
 
 FORMAT: Final = 1
-"""The version of the layout below; a file with a higher one was written by a later odm."""
+"""The version of the layout below."""
+
+WITH_LOGS: Final = 2
+"""The version of a file in which a table keeps changes. Programs that do not log theirs cannot open it."""
 
 LONGEST_SECONDS: Final = 2_147_483.0
 """The longest timeout of SQLite, which stores milliseconds in 32 bits; with a longer one it does not wait at all."""
@@ -44,13 +47,14 @@ class Connection(sqlite3.Connection):
     """A connection with cached facts about its file.
 
     Attributes:
-        spaces: by table name, the version of the file at the last `FileTable.look`, and the ids of the table's spaces.
+        spaces: by table name, the version of the file at the last `FileTable.look`, the ids of the table's spaces, and
+            how long its changes are kept, in seconds; None: it has no log.
         opened: identifies the file; for an immutable file also its size and modification time.
         frozen: whether it was opened as ``immutable``.
         empty: whether the file had no tables when it was opened.
     """
 
-    spaces: dict[str, tuple[int, dict[str, int]]]
+    spaces: dict[str, tuple[int, dict[str, int], float | None]]
     opened: tuple[object, ...]
     frozen: bool
     empty: bool
@@ -138,10 +142,10 @@ def _check(connection: Connection, path: Path) -> None:
     [version] = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION_ID:
         raise BackendError(f"file {path} is a database of another program; choose another path")
-    if version > FORMAT:
+    if version > WITH_LOGS:
         raise BackendError(
             f"file {path} has format {version}, written by a later version of odm; this one reads up to format "
-            f"{FORMAT}: upgrade odm"
+            f"{WITH_LOGS}: upgrade odm"
         )
 
 
@@ -158,3 +162,26 @@ def _is_empty(connection: Connection) -> bool:
     [application] = connection.execute("PRAGMA application_id").fetchone()
     [schema] = connection.execute("PRAGMA schema_version").fetchone()
     return bool(application == schema == 0)
+
+
+_LOGS = f"""
+CREATE TABLE logs (space INTEGER PRIMARY KEY, seconds REAL);
+CREATE TABLE changes (
+    space INTEGER, number INTEGER, at REAL, partition BLOB, sort BLOB, old BLOB, new BLOB,
+    PRIMARY KEY (space, number)
+) WITHOUT ROWID;
+PRAGMA user_version = {WITH_LOGS};
+"""
+
+
+def has_logs(connection: Connection) -> bool:
+    """Whether a table of the file keeps changes, or did."""
+    [version] = connection.execute("PRAGMA user_version").fetchone()
+    return bool(version >= WITH_LOGS)
+
+
+def add_logs(connection: Connection) -> None:
+    """Create the tables for changes, in the open transaction, unless they exist."""
+    if not has_logs(connection):
+        for statement in filter(str.strip, _LOGS.split(";")):
+            connection.execute(statement)

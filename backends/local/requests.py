@@ -15,6 +15,7 @@ from typing import Any, Final, assert_never
 from attrs import Factory, evolve, frozen
 from pydantic_core import to_json
 
+from odm.backends.local import log
 from odm.backends.local.codec import decode, drafted, encode
 from odm.backends.local.storage import Change, Record, Row, Rows, Storage, View, not_created, position_of
 from odm.codec import TAG, ItemText, ItemTexts, Lazy, TextLoader, tag_of
@@ -106,6 +107,14 @@ class Engine:
                     return evolve(page, entries=_entries(view, page)) if request.entries else page
             case req.Split():
                 return None
+            case req.ListShards():
+                view = self.storage.reading()
+                with view.block:
+                    return log.shards(view, self.table)
+            case req.ReadChanges():
+                view = self.storage.reading()
+                with view.block:
+                    return log.read(view, self.table, request)
             case req.CreateTables():
                 return self.storage.create(self.indexes)
             case req.DropTables():

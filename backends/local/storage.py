@@ -9,12 +9,15 @@ import sys
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import FrameType
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 from zlib import crc32
 
 from odm.errors import BackendError
 from odm.expressions.nodes import Item
 from odm.protocol.requests import Key, Partitions, Position, Query, Scan, Written
+
+if TYPE_CHECKING:
+    from odm.backends.local.log import Logged
 
 
 class Record(NamedTuple):
@@ -60,6 +63,15 @@ class View(Protocol):
     @property
     def indexes(self) -> Collection[str]:
         """The names of the indexes that were created."""
+        ...
+
+    @property
+    def feed(self) -> str | None:
+        """The name of the table's change log; None: it has none."""
+        ...
+
+    def logged(self, after: int, limit: int) -> "Sequence[Logged]":
+        """The changes in the log after a number, at most ``limit``."""
         ...
 
     def get(self, key: Key) -> bytes | None:
@@ -116,7 +128,7 @@ class Storage(Protocol):
         ...
 
     def create(self, indexes: Collection[str]) -> None:
-        """Create the table and the indexes, unless they exist."""
+        """Create the table, the indexes and, if the storage is to keep changes, the log, unless they exist."""
 
     def drop(self) -> None:
         """Remove the table, its records and entries; a missing table is not an error."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from attrs import define, evolve, field, frozen
 
 from odm.backends.local.codec import decode
+from odm.backends.local.log import Logged
 from odm.backends.local.requests import Engine, read_size
 from odm.backends.local.storage import Change, Record, Row, Rows, Storage, View, position_of
 from odm.expressions.nodes import Item, Value, paths
@@ -151,6 +152,13 @@ class _TalliedView:
     @property
     def indexes(self) -> Collection[str]:
         return self.view.indexes
+
+    @property
+    def feed(self) -> str | None:
+        return self.view.feed
+
+    def logged(self, after: int, limit: int) -> Sequence[Logged]:
+        return self.view.logged(after, limit)
 
     def get(self, key: Key) -> bytes | None:
         record = self.view.record(key)

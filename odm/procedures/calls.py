@@ -19,12 +19,14 @@ from odm.expressions.nodes import Action, Condition
 from odm.procedures.backfilled import Backfilled
 from odm.procedures.batch import BatchSteps
 from odm.procedures.cell_versions import CellVersion
+from odm.procedures.changes import Changes
 from odm.procedures.companion_writes import CompanionWrites
 from odm.procedures.partial import Partial
 from odm.procedures.raw import PAGE, RawItem
 from odm.procedures.session import Page
 from odm.procedures.transaction import TransactionSteps
 from odm.procedures.update import Returning
+from odm.protocol.changes import ChangeShard
 from odm.protocol.connection import CoreGen
 
 E = TypeVar("E", bound=Entity)
@@ -242,6 +244,21 @@ class Calls(Protocol):
 
     def put_raw(self, items: Sequence[RawItem]) -> CoreGen[None]:
         """Write raw items unchanged; replaces items under their keys."""
+        ...
+
+    def change_shards(self) -> CoreGen[Sequence[ChangeShard]]:
+        """The shards of the table's change feed, parents before their children; raises Unsupported without a feed."""
+        ...
+
+    def changes(self, shard: str, after: str | None = None, *, size: int = PAGE) -> CoreGen[Changes]:
+        """A page of changes of a shard, from a position, or from the oldest change that can be read.
+
+        The page is empty if there is no newer change now. `odm.patterns.feed` reads all shards, in order.
+
+        Raises:
+            BadCursor: changes after the position were lost, or it is not one of this feed.
+            Unsupported: the table has no change feed.
+        """
         ...
 
     def key_of(self, entity: Entity) -> tuple[str, str]:

@@ -82,7 +82,7 @@ def computed(request: req.Request, answer: req.Response) -> Units | None:
             return Units(write=_all_writes(operations))
         case req.Transact(operations):
             return Units(write=_all_writes(operations, TRANSACTION))
-        case req.Split() | req.CreateTables() | req.DropTables():
+        case req.Split() | req.ListShards() | req.ReadChanges() | req.CreateTables() | req.DropTables():
             return None
 
 

@@ -275,6 +275,27 @@ class Scan(_Patterned):
 
 
 @frozen
+class ListShards(_Patterned):
+    """The shards of the table's change feed. Response: ``tuple[ChangeShard, ...]``, parents before their children.
+
+    The response has every shard with changes that can still be read, or those from which the others can be reached.
+    """
+
+
+@frozen
+class ReadChanges(_Patterned):
+    """A page of a shard's changes. Response: `odm.protocol.changes.ChangePage`.
+
+    ``after``: a position from an earlier page; None: the oldest change that can be read. The page has at most ``limit``
+    changes, and none if there is no newer one now. Raises BadCursor if changes after the position were lost.
+    """
+
+    shard: str
+    after: str | None = None
+    limit: int = 100
+
+
+@frozen
 class CreateTables(_Printed):
     """Create the table with its indexes; does not change what exists. Response: None."""
 
@@ -285,7 +306,8 @@ class DropTables(_Printed):
 
 
 _Writes: TypeAlias = Put | Update | Delete | Transact | BatchWrite | Merge | BatchMerge
-Request: TypeAlias = Get | BatchGet | _Writes | Query | Split | Scan | CreateTables | DropTables
+Feeds: TypeAlias = ListShards | ReadChanges
+Request: TypeAlias = Get | BatchGet | _Writes | Query | Split | Scan | Feeds | CreateTables | DropTables
 
 Response: TypeAlias = Any
 """The response to a request; its docstring states the type, which Python's types cannot express."""
@@ -298,7 +320,7 @@ def repeatable(request: Request) -> bool:
             return False
         case Put(condition=condition):
             return condition is None
-        case Get() | BatchGet() | Query() | Split() | Scan():
+        case Get() | BatchGet() | Query() | Split() | Scan() | ListShards() | ReadChanges():
             return True
         case Merge(actions=actions):
             return not any(isinstance(action, Increment) for action in actions)
@@ -414,6 +436,7 @@ __all__ = [
     "Gather",
     "Get",
     "Key",
+    "ListShards",
     "Merge",
     "Only",
     "Operation",
@@ -423,6 +446,7 @@ __all__ = [
     "Position",
     "Put",
     "Query",
+    "ReadChanges",
     "Refusals",
     "Refused",
     "Request",

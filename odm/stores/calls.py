@@ -15,6 +15,7 @@ from odm.procedures.backfilled import Backfilled
 from odm.procedures.batch import BatchSteps
 from odm.procedures.calls import Calls, Companion, Procedure, whole_procedure
 from odm.procedures.cell_versions import CellVersion, cell_versions
+from odm.procedures.changes import Changes, change_shards, changes
 from odm.procedures.companion_commit import write_each
 from odm.procedures.companion_intent import companion_writes_of
 from odm.procedures.companion_writes import CompanionWrites
@@ -29,6 +30,7 @@ from odm.procedures.session import Page, Session
 from odm.procedures.transaction import TransactionSteps
 from odm.procedures.update import Returning
 from odm.procedures.write_intent import WriteIntent
+from odm.protocol.changes import ChangeShard
 from odm.protocol.connection import CoreGen
 from odm.protocol.requests import Sleep
 
@@ -171,6 +173,12 @@ class StoreCalls(Calls):
 
     def put_raw(self, items: Sequence[RawItem]) -> CoreGen[None]:
         return raw.put_raw(self._context, items)
+
+    def change_shards(self) -> CoreGen[Sequence[ChangeShard]]:
+        return change_shards(self._context)
+
+    def changes(self, shard: str, after: str | None = None, *, size: int = PAGE) -> CoreGen[Changes]:
+        return changes(self._context, shard, after, size)
 
     def key_of(self, entity: Entity) -> tuple[str, str]:
         return self._context.schema.target(entity).key

@@ -205,7 +205,7 @@ def foreign(path: FilePath) -> None:
 def newer(path: FilePath) -> None:
     opened(path).close()
     connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version = 2")
+    connection.execute("PRAGMA user_version = 3")
     connection.close()
 
 
@@ -227,7 +227,7 @@ def damaged(path: FilePath) -> None:
     ("make", "message"),
     [
         (foreign, "is a database of another program; choose another path"),
-        (newer, "has format 2, written by a later version of odm; this one reads up to format 1: upgrade odm"),
+        (newer, "has format 3, written by a later version of odm; this one reads up to format 2: upgrade odm"),
         (no_database, "it is not odm's, or it is damaged"),
         (damaged, "it is damaged"),
         (FilePath.mkdir, "is a folder; give the path of a file in it"),

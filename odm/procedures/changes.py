@@ -1,0 +1,55 @@
+"""Reads a table's change feed: its shards, and pages of changes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import Factory, frozen
+
+from odm.entities.changes import Change
+from odm.errors import BadValue
+from odm.procedures.context import Context
+from odm.protocol import requests as req
+from odm.protocol.changes import ChangePage, ChangeShard, change_of
+from odm.protocol.connection import CoreGen
+
+
+@frozen
+class Changes:
+    """A page of changes of one shard.
+
+    Attributes:
+        items: the changes, each with the position behind it.
+        position: where the next page begins; None: the shard has ended, and this is its last page.
+        children: the shards that continue it, each with the position where it begins. A shard that continues several
+            has one from each, joined by a line break in any order. Empty if `Calls.change_shards` returns them.
+    """
+
+    items: Sequence[tuple[Change[Any], str]]
+    position: str | None
+    children: Mapping[str, str] = Factory(dict)
+
+
+def change_shards(_context: Context) -> CoreGen[Sequence[ChangeShard]]:
+    """The shards, parents before their children."""
+    found: tuple[ChangeShard, ...] = yield req.ListShards(pattern="changes()")
+    return found
+
+
+def changes(context: Context, shard: str, after: str | None, size: int) -> CoreGen[Changes]:
+    """A page of changes.
+
+    Raises:
+        BadValue: the size is out of range.
+        BadCursor: changes after the position were lost, or it is not one of this feed.
+        ItemInvalid: an item does not fit its model.
+        Unsupported: the table has no change feed.
+    """
+    if type(size) is not int or size < 1:
+        raise BadValue(f"changes(size={size!r}): give the number of changes to read, an int of 1 or more")
+    page: ChangePage = yield req.ReadChanges(shard, after, size, pattern="changes()")
+    items: list[tuple[Change[Any], str]] = []
+    for record in page.records:
+        change = change_of(context.schema, record, skip_unknown=context.skip_unknown)
+        if change is not None:
+            items.append((change, record.position))
+    return Changes(items, page.position, page.children)
