@@ -1,4 +1,4 @@
-"""Steps between two stores, written once and run sync and async, for `odm.patterns.copy` and `odm.patterns.verify`.
+"""Steps between two stores, written once and run sync and async: for copies, verifications and change feeds.
 
 A procedure runs on one store. Work on two stores is a generator that yields steps: a procedure and the store to run it
 on, a pause, a function to call, or several generators to run concurrently.
@@ -7,6 +7,7 @@ on, a pause, a function to call, or several generators to run concurrently.
 import asyncio
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
+from inspect import isawaitable, iscoroutine
 from threading import Event
 from typing import Any, TypeAlias, TypeVar
 
@@ -43,13 +44,20 @@ class Call:
 
 
 @frozen
+class Handle:
+    """Call a user's function, which may be async if the stores are; the answer is its result."""
+
+    function: Callable[[], object]
+
+
+@frozen
 class Concurrent:
     """Run generators of steps concurrently; the answer is the list of their results."""
 
     steps: Sequence["Steps[Any]"]
 
 
-Step: TypeAlias = On | Pause | Call | Concurrent
+Step: TypeAlias = On | Pause | Call | Handle | Concurrent
 Steps: TypeAlias = Generator[Step, Any, R]
 
 
@@ -78,8 +86,18 @@ def _done(step: Step, stop: Event) -> Any:
             return stop.wait(seconds)
         case Call(function):
             return function()
+        case Handle(function):
+            return _not_async(function())
         case Concurrent(steps):
             return in_threads([partial(run, one, stop) for one in steps], len(steps), stop.set)
+
+
+def _not_async(result: object) -> object:
+    if isawaitable(result):
+        if iscoroutine(result):
+            result.close()
+        raise BadValue("a function is async, and this call cannot await it: use the async one, or pass a sync function")
+    return result
 
 
 class _Stopped(Exception):
@@ -113,6 +131,9 @@ async def _adone(step: Step) -> Any:
                 # A thread cannot be stopped: wait, so that it does not write after the next copy has begun.
                 await asyncio.wait([work])
                 raise
+        case Handle(function):
+            result = function()
+            return await result if isawaitable(result) else result
         case Concurrent(steps):
             return await in_tasks([arun(one) for one in steps])
 

@@ -20,12 +20,14 @@ class Changes:
     Attributes:
         items: the changes, each with the position behind it.
         position: where the next page begins; None: the shard has ended, and this is its last page.
+        read: the number of changes that were read, including those that were skipped, of items of no entity.
         children: the shards that continue it, each with the position where it begins. A shard that continues several
             has one from each, joined by a line break in any order. Empty if `Calls.change_shards` returns them.
     """
 
     items: Sequence[tuple[Change[Any], str]]
     position: str | None
+    read: int = 0
     children: Mapping[str, str] = Factory(dict)
 
 
@@ -52,4 +54,4 @@ def changes(context: Context, shard: str, after: str | None, size: int) -> CoreG
         change = change_of(context.schema, record, skip_unknown=context.skip_unknown)
         if change is not None:
             items.append((change, record.position))
-    return Changes(items, page.position, page.children)
+    return Changes(items, page.position, len(page.records), page.children)
