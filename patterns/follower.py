@@ -1,4 +1,4 @@
-"""Followers of a change feed: they read its shards, call the handlers of an `odm.patterns.feed.Feed`, and store positions.
+"""Followers of a change feed: they read its shards, call the handlers of a feed, and store positions.
 
 `odm.patterns.feed` describes what they guarantee, and what they cost.
 """
