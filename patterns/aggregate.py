@@ -144,6 +144,7 @@ class Aggregate(Generic[A, E]):
         self.into, self.of, self.fields = into, of, fields
         self.member = member_class(into, of, fields)
         self._key, self._keep_expired, self._forget = key, keep_expired, forget
+        self._primary = primary_key(into)
         self._sums = {name: kind for name, kind in fields.items() if kind.show is None}
         self._ranks = {name: kind for name, kind in fields.items() if kind.show is not None}
         self._ranked = {name: ranking_class(into, of, name, kind) for name, kind in self._ranks.items()}
@@ -243,8 +244,8 @@ class Aggregate(Generic[A, E]):
 
     def _add(self, groups: dict[str, Group], member: Any, sign: int) -> None:
         """Add a member to the differences of its group, or take it away."""
-        key = {name: getattr(member, f"key_{name}") for name in primary_key(self.into).fields}
-        query: Query[Any] = getattr(self.into, primary_key(self.into).name)(**key)
+        key = {name: getattr(member, f"key_{name}") for name in self._primary.fields}
+        query: Query[Any] = getattr(self.into, self._primary.name)(**key)
         group = groups.setdefault(str(query), Group(key, query))
         for name, kind in self._sums.items():
             group.sums[name] += sign * (1 if kind.field is None else getattr(member, f"value_{name}") or 0)

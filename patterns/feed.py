@@ -113,21 +113,25 @@ class Feed:
         A change of which the feed has only the key is one of any entity. The function may be async for an
         `AsyncFollower`.
         """
-        return partial(self._register, self._each, entities)
+        return self._registers(self._each, entities)
 
     def on_many(self, *entities: type[Entity]) -> Callable[[H], H]:
         """Decorates a function that is called with a list of changes, in order, for fewer writes.
 
         If it raises, all changes of its list are delivered again.
         """
-        return partial(self._register, self._many, entities)
+        return self._registers(self._many, entities)
 
-    def _register(self, handlers: list[_Registered], entities: tuple[type[Entity], ...], handler: H) -> H:
+    def _registers(self, handlers: list[_Registered], entities: tuple[type[Entity], ...]) -> Callable[[H], H]:
         for entity in entities:
             if not (isinstance(entity, type) and issubclass(entity, Entity) and entity.__odm_table__ is self.table):
                 raise BadValue(f"{self!r}: {entity!r} is not an entity of this table: @feed.on takes its classes")
-        handlers.append(_Registered(entities, handler))
-        return handler
+
+        def register(handler: H) -> H:
+            handlers.append(_Registered(entities, handler))
+            return handler
+
+        return register
 
     def deliver(self, changes: Sequence[Change[Any]]) -> int | None:
         """Call the handlers; logs the exception of one that fails.
@@ -167,9 +171,7 @@ class Feed:
 
 def _attempted(call: Callable[[], object]) -> Steps[Exception | None]:
     """Call a handler; returns its exception."""
-    try:
-        yield Handle(call)
-    except Exception as error:  # noqa: BLE001  # whatever a handler raises
-        _LOG.exception("a change was not handled: it is delivered again")
-        return error
-    return None
+    error: Exception | None = yield Handle(call)
+    if error is not None:
+        _LOG.error("a change was not handled: it is delivered again", exc_info=error)
+    return error

@@ -45,7 +45,7 @@ class Call:
 
 @frozen
 class Handle:
-    """Call a user's function, which may be async if the stores are; the answer is its result."""
+    """Call a user's function, which may be async if the stores are; the answer is its exception, or None."""
 
     function: Callable[[], object]
 
@@ -87,17 +87,31 @@ def _done(step: Step, stop: Event) -> Any:
         case Call(function):
             return function()
         case Handle(function):
-            return _not_async(function())
+            return _failure(function)
         case Concurrent(steps):
             return in_threads([partial(run, one, stop) for one in steps], len(steps), stop.set)
 
 
-def _not_async(result: object) -> object:
-    if isawaitable(result):
-        if iscoroutine(result):
-            result.close()
-        raise BadValue("a function is async, and this call cannot await it: use the async one, or pass a sync function")
-    return result
+def _failure(function: Callable[[], object]) -> Exception | None:
+    try:
+        result = function()
+    except Exception as error:  # noqa: BLE001  # the steps decide about it
+        return error
+    if not isawaitable(result):
+        return None
+    if iscoroutine(result):
+        result.close()
+    return BadValue("a function is async, and this call cannot await it: use the async one, or pass a sync function")
+
+
+async def _afailure(function: Callable[[], object]) -> Exception | None:
+    try:
+        result = function()
+        if isawaitable(result):
+            await result
+    except Exception as error:  # noqa: BLE001  # the steps decide about it
+        return error
+    return None
 
 
 class _Stopped(Exception):
@@ -132,8 +146,7 @@ async def _adone(step: Step) -> Any:
                 await asyncio.wait([work])
                 raise
         case Handle(function):
-            result = function()
-            return await result if isawaitable(result) else result
+            return await _afailure(function)
         case Concurrent(steps):
             return await in_tasks([arun(one) for one in steps])
 

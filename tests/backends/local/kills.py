@@ -5,7 +5,7 @@ puts, inserts, updates that change index keys, deletes, batches, transactions, a
 `copy`. Through a pipe, each process reports what it is about to change, and then that the call has returned. After a
 kill, the file must contain every change whose call has returned, the change in progress completely or not at all (of a
 batch: per item), and nothing else. Every access pattern must find exactly the items that a scan finds, and the index
-entries in the file must match its items.
+entries in the file must match its items. The change log must have exactly the changes that made these items.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import Field, TypeAdapter
 
-from odm import AccessPattern, Entity, PrimaryKey, Store, Table, remove, set_
+from odm import AccessPattern, Calls, Entity, Gen, PrimaryKey, Store, Table, remove, set_
 from odm.backends.local import LocalFile
 
 WRITERS: Final = 2
@@ -79,7 +79,7 @@ class Writer:
 
     def __init__(self, path: Path, owner: str, state: State, chance: random.Random, tell: Connection) -> None:
         self.path, self.owner, self.state, self.chance, self.tell = path, owner, state, chance, tell
-        self.backend = LocalFile(path)
+        self.backend = LocalFile(path, changes=True)
         self.db = Store(documents, self.backend)
 
     def run(self) -> None:
@@ -247,11 +247,25 @@ def check(db: Store, path: Path) -> dict[str, State]:
     assert sorted(map(str, db.query(Document.by_due()))) == sorted(map(str, due)), (
         "by_due does not find what a scan finds"
     )
+    assert db.run(logged) == {db.key_of(document): document for document in everything}, "the log has other changes"
     check_entries(path)
     owners: dict[str, State] = {f"w{n}": {} for n in range(WRITERS)}
     for document in everything:
         owners[document.owner][document.name] = document
     return owners
+
+
+def logged(do: Calls) -> Gen[dict[tuple[str, str], Document]]:
+    """The documents that the changes in the log make; each change begins with what the one before it left."""
+    [shard] = yield from do.change_shards()
+    page = yield from do.changes(shard.id)
+    found: dict[tuple[str, str], Document | None] = {}
+    while page.items:
+        for change, _ in page.items:
+            assert found.get(change.key) == change.old, f"a change of {change.key} is not in the log"
+            found[change.key] = change.new
+        page = yield from do.changes(shard.id, page.position)
+    return {key: document for key, document in found.items() if document is not None}
 
 
 def check_entries(path: Path) -> None:
@@ -287,7 +301,7 @@ def main(kills: int, seed: int, folder: Path) -> Counter[str]:
     under_way: Counter[str] = Counter()
     while under_way.total() < kills:  # sometimes on a new file
         path = folder / f"{under_way.total()}.db"
-        with Store(documents, LocalFile(path)) as db:  # stays open while processes are forked
+        with Store(documents, LocalFile(path, changes=True)) as db:  # stays open while processes are forked
             states: dict[str, State] = {f"w{n}": {} for n in range(WRITERS)}
             for _ in range(min(10, kills - under_way.total() + WRITERS)):
                 states = one_round(db, path, states, chance, under_way)

@@ -30,6 +30,7 @@ from odm.protocol.requests import (
     Key,
     Put,
     Query,
+    ReadChanges,
     Request,
     Scan,
     Transact,
@@ -129,7 +130,10 @@ def filled(connection: Connection[Any]) -> None:
 
 
 def state(connection: Connection[Any]) -> State:
-    """What is stored; every item is found by scan, by query and in each of its indexes, and nothing else is."""
+    """What is stored; every item is found by scan, by query and in each of its indexes, and nothing else is.
+
+    The changes in the log make exactly these items.
+    """
     page = perform(connection, Scan(entries=True))
     items = {item["n"]: dict(item) for item in page.items}
     assert [item["n"] for item in perform(connection, Query("p")).items] == sorted(items)
@@ -146,6 +150,13 @@ def state(connection: Connection[Any]) -> State:
         for item, position in _rows(perform(connection, Query(name, index=index)))
     ]
     assert sorted(found) == entries
+    logged: dict[Key, Any] = {}
+    records = perform(connection, ReadChanges("log", limit=10**6)).records
+    for record in records:
+        assert logged.get(record.key) == record.old
+        logged[record.key] = record.new
+    assert [record.sequence for record in records] == [str(n + 1) for n in range(len(records))]
+    assert {item["n"]: item for item in logged.values() if item is not None} == items
     return {"items": items, "entries": entries}
 
 
@@ -162,7 +173,7 @@ def in_thread(call: Callable[[], object]) -> None:
 def tables(lag: int = 0) -> Iterator[Connection[Any]]:
     while True:
         clock = Clock()
-        connection = Memory(index_lag=lag, clock=clock).connect(schema_of())
+        connection = Memory(index_lag=lag, clock=clock, changes=True).connect(schema_of())
         perform(connection, CreateTables())
         filled(connection)
         clock.advance(lag)
@@ -216,7 +227,7 @@ def test_a_read_in_memory_keeps_no_lock(request_: Request, raise_: Raise) -> Non
 def test_lagging_indexes_show_an_interrupted_write_once() -> None:
     def run(number: int) -> tuple[bool, State]:
         clock = Clock()
-        connection = Memory(index_lag=10, clock=clock).connect(schema_of())
+        connection = Memory(index_lag=10, clock=clock, changes=True).connect(schema_of())
         perform(connection, CreateTables())
         filled(connection)
         clock.advance(10)
@@ -261,8 +272,8 @@ def test_a_signal_handler_that_uses_the_table_is_refused() -> None:
 @pytest.mark.parametrize("raise_", [at_every_instruction, at_every_call])
 @pytest.mark.parametrize("name", ["put", "transaction", "get"])
 def test_a_call_on_a_file_is_whole_or_absent(name: str, raise_: Raise, tmp_path: Path) -> None:
-    connection = LocalFile(tmp_path / "shop.db", timeout=10).connect(schema_of())
-    other = LocalFile(tmp_path / "shop.db", timeout=10).connect(schema_of())  # as another process
+    connection = LocalFile(tmp_path / "shop.db", timeout=10, changes=True).connect(schema_of())
+    other = LocalFile(tmp_path / "shop.db", timeout=10, changes=True).connect(schema_of())  # as another process
     request = Get(KEYS[0]) if name == "get" else WRITES[name]
     perform(connection, CreateTables())
     reset = BatchWrite((*map(put, range(5)), Delete(KEYS[5])))
@@ -303,7 +314,10 @@ def test_real_signals(tmp_path: Path) -> None:
 
     usual = signal.signal(signal.SIGALRM, handler)
     try:
-        for connection in (next(tables()), LocalFile(tmp_path / "shop.db", timeout=10).connect(schema_of())):
+        for connection in (
+            next(tables()),
+            LocalFile(tmp_path / "shop.db", timeout=10, changes=True).connect(schema_of()),
+        ):
             perform(connection, CreateTables())
             for number in range(1, 40):
                 try:
