@@ -47,7 +47,8 @@ transaction:
 
 | fields | read units | write units | requests |
 |---|---|---|---|
-| `count`, `total` | n | 2n + 2g, and those of indexes | 1 read, and 1 transaction |
+| `count`, `total` | n | 2n + 2g | 1 read, and 1 transaction |
+| in the key of an index | n + g | 2n + 4g | 2 reads, and 1 transaction |
 | also `highest`, `lowest`, `top` | n + 2g or more | 6n + 2g, at most | 1 read, 2 for each group, and 1 transaction |
 | a change that was applied before | n | 0 | 1 read |
 
