@@ -295,9 +295,5 @@ class Aggregate(Generic[A, E]):
 
 
 def existing(items: Sequence[tuple[tuple[str, str], Entity]]) -> list[Inserted[Any]]:
-    """Changes that stand for items from before the feed: any change of the feed is later.
-
-    Args:
-        items: the key and the entity of each, such as those of ``scan_page``.
-    """
+    """Changes for items from before the feed, such as those of ``scan_page``; any change of the feed is later."""
     return [Inserted(key=key, new=entity) for key, entity in items]
