@@ -33,6 +33,7 @@ from odm.testing.suite.companions import TestCompanions, TestCompanionsTransacti
 from odm.testing.suite.conditions import TestFilters, TestRefused, TestWhen
 from odm.testing.suite.copying import TestBatchInProcedures, TestPutRaw, TestScanPages
 from odm.testing.suite.counters import TestCounter, TestCounterPut
+from odm.testing.suite.currents import TestCurrent, measured
 from odm.testing.suite.deletes import TestConditionalDelete, TestDelete, TestDeleteAll
 from odm.testing.suite.described import TestDescribed
 from odm.testing.suite.errors import TestErrors, TestStores, TestTables
@@ -121,6 +122,7 @@ __all__ = [
     "TestConditionsOnOlderItems",
     "TestCounter",
     "TestCounterPut",
+    "TestCurrent",
     "TestCursors",
     "TestDelete",
     "TestDeleteAll",
@@ -249,6 +251,7 @@ __all__ = [
     "known_faults",
     "lean",
     "local",
+    "measured",
     "metered",
     "meters",
     "mode",
