@@ -18,6 +18,12 @@ METHODS: Mapping[str, tuple[bool, Any, Any]] = {
     "CheckAndMutateRow": (False, types.CheckAndMutateRowRequest, types.CheckAndMutateRowResponse),
     "ReadModifyWriteRow": (False, types.ReadModifyWriteRowRequest, types.ReadModifyWriteRowResponse),
     "SampleRowKeys": (True, types.SampleRowKeysRequest, types.SampleRowKeysResponse),
+    "GenerateInitialChangeStreamPartitions": (
+        True,
+        types.GenerateInitialChangeStreamPartitionsRequest,
+        types.GenerateInitialChangeStreamPartitionsResponse,
+    ),
+    "ReadChangeStream": (True, types.ReadChangeStreamRequest, types.ReadChangeStreamResponse),
 }
 
 Answer: TypeAlias = Iterator[Any]
