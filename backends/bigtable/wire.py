@@ -49,8 +49,8 @@ from odm.backends.bigtable.retry import ATTEMPT_SECONDS
 ADMIN_SECONDS = 300.0
 """The deadline of a change of a table, in seconds; Google's default for CreateTable."""
 
-HEARTBEAT_MILLISECONDS: Final = 1000
-"""How long a page of a change stream waits for changes if there is none."""
+HEARTBEAT: Final = 1.0
+"""The seconds after which a page of a change stream ends if there are no changes, and at most half of its deadline."""
 
 Metadata: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -117,7 +117,7 @@ class Wire:
             case GenerateInitialChangeStreamPartitions():
                 return self._data(call, "GenerateInitialChangeStreamPartitions", 2, b"")
             case ReadChangeStream():
-                return self._data(call, "ReadChangeStream", 2, _stream(call))
+                return self._data(call, "ReadChangeStream", 2, _stream(call, min(HEARTBEAT, self.seconds / 2)))
             case GetTable() | ListTables():
                 return Message("admin", *admin_wire.write(call, self.instance), self.seconds)
             case CreateTable() | UpdateTable() | ModifyFamilies() | DeleteTable() | DropRows():
@@ -175,14 +175,14 @@ def _rule(rule: Increment | AppendValue) -> bytes:
     return column + (number_field(4, rule.by) if isinstance(rule, Increment) else field(3, rule.value))
 
 
-def _stream(call: ReadChangeStream) -> bytes:
+def _stream(call: ReadChangeStream, heartbeat: float) -> bytes:
     """The request without its table; protobuf's messages can be joined."""
     made = data.ReadChangeStreamRequest.pb()(partition=_partition(call.span))
     for span, token in call.begin.tokens:
         made.continuation_tokens.tokens.add(partition=_partition(span), token=token)
     if not call.begin.tokens:
         made.start_time.FromMicroseconds(call.begin.at)
-    made.heartbeat_duration.FromMilliseconds(HEARTBEAT_MILLISECONDS)
+    made.heartbeat_duration.FromMicroseconds(int(heartbeat * 1_000_000))
     return bytes(made.SerializeToString())
 
 
