@@ -41,6 +41,7 @@ wide = Table("wide", layout="row_per_partition")
 wide_locked = Table("wide_locked", layout="row_per_partition", transactions=True)
 apart = Table("apart", row_key_join="##")
 keyed = Table("keyed", row_style="verbatim")
+visits = Table("visits", keys=("who", "at"), key_style="verbatim", tag=None)
 
 
 class Hat(Entity, table=shop):
@@ -87,6 +88,14 @@ class Quote(Entity, table=keyed):
     note: Annotated[str | None, Cell("md:note", "text")] = None
 
     primary = PrimaryKey("{market}", "{symbol}")
+
+
+class Visit(Entity, table=visits):
+    who: str
+    at: str
+    pages: int = 0
+
+    primary = PrimaryKey("{who}", "{at}")
 
 
 LAYOUTS: dict[str, tuple[Table, Any]] = {
@@ -323,6 +332,20 @@ async def test_rows_of_other_programs(place: Any) -> None:
         ("Removed", ("X", "A")),
         ("Removed", ("X", "B")),
         ("Removed", ("X", "A")),
+    ]
+
+
+async def test_keys_as_they_are(place: Any) -> None:
+    """The row key has escapes, and the key of a change has none."""
+    at = place(visits)
+    at.db.put(Visit(who="a#b", at="x y##z"))
+    at.db.put(Visit(who="%", at="1"))
+    at.db.delete(Visit.primary(who="%", at="1"))
+    found = await at.run(everything())
+    assert [(type(change).__name__, tuple(change.key)) for _, change, _ in found] == [
+        ("Changed", ("a#b", "x y##z")),
+        ("Removed", ("%", "1")),
+        ("Removed", ("%", "1")),
     ]
 
 
