@@ -30,7 +30,8 @@ _LOG = logging.getLogger("odm.bigtable")
 Kind = Literal["lean", "data", "admin"]
 """The lean transport, or Google's client for a service."""
 
-Feed = Callable[[Received], None]
+Feed = Callable[[Received], bool | None]
+"""Takes a message of an answer; True: no more are needed."""
 
 _UNLIMITED: Final = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
 """gRPC limits messages to 4 MiB by default, but a cell may be larger. Channels to Google Cloud have no limit."""
@@ -77,7 +78,9 @@ class SyncClient(_Client):
         try:
             answer = method(message.request, timeout=message.timeout, metadata=message.metadata)
             for received in answer if message.method in STREAMS else (answer,):
-                feed(received)
+                if feed(received):
+                    answer.cancel()
+                    break
         except grpc.RpcError as failure:
             return self.failed(failure)
         except BaseException:
@@ -101,7 +104,9 @@ class AsyncClient(_Client):
         try:
             if message.method in STREAMS:
                 async for received in answer:
-                    feed(received)
+                    if feed(received):
+                        answer.cancel()
+                        break
             else:
                 feed(await answer)
         except grpc.RpcError as failure:

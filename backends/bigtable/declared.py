@@ -38,6 +38,7 @@ from odm.backends.bigtable.filters import (
 from odm.backends.bigtable.kinds import Kind, matching
 from odm.backends.bigtable.native import FAMILY, ITEM, DeleteColumn, Mutation, Row, SetCell, Steps
 from odm.backends.bigtable.native import Column as Place
+from odm.backends.bigtable.native_streams import Touched
 from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.placed import Placed
 from odm.backends.bigtable.placement import usual_row
@@ -90,6 +91,12 @@ class Declared(Placed):
         ranges = tuple(Columns(family, column.decode(), f"{column.decode()}\0") for family, column in wanted)
         made = Selected((interleave(*parts), Newest()), ranges, frozenset())
         return made if fits(made) else None
+
+    def _holds(self, cell: Touched) -> bool:
+        columns = {column for kind in self.kinds.values() for column in kind.columns}
+        if cell.family is None or cell.qualifier is None:
+            return cell.family is None or any(column.family == cell.family for column in columns)
+        return Place(cell.family, cell.qualifier) in columns
 
     @property
     def _every(self) -> Filter:

@@ -21,8 +21,19 @@ from odm.backends.bigtable.commit import COMMIT_WITHIN, COMMITS
 from odm.backends.bigtable.entries import index_table
 from odm.backends.bigtable.errors import NATIVE_FAILURES, Closed
 from odm.backends.bigtable.generate import write_item
-from odm.backends.bigtable.native import Call, Concurrent, Mutated, Native, Read, ReadRows, Steps
+from odm.backends.bigtable.native import (
+    Call,
+    Concurrent,
+    GenerateInitialChangeStreamPartitions,
+    Mutated,
+    Native,
+    Read,
+    ReadChangeStream,
+    ReadRows,
+    Steps,
+)
 from odm.backends.bigtable.native_admin import AdminCall, UpdateTable
+from odm.backends.bigtable.native_streams import Streamed
 from odm.backends.bigtable.profiles import may_lag, reading_from
 from odm.backends.bigtable.rehearsal import rehearse
 from odm.backends.bigtable.requests import Procedures
@@ -133,7 +144,7 @@ class BigtableConnection(Connection[Native]):
 
     def failure_of(self, response: Any) -> Exception | None:
         """The failure that ended a stream early."""
-        return response.failure if isinstance(response, Read | Mutated) else None
+        return response.failure if isinstance(response, Read | Mutated | Streamed) else None
 
     def rehearse(self, request: Request) -> Rehearsal:
         """The requests that a write would send, and the rows that it would store, if its item does not exist."""
@@ -252,5 +263,7 @@ def _arguments(message: Message) -> dict[str, Any]:
 
 
 def _streamed(native: Call) -> bool:
-    """Whether the rows that arrive before a failure are needed."""
-    return isinstance(native, ReadRows) and native.streamed
+    """Whether the messages that arrive before a failure, or before the end of the answer, are needed."""
+    if isinstance(native, ReadRows):
+        return native.streamed
+    return isinstance(native, ReadChangeStream | GenerateInitialChangeStreamPartitions)

@@ -10,8 +10,17 @@ from google.api_core.exceptions import GoogleAPICallError, GoogleAPIError
 from google.auth.exceptions import GoogleAuthError
 from grpc import RpcError, StatusCode
 
-from odm.backends.bigtable.native import Call, CheckAndMutateRow, ReadModifyWriteRow, ReadRows, SampleRowKeys, Status
-from odm.backends.bigtable.native_admin import AdminCall, CreateTable, DeleteTable, ListTables
+from odm.backends.bigtable.native import (
+    Call,
+    CheckAndMutateRow,
+    GenerateInitialChangeStreamPartitions,
+    MutateRow,
+    MutateRows,
+    ReadChangeStream,
+    ReadModifyWriteRow,
+    Status,
+)
+from odm.backends.bigtable.native_admin import CreateTable, DeleteTable, ListTables
 from odm.errors import BackendError, ItemTooLarge, OdmError, OutcomeUnknown, Throttled, Unsupported
 
 
@@ -75,6 +84,11 @@ _MEANING: Final[Mapping[StatusCode, tuple[type[OdmError], str]]] = {
 _SINGLE_CLUSTER = (
     "the app profile must use single-cluster routing and allow single-row transactions (single_cluster_routing, "
     "allow_transactional_writes): conditional writes, updates and deletes need both"
+)
+
+_STREAM = (
+    "give the role the permission bigtable.tables.readChangeStream, which roles/bigtable.admin has, and an app profile "
+    "with single-cluster routing; the table needs a change stream, see Bigtable(..., stream=...)"
 )
 
 _PROTECTED = (
@@ -156,7 +170,7 @@ def explain(code: StatusCode, message: str, call: Call, where: str = "") -> OdmE
         return ItemTooLarge(f"{place}: the message is larger than the server allows; nothing was written")
     if any(words in message.lower() for words in _FAMILY_LACKS):
         return BackendError(f"{place}: the table lacks a column family: call store.create() or odm apply, which add it")
-    if code in _LOST and not isinstance(call, ReadRows | SampleRowKeys | AdminCall):
+    if code in _LOST and isinstance(call, MutateRow | MutateRows | CheckAndMutateRow | ReadModifyWriteRow):
         return OutcomeUnknown(f"{place}: the write may or may not have been applied; read the item before going on")
     kind, hint = _MEANING.get(code, (BackendError, "the server refused it"))
     return kind(f"{place}: {_hint_of(code, call) or hint}")
@@ -167,6 +181,11 @@ def _hint_of(code: StatusCode, call: Call) -> str | None:
     match code, call:
         case StatusCode.FAILED_PRECONDITION, CheckAndMutateRow() | ReadModifyWriteRow():
             return _SINGLE_CLUSTER
+        case (
+            StatusCode.PERMISSION_DENIED | StatusCode.FAILED_PRECONDITION | StatusCode.INVALID_ARGUMENT,
+            GenerateInitialChangeStreamPartitions() | ReadChangeStream(),
+        ):
+            return _STREAM
         case StatusCode.FAILED_PRECONDITION, DeleteTable():
             return _PROTECTED
         case StatusCode.NOT_FOUND, CreateTable() | ListTables():

@@ -12,7 +12,7 @@ from attrs import frozen
 
 from odm.backends.bigtable.native import RowRange
 from odm.errors import ItemTooLarge
-from odm.keys import next_prefix
+from odm.keys import can_be_key, next_prefix
 from odm.protocol.requests import Position
 from odm.schema.entity import EntitySchema, Key
 from odm.schema.model import Schema
@@ -104,6 +104,25 @@ def _verbatim_key(entity: EntitySchema | None, row_key: str) -> Key:
     if not values.keys() >= {*partition.fields, *sort.fields}:
         return Key(row_key)
     return Key(partition.written(values), sort.written(values))
+
+
+def key_in(schema: Schema, row_key: str) -> Key | None:
+    """The key of an item that is gone, from its row key alone; None if no model makes such row keys.
+
+    `odm.schema.row_keys` checks that all models that can make a row key divide it in the same way.
+    """
+    if schema.verbatim_rows:
+        read = (
+            tag for tag, one in schema.entities.items() if one.row is not None and one.row.read(row_key) is not None
+        )
+        return next((key_of(schema, row_key, tag) for tag in read), None)
+    if schema.hash_only:
+        return Key(row_key)
+    if schema.row_key_join == UNAMBIGUOUS:
+        return key_of(schema, row_key, "") if UNAMBIGUOUS in row_key else None
+    components = row_key.split("#")
+    made = (tag for tag, one in schema.entities.items() if can_be_key(one.primary.partition, components[:-1]))
+    return next((key_of(schema, row_key, tag) for tag in made), None)
 
 
 def checked(row_key: str) -> str:

@@ -70,8 +70,10 @@ RESPONSES: Final = {
     "CheckAndMutateRow": types.CheckAndMutateRowResponse.pb(),
     "ReadModifyWriteRow": types.ReadModifyWriteRowResponse.pb(),
     "SampleRowKeys": types.SampleRowKeysResponse.pb(),
+    "GenerateInitialChangeStreamPartitions": types.GenerateInitialChangeStreamPartitionsResponse.pb(),
+    "ReadChangeStream": types.ReadChangeStreamResponse.pb(),
 }
 """The response classes of the data service, by method."""
 
-STREAMS: Final = frozenset({"ReadRows", "MutateRows", "SampleRowKeys"})
+STREAMS: Final = frozenset(RESPONSES) - {"MutateRow", "CheckAndMutateRow", "ReadModifyWriteRow"}
 """The server-streaming methods."""

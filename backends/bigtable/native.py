@@ -12,6 +12,7 @@ from attrs import Factory, evolve, field, frozen
 
 from odm.backends.bigtable.filters import AnyFamily, Chain, Filter, Newest, quoted
 from odm.backends.bigtable.native_admin import AdminCall
+from odm.backends.bigtable.native_streams import Begin, Span
 from odm.protocol.connection import Later, NativeGen
 from odm.protocol.requests import Notice, Sleep
 
@@ -264,7 +265,35 @@ class SampleRowKeys(_DataCall):
         return f"sample-row-keys {self.table}"
 
 
-DataCall: TypeAlias = ReadRows | MutateRow | MutateRows | CheckAndMutateRow | ReadModifyWriteRow | SampleRowKeys
+@frozen
+class GenerateInitialChangeStreamPartitions(_DataCall):
+    """Get the partitions of a table's change stream. Response: tuple of `Span`."""
+
+    table: str
+
+    def __str__(self) -> str:
+        return f"generate-initial-change-stream-partitions {self.table}"
+
+
+@frozen
+class ReadChangeStream(_DataCall):
+    """Read changes of a partition, up to the next heartbeat. Response: `odm.backends.bigtable.native_streams.Streamed`.
+
+    ``limit`` is the maximum number of changes; 0: only find out whether the stream can be read from ``begin`` on.
+    """
+
+    table: str
+    span: Span
+    begin: Begin
+    limit: int
+
+    def __str__(self) -> str:
+        return f"read-change-stream {self.table} {self.span.id} {self.begin} count={self.limit}"
+
+
+_Writes: TypeAlias = MutateRow | MutateRows | CheckAndMutateRow | ReadModifyWriteRow
+_Streams: TypeAlias = GenerateInitialChangeStreamPartitions | ReadChangeStream
+DataCall: TypeAlias = ReadRows | SampleRowKeys | _Writes | _Streams
 Call: TypeAlias = DataCall | AdminCall
 
 

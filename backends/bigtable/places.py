@@ -14,6 +14,7 @@ from attrs import field, frozen
 from odm.backends.bigtable.bulk import read_many
 from odm.backends.bigtable.cells import read
 from odm.backends.bigtable.codec import (
+    LISTED,
     REVISION,
     UNREADABLE,
     Listed,
@@ -32,7 +33,8 @@ from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.merges import merging
 from odm.backends.bigtable.native import COUNTERS, FAMILY, ITEM, AddToCell, Mutation, Row, SetCell, Steps
-from odm.backends.bigtable.ownership import REMOVED
+from odm.backends.bigtable.native_streams import Touched
+from odm.backends.bigtable.ownership import PROBE_PREFIX, REMOVED
 from odm.backends.bigtable.retry import Retry
 from odm.backends.bigtable.selected import Selected, narrowed, selected
 from odm.codec import TAG, TTL_ATTRIBUTE
@@ -44,6 +46,9 @@ from odm.schema.entity import Key
 _MOST_SELECTIONS: Final = 256
 
 _MARKS: Final = frozenset({TAG.encode(), TTL_ATTRIBUTE.encode()})
+
+_SIDE: Final = frozenset({REVISION.encode(), LISTED.encode(), b"~x"})
+"""The columns of an item that are not attributes: its revision, the list of its index entries, and its lock."""
 
 
 @frozen
@@ -303,6 +308,26 @@ class Places:
             now: the cells' timestamp, in microseconds.
         """
         return merging(request, self.form, id, revision, now)
+
+    def touched(self, row: str, cells: Iterable[Touched]) -> list[str]:
+        """The items of a row that mutations may have changed, apart from locks, revisions and lists of index entries.
+
+        Args:
+            row: the row key.
+            cells: the cells that the mutations wrote or deleted.
+        """
+        return [row] if any(map(self._holds, cells)) else []
+
+    def _holds(self, cell: Touched) -> bool:
+        """Whether a cell that was written or deleted, or one of several, is an item's."""
+        owned = self.form.owned
+        if cell.family is None:
+            return True
+        if cell.family not in (FAMILY, COUNTERS, *owned.families):
+            name = None if cell.qualifier is None else cell.qualifier.decode("utf-8", "surrogateescape")
+            return any(family == cell.family and name in (None, column) for family, column in owned.cells)
+        qualifier = cell.qualifier
+        return qualifier is None or not (qualifier in _SIDE or qualifier.startswith(PROBE_PREFIX.encode()))
 
     def counter(self, id: str, column: str) -> Filter:
         """Returns the newest cell of an item's counter, given by its column in a row of its own."""

@@ -29,6 +29,7 @@ from odm.backends.bigtable.parts import CONCURRENT_ONLY, cut
 from odm.backends.bigtable.retry import Retry, until_answered
 from odm.backends.bigtable.single_rows import ONCE, unsupported_reason
 from odm.backends.bigtable.snapshots import read_at_once
+from odm.backends.bigtable.streams import Feed
 from odm.backends.bigtable.tables import create, drop
 from odm.backends.bigtable.wide import Wide
 from odm.backends.bigtable.wide_pages import Documents, Reader
@@ -118,9 +119,9 @@ class Procedures:
             case req.Scan():
                 raise Unsupported(f"table {self.table!r}: {CONCURRENT_ONLY}")
             case req.ListShards():
-                raise Unsupported(f"table {self.table!r}: its change stream cannot be read yet")
+                return self._feed.shards()
             case req.ReadChanges():
-                raise Unsupported(f"table {self.table!r}: its change stream cannot be read yet")
+                return self._feed.page(request)
             case req.CreateTables():
                 return create(self.schema, self.retry, self.options)
             case req.DropTables():
@@ -129,6 +130,10 @@ class Procedures:
                 return self.transact(request)
             case _:
                 assert_never(request)
+
+    @property
+    def _feed(self) -> Feed:
+        return Feed(self.schema, self.writer.places, self.loader, self.retry, self.now)
 
     def transact(self, request: req.Transact) -> Steps[req.Written | req.Refusals]:
         """Apply operations, all or none.

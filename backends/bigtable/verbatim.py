@@ -13,6 +13,7 @@ from odm.backends.bigtable.layout import is_wide
 from odm.backends.bigtable.native import Steps
 from odm.keys.text import escape, unescape
 from odm.protocol import requests as req
+from odm.protocol.changes import ChangePage
 from odm.schema.entity import Key
 from odm.schema.model import Schema
 from odm.schema.row_keys import UNAMBIGUOUS
@@ -34,6 +35,8 @@ def steps_of(steps: Callable[[req.Request], Steps[Any]], request: req.Request) -
             next=response.next and _position(response.next, unescape),
             entries=[_entries(entries, unescape) for entries in response.entries],
         )
+    if isinstance(response, ChangePage):
+        return evolve(response, records=tuple(evolve(one, key=_key(one.key, unescape)) for one in response.records))
     return response
 
 

@@ -22,6 +22,7 @@ to it, because a row must not become too large to be read. Cells of other famili
 named here, belong to other programs: no call changes them.
 """
 
+import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -67,14 +68,27 @@ from odm.backends.bigtable.native import (
     SetCell,
     Steps,
 )
+from odm.backends.bigtable.native_streams import Touched
 from odm.backends.bigtable.places import Places
 from odm.backends.bigtable.retry import Retry, read_all
-from odm.backends.bigtable.wide_cells import DOCUMENT, REVISED, REVISION_OF, SIDE, cut, has_locks, joined, split
+from odm.backends.bigtable.wide_cells import (
+    DOCUMENT,
+    REVISED,
+    REVISION_OF,
+    SIDE,
+    cut,
+    has_locks,
+    item_column,
+    joined,
+    split,
+)
 from odm.backends.bigtable.wide_size import SENTINEL, bytes_of, check_space, grown, is_full
 from odm.codec import TAG, VERSION
 from odm.errors import BackendError, BadValue, ItemTooLarge
 from odm.expressions.nodes import Item, Value
 from odm.protocol.requests import Only
+
+_LOG = logging.getLogger("odm.bigtable")
 
 PAST: Final = "#$"
 """A sort key and this text is above all columns of the item, and below those of items with further components."""
@@ -323,6 +337,18 @@ class Wide(Places):
         written, note = self._written(plain, counts, id, now), self._note(item, id, revision, listed, now)
         added_bytes = bytes_of(written) + bytes_of(note) - self._held(before)
         return (*self._removed(id), written, *added, note, *grown(added_bytes))
+
+    def touched(self, row: str, cells: Iterable[Touched]) -> list[str]:
+        """The items whose documents or counters the mutations name; the items of a deleted family are not known."""
+        sorts: dict[bytes, None] = {}
+        for family, column, value in cells:
+            if column is None:
+                if family in (None, COUNTERS, *self.families):
+                    _LOG.warning("table %r: a deletion of a whole row or family was not delivered", self.table)
+            elif (sort := item_column(family or "", column, value, self.families)) is not None:
+                sorts[sort] = None
+        most = self._longest
+        return [f"{row}{SIDE}{one.decode('utf-8', 'surrogateescape')}" for one in sorts if len(one) <= most]
 
     def _held(self, before: Stored | None, *columns: Column) -> int:
         """The bytes of these cells of an item that was read; default: of all except its counters."""

@@ -64,6 +64,21 @@ def _place(family: str, side: bytes, name: bytes, families: Iterable[str]) -> Co
     return REVISION_OF if name == b"_r" else None
 
 
+def item_column(family: str, qualifier: bytes, value: bytes | None, families: Iterable[str]) -> bytes | None:
+    """The sort key of the item of which a cell is the document or a counter; None: it is neither.
+
+    Args:
+        family: the family.
+        qualifier: the column.
+        value: the value; None if it is not known.
+        families: the families of documents.
+    """
+    sort, side, name = qualifier.partition(b"##")
+    if _place(family, side, name, families) in (None, REVISION_OF) or _is_mark(qualifier, value):
+        return None
+    return sort
+
+
 def has_locks(rows: Iterable[Row]) -> bool:
     """Whether an item of these rows is locked."""
     return any(column.endswith(_LOCKED) for row in rows for _, column in row.columns)
@@ -124,7 +139,7 @@ def is_size(cell: Cell) -> bool:
     return cell.family == COUNTERS and cell.qualifier == _SIZE
 
 
-def _is_mark(column: bytes, value: bytes) -> bool:
+def _is_mark(column: bytes, value: bytes | None) -> bool:
     """Whether a cell is a sentinel, or one with which a scrub gets the server's time."""
     return column == _SIZE or (value == b"" and column.startswith(PROBE_PREFIX.encode()))
 

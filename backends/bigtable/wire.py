@@ -24,9 +24,11 @@ from odm.backends.bigtable.native import (
     CheckAndMutateRow,
     DataCall,
     Entry,
+    GenerateInitialChangeStreamPartitions,
     Increment,
     MutateRow,
     MutateRows,
+    ReadChangeStream,
     ReadModifyWriteRow,
     ReadRows,
     RowRange,
@@ -41,10 +43,14 @@ from odm.backends.bigtable.native_admin import (
     ModifyFamilies,
     UpdateTable,
 )
+from odm.backends.bigtable.native_streams import Span
 from odm.backends.bigtable.retry import ATTEMPT_SECONDS
 
 ADMIN_SECONDS = 300.0
 """The deadline of a change of a table, in seconds; Google's default for CreateTable."""
+
+HEARTBEAT: Final = 1.0
+"""The seconds after which a page of a change stream ends if there are no changes, and at most half of its deadline."""
 
 Metadata: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -108,6 +114,10 @@ class Wire:
                 return self._data(call, "ReadModifyWriteRow", 4, _rules(call))
             case SampleRowKeys():
                 return self._data(call, "SampleRowKeys", 2, b"")
+            case GenerateInitialChangeStreamPartitions():
+                return self._data(call, "GenerateInitialChangeStreamPartitions", 2, b"")
+            case ReadChangeStream():
+                return self._data(call, "ReadChangeStream", 2, _stream(call, min(HEARTBEAT, self.seconds / 2)))
             case GetTable() | ListTables():
                 return Message("admin", *admin_wire.write(call, self.instance), self.seconds)
             case CreateTable() | UpdateTable() | ModifyFamilies() | DeleteTable() | DropRows():
@@ -163,6 +173,21 @@ def _rules(call: ReadModifyWriteRow) -> bytes:
 def _rule(rule: Increment | AppendValue) -> bytes:
     column = field(1, rule.family.encode()) + field(2, rule.qualifier.encode())
     return column + (number_field(4, rule.by) if isinstance(rule, Increment) else field(3, rule.value))
+
+
+def _stream(call: ReadChangeStream, heartbeat: float) -> bytes:
+    """The request without its table; protobuf's messages can be joined."""
+    made = data.ReadChangeStreamRequest.pb()(partition=_partition(call.span))
+    for span, token in call.begin.tokens:
+        made.continuation_tokens.tokens.add(partition=_partition(span), token=token)
+    if not call.begin.tokens:
+        made.start_time.FromMicroseconds(call.begin.at)
+    made.heartbeat_duration.FromMicroseconds(int(heartbeat * 1_000_000))
+    return bytes(made.SerializeToString())
+
+
+def _partition(span: Span) -> Any:
+    return data.StreamPartition.pb()(row_range={"start_key_closed": span.start, "end_key_open": span.end})
 
 
 def _key(row_key: str) -> bytes:

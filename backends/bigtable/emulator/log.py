@@ -1,9 +1,9 @@
 """The changes of a table whose change stream is enabled, in order."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 from google.cloud.bigtable_v2 import types
 
 from odm.backends.bigtable.emulator.rows import Version
@@ -28,9 +28,15 @@ class Change:
 
 @define
 class Log:
-    """The changes, each by its place from 0 on."""
+    """The changes, each by its place from 0 on. A later one has a later timestamp, also if the clock stands still."""
 
     changes: list[Change] = field(factory=list)
+
+    def add(self, changes: Iterable[Change]) -> None:
+        """Add changes, in order."""
+        for one in changes:
+            last = self.changes[-1].at if self.changes else 0
+            self.changes.append(one if one.at > last else evolve(one, at=last + 1))
 
 
 def collected(key: bytes, family: str, qualifier: bytes, gone: Sequence[Version], at: int) -> Change:

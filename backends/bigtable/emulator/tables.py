@@ -218,7 +218,7 @@ class Writing:
             return
         self.table.keeper.save(self.table, self.rows)
         self.table.take(self.rows)
-        self.table.log.changes += self.changes
+        self.table.log.add(self.changes)
         self.table.changed.notify_all()
 
 

@@ -18,6 +18,12 @@ METHODS: Mapping[str, tuple[bool, Any, Any]] = {
     "CheckAndMutateRow": (False, types.CheckAndMutateRowRequest, types.CheckAndMutateRowResponse),
     "ReadModifyWriteRow": (False, types.ReadModifyWriteRowRequest, types.ReadModifyWriteRowResponse),
     "SampleRowKeys": (True, types.SampleRowKeysRequest, types.SampleRowKeysResponse),
+    "GenerateInitialChangeStreamPartitions": (
+        True,
+        types.GenerateInitialChangeStreamPartitionsRequest,
+        types.GenerateInitialChangeStreamPartitionsResponse,
+    ),
+    "ReadChangeStream": (True, types.ReadChangeStreamRequest, types.ReadChangeStreamResponse),
 }
 
 Answer: TypeAlias = Iterator[Any]
@@ -102,9 +108,8 @@ class Server:
     def start(self, threads: ThreadPoolExecutor, port: int = 0, tls: Path | None = None) -> None:
         """Listen; with ``tls``, a folder that `tests.authority` made, on a TLS connection."""
         self._running = grpc.server(threads)
-        self._running.add_generic_rpc_handlers(
-            (grpc.method_handlers_generic_handler(SERVICE, {name: self._handler(name) for name in METHODS}),)
-        )
+        handlers = grpc.method_handlers_generic_handler(SERVICE, {name: self._handler(name) for name in METHODS})
+        self._running.add_generic_rpc_handlers((handlers, _Passed(self._channel)))
         address = f"127.0.0.1:{port}"
         if tls is None:
             port = self._running.add_insecure_port(address)
@@ -163,6 +168,19 @@ class Server:
         passed = tuple((key, value) for key, value in metadata.items() if key == "bigtable-features")
         answer = call(request, metadata=passed)
         yield from answer if streams else (answer,)
+
+
+class _Passed(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # not generic at run time
+    """Passes the calls of the admin service on to the emulator."""
+
+    def __init__(self, channel: grpc.Channel | None) -> None:
+        self._channel = channel
+
+    def service(self, called: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[Any, Any] | None":
+        channel, method = self._channel, called.method
+        if channel is None or not method.startswith("/google.bigtable.admin."):
+            return None
+        return grpc.unary_unary_rpc_method_handler(lambda request, _: channel.unary_unary(method, None, None)(request))
 
 
 def _wait(seconds: float, context: grpc.ServicerContext) -> None:

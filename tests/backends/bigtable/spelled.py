@@ -32,16 +32,19 @@ from odm.backends.bigtable.native import (
     DataCall,
     DeleteColumn,
     DeleteFamily,
+    GenerateInitialChangeStreamPartitions,
     Increment,
     MutateRow,
     MutateRows,
     Mutation,
+    ReadChangeStream,
     ReadModifyWriteRow,
     ReadRows,
     RowRange,
     SampleRowKeys,
     SetCell,
 )
+from odm.backends.bigtable.native_streams import Span
 
 REQUESTS: Mapping[type, Any] = {
     ReadRows: types.ReadRowsRequest,
@@ -50,6 +53,8 @@ REQUESTS: Mapping[type, Any] = {
     CheckAndMutateRow: types.CheckAndMutateRowRequest,
     ReadModifyWriteRow: types.ReadModifyWriteRowRequest,
     SampleRowKeys: types.SampleRowKeysRequest,
+    GenerateInitialChangeStreamPartitions: types.GenerateInitialChangeStreamPartitionsRequest,
+    ReadChangeStream: types.ReadChangeStreamRequest,
 }
 """The message class of each native request."""
 
@@ -86,8 +91,16 @@ def request(call: DataCall, instance: str, app_profile: str) -> Any:
                     added.increment_amount = rule.by
                 else:
                     added.append_value = rule.value
-        case SampleRowKeys():
+        case SampleRowKeys() | GenerateInitialChangeStreamPartitions():
             pass
+        case ReadChangeStream():
+            made.partition.row_range.CopyFrom(spelled_span(call.span))
+            for token in call.begin.tokens:
+                added = made.continuation_tokens.tokens.add(token=token.token)
+                added.partition.row_range.CopyFrom(spelled_span(token.span))
+            if not call.begin.tokens:
+                made.start_time.FromMicroseconds(call.begin.at)
+            made.heartbeat_duration.FromMilliseconds(1000)
         case _:
             assert_never(call)
     return made
@@ -95,6 +108,10 @@ def request(call: DataCall, instance: str, app_profile: str) -> Any:
 
 def key(row_key: str) -> bytes:
     return row_key.encode("utf-8", "surrogateescape")
+
+
+def spelled_span(wanted: Span) -> Any:
+    return types.RowRange.pb()(start_key_closed=wanted.start, end_key_open=wanted.end)
 
 
 def spell_range(wanted: RowRange, target: Any) -> None:

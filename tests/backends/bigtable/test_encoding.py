@@ -19,16 +19,19 @@ from odm.backends.bigtable.native import (
     DeleteColumn,
     DeleteFamily,
     Entry,
+    GenerateInitialChangeStreamPartitions,
     Increment,
     MutateRow,
     MutateRows,
     Mutation,
+    ReadChangeStream,
     ReadModifyWriteRow,
     ReadRows,
     RowRange,
     SampleRowKeys,
     SetCell,
 )
+from odm.backends.bigtable.native_streams import Begin, Span, Token
 from odm.backends.bigtable.wire import Wire
 from tests.backends.bigtable import spelled
 
@@ -70,6 +73,9 @@ ROWS = st.lists(MUTATIONS, max_size=3).map(tuple)
 ENTRIES = st.builds(Entry, KEYS, ROWS)
 RANGES = st.builds(RowRange, KEYS, st.none() | KEYS, st.booleans())
 RULES = st.builds(Increment, SHORT, st.integers(-(2**63), 2**63 - 1)) | st.builds(AppendValue, SHORT, BYTES, SHORT)
+SPANS = st.builds(Span, BYTES, BYTES)
+TOKENS = st.lists(st.builds(Token, SPANS, SHORT), max_size=3).map(tuple)
+BEGINS = st.builds(Begin, TOKENS, st.integers(0, 2**50))
 CALLS: st.SearchStrategy[DataCall] = st.one_of(
     st.builds(ReadRows, SHORT, st.lists(KEYS, max_size=3).map(tuple), RANGES, st.none() | FEW, st.booleans(), FILTERS),
     st.builds(MutateRow, SHORT, ENTRIES),
@@ -77,6 +83,8 @@ CALLS: st.SearchStrategy[DataCall] = st.one_of(
     st.builds(CheckAndMutateRow, SHORT, KEYS, st.none() | FILTERS, ROWS, ROWS),
     st.builds(ReadModifyWriteRow, SHORT, KEYS, st.lists(RULES, max_size=3).map(tuple)),
     st.builds(SampleRowKeys, SHORT),
+    st.builds(GenerateInitialChangeStreamPartitions, SHORT),
+    st.builds(ReadChangeStream, SHORT, SPANS, BEGINS, st.integers(0, 9)),
 )
 INSTANCE = "projects/p/instances/i"
 

@@ -8,16 +8,19 @@ from odm.backends.bigtable.native import (
     Concurrent,
     DeleteColumn,
     Entry,
+    GenerateInitialChangeStreamPartitions,
     Increment,
     MutateRow,
     MutateRows,
     Native,
+    ReadChangeStream,
     ReadModifyWriteRow,
     ReadRows,
     RowRange,
     SetCell,
 )
 from odm.backends.bigtable.native_admin import CreateTable, DeleteTable, DropRows, GetTable, ListTables, ModifyFamilies
+from odm.backends.bigtable.native_streams import Begin, Span, Token
 from odm.backends.bigtable.ownership import REMOVED
 from odm.protocol.requests import Sleep
 from tests.backends.bigtable.families import kept
@@ -56,6 +59,12 @@ REPLACE = (*REMOVED, SetCell("_t", b"Hat", 1000), SetCell("raw", b"\xff", 1000))
             Concurrent((ReadRows("a", filter=Family("i")), ReadRows("b", filter=Stripped()))),
             "read a i:*\nread b strip-value",
         ),
+        (GenerateInitialChangeStreamPartitions("shop"), "generate-initial-change-stream-partitions shop"),
+        (
+            ReadChangeStream("shop", Span(b"a#", b""), Begin((Token(Span(b"a#", b""), "x/1"),)), 5),
+            "read-change-stream shop a%23: tokens=a%23:=x%2F1 count=5",
+        ),
+        (ReadChangeStream("shop", Span(b"", b""), Begin(at=7), 5), "read-change-stream shop : start=7 count=5"),
         (CreateTable("shop", kept({"d": 1})), "createtable shop families=d:maxversions=1"),
         (DeleteTable("shop"), "deletetable shop"),
         (

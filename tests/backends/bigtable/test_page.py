@@ -32,4 +32,4 @@ def test_examples_run_and_print_what_the_page_shows(bigtable_emulator: str, monk
             compared += 1
     for store in ("db", "library", "accounts"):
         names[store].close()
-    assert compared == 7
+    assert compared == 8

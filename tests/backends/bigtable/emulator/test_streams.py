@@ -75,6 +75,18 @@ def test_the_deletion_of_a_row_is_that_of_its_families(raw: Raw, clock: Clock) -
     assert answers[0].data_change.chunks[0].mutation.set_cell.timestamp_micros == 1000
 
 
+def test_each_change_is_later_than_the_one_before(raw: Raw, clock: Clock) -> None:
+    """Also if the clock stands still, so that the changes of a row have an order."""
+    table, start = streaming(raw), seconds(clock)
+    for value in (b"1", b"2", b"3"):
+        raw.call("MutateRow", table_name=table, row_key=b"a", mutations=[set_cell("d", b"a", value)])
+    clock.advance(5)
+    answers = read(raw, table, start_time=start, end_time={"seconds": int(clock()) - 1})
+    found = [one.data_change.commit_timestamp.ToMicroseconds() for one in answers if one.HasField("data_change")]
+    assert found == sorted(set(found))
+    assert len(found) == 3
+
+
 def test_a_cell_has_the_timestamp_of_its_change() -> None:
     """Although the clock goes on while it is written."""
     ticks = count(1_700_000_000)
