@@ -5,7 +5,7 @@ feed and keeps the downloads and bytes of each song and month. It stops in the m
 twice, and the totals are those of a recount.
 
 Here the feed is the change log of the bundled engine. With ``DynamoDB(stream="new_and_old_images")`` or
-``Bigtable(change_stream=...)`` the same follower reads theirs, and on AWS a Lambda function can take its place:
+``Bigtable(stream=timedelta(days=1))`` the same follower reads theirs, and on AWS a Lambda function can take its place:
 ``handler = odm.backends.dynamodb.streams.handler(feed)``.
 """
 

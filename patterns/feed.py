@@ -34,7 +34,7 @@ another database. The program that writes does not know of it.
 | the bundled engine's log | ``LocalFile(..., changes=True)``, ``Memory(changes=True)`` | ``Follower`` |
 | DynamoDB Streams | ``DynamoDB(stream="new_and_old_images")`` | ``Follower``, or a Lambda function |
 | Kinesis Data Streams for DynamoDB | AWS | a Lambda function |
-| Bigtable change streams | ``Bigtable(change_stream=...)`` | ``Follower`` |
+| Bigtable change streams | ``Bigtable(stream=timedelta(days=1))`` | ``Follower`` |
 
 A Lambda function is ``handler = odm.backends.dynamodb.streams.handler(feed)``: it reports the first change that failed.
 
