@@ -1,18 +1,18 @@
 """A Lambda function on a table's stream: it keeps a SQL table in sync, and archives expired items.
 
 Lambda delivers each change at least once, in the order of the writes to its item. So changes are applied idempotently:
-a row stores the sequence number of its last change, and only later changes replace it. At the first change that fails,
-the function stops and reports it, and Lambda delivers that change and the following ones again.
+a row stores the order of its last change, and only later changes replace it. At the first change that fails, the
+function stops and reports it, and Lambda delivers that change and the following ones again.
 """
 
 import logging
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
-from odm import TTL, Entity, PrimaryKey, Table
-from odm.backends.dynamodb.streams import Change, decode
+from odm import TTL, Change, Entity, PrimaryKey, Removed, Table
+from odm.backends.dynamodb import streams
 
 library = Table("library")
 log = logging.getLogger(__name__)
@@ -39,53 +39,57 @@ class Reader(Entity, table=library):
 
 
 SQL = """
-create table if not exists loans (reader, book, due, renewals, gone, sequence, primary key (reader, book));
-create table if not exists readers (reader primary key, name, gone, sequence);
+create table if not exists loans (reader, book, due, renewals, gone, position, primary key (reader, book));
+create table if not exists readers (reader primary key, name, gone, position);
 create table if not exists overdue (reader, book, due, primary key (reader, book, due));
 """
 UPSERT_LOAN = """
 insert into loans values (?, ?, ?, ?, ?, ?) on conflict do update set due = excluded.due,
-renewals = excluded.renewals, gone = excluded.gone, sequence = excluded.sequence where excluded.sequence > sequence
+renewals = excluded.renewals, gone = excluded.gone, position = excluded.position where excluded.position > position
 """
 UPSERT_READER = """
 insert into readers values (?, ?, ?, ?) on conflict do update set name = excluded.name, gone = excluded.gone,
-sequence = excluded.sequence where excluded.sequence > sequence
+position = excluded.position where excluded.position > position
 """
 
 database = sqlite3.connect(":memory:")  # made once for all calls of a warm function
 database.executescript(SQL)
 
 
-def handler(event: Mapping[str, Any], _context: object) -> dict[str, list[dict[str, str]]]:
-    """The function. Its event source mapping has ``FunctionResponseTypes=["ReportBatchItemFailures"]``.
+class Follower:
+    """What `streams.handler` delivers the changes to."""
 
-    Returns:
-        The record that failed; Lambda sends it again, with those behind it.
-    """
-    for record in event["Records"]:
-        try:
-            with database:  # a transaction
-                follow(decode(record, library))
-        except Exception:
-            log.exception("a change was not followed")
-            return {"batchItemFailures": [{"itemIdentifier": record["dynamodb"]["SequenceNumber"]}]}
-    return {"batchItemFailures": []}
+    table = library
+
+    def deliver(self, changes: Sequence[Change[Any]]) -> int | None:
+        """Follow changes up to the first one that fails, and return its index."""
+        for index, change in enumerate(changes):
+            try:
+                with database:  # a transaction
+                    follow(change)
+            except Exception:
+                log.exception("a change was not followed")
+                return index
+        return None
 
 
-def follow(change: Change) -> None:
+def follow(change: Change[Any]) -> None:
     """Apply one change (NEW_AND_OLD_IMAGES). A deleted row leaves a tombstone, so that no older change restores it."""
-    gone = change.kind == "remove"
-    sequence = change.sequence.zfill(40)  # as many digits as there can be: more than SQL's integers have
+    gone = isinstance(change, Removed)
     match change.old if gone else change.new:
         case Loan() as loan:
-            row = (loan.reader, loan.book, loan.due.isoformat(), loan.renewals, gone, sequence)
+            row = (loan.reader, loan.book, loan.due.isoformat(), loan.renewals, gone, change.order)
             database.execute(UPSERT_LOAN, row)
             if change.expired:
                 database.execute("insert or ignore into overdue values (?, ?, ?)", row[:3])
             if "due" in change.changed:
                 log.info("%s has %s until %s", loan.reader, loan.book, loan.due)
         case Reader() as reader:
-            database.execute(UPSERT_READER, (reader.reader, reader.name, gone, sequence))
+            database.execute(UPSERT_READER, (reader.reader, reader.name, gone, change.order))
+
+
+handler = streams.handler(Follower())
+"""The function. Its event source mapping has ``FunctionResponseTypes=["ReportBatchItemFailures"]``."""
 
 
 # What Lambda sends: Ann borrows two books and renews one; the other expires, and DynamoDB removes it some time later.
@@ -156,7 +160,6 @@ def main() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    log.addHandler(logging.NullHandler())  # the record that fails on purpose need not be logged
-    log.propagate = False
+    logging.getLogger("odm").addHandler(logging.NullHandler())  # the record that fails on purpose need not be logged
     for question, answer in main().items():
         print(f"{question}: {answer}")

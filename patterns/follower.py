@@ -14,6 +14,7 @@ from pydantic import Field
 
 from odm import (
     AsyncStore,
+    BadCursor,
     BadValue,
     Calls,
     Changes,
@@ -79,11 +80,20 @@ def _with_new(known: Positions, listed: Sequence[ChangeShard]) -> Positions:
     """The positions with those of new shards, and without ended ones that are no longer listed.
 
     At first all shards are new. Later a feed either lists the children of a known shard, or reports them at its end.
+
+    Raises:
+        BadCursor: a shard that continues a known one was not read before its first changes were deleted.
     """
     old, ids = known.shards, {shard.id for shard in listed}
     kept = {shard: position for shard, position in old.items() if position != END or shard in ids}
-    new = {shard.id: "" for shard in listed if shard.id not in old and (not old or shard.parent in old)}
-    return known.model_copy(update={"shards": kept | new})
+    new = [shard for shard in listed if shard.id not in old and (not old or shard.parent is not None)]
+    if old and (not kept or any(shard.parent not in ids for shard in new)):
+        raise BadCursor(
+            f"follower {known.name!r} did not read the feed for longer than changes are kept, so changes were lost: "
+            "build what was made of the feed again from the table, delete its Positions, and read the feed from its "
+            "start"
+        )
+    return known.model_copy(update={"shards": kept | {shard.id: "" for shard in new}})
 
 
 def _joined(before: str, position: str) -> str:

@@ -11,10 +11,11 @@ The data flow, one step per file:
   signs requests, `tls` secures connections, and the HTTP libraries `http_...` send them.
 * `wire`: writes requests and reads responses as JSON, in place of botocore's serializer and parser.
 * `loading`: attributes → entities, with code from `generate`. `codec` and `attributes` convert single values.
+* `feed` reads the table's stream, through clients of its own API; `stream_records` reads the records.
 * `errors` translates failures into `odm.errors`, and `units` reads the consumed capacity.
 
-Outside this flow, `streams` decodes the records of DynamoDB Streams, and `admin` serves the command line: it applies
-the differences that `changes` finds between the layout and the existing table.
+Outside this flow, `streams` serves Lambda functions, which get the records of a stream, and `admin` serves the command
+line: it applies the differences that `changes` finds between the layout and the existing table.
 """
 
 from odm.backends.dynamodb.driver import DynamoDB

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from attrs import Factory, define, evolve, frozen
 
 from odm.backends.dynamodb.errors import DamagedAnswer
+from odm.backends.dynamodb.native import Service
 from odm.backends.dynamodb.profiles import configuration_of
 from odm.backends.dynamodb.retry import config_of
 from odm.backends.dynamodb.savings import saving
@@ -38,6 +39,11 @@ LONG_BODY: Final = 512 * 1024
 STAND_IN: Final = {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
 STAND_IN_REGION: Final = "us-east-1"
 """Used for a service on this machine if no credentials or region are configured: it requires some, but accepts any."""
+
+
+_HOSTS_OF_AWS: Final = (".amazonaws.com", ".amazonaws.com.cn", ".api.aws", ".api.amazonwebservices.com.cn")
+_EVENTS: Final[Mapping[Service, str]] = {"dynamodb": "dynamodb", "dynamodbstreams": "dynamodb-streams"}
+"""The name of an API in botocore's events."""
 
 
 @frozen
@@ -69,22 +75,23 @@ class SyncClient:
     def _begin(self) -> None:
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._clients: dict[float | None, Any] = {}
+        self._clients: dict[tuple[float | None, Service], Any] = {}
 
-    def get(self, timeout: float | None = None) -> Any:
+    def get(self, timeout: float | None = None, service: Service = "dynamodb") -> Any:
         """The client, created at the first call.
 
         Args:
             timeout: the seconds to wait for a connection, and for each response; None: as configured.
+            service: the API.
         """
         if self._process != os.getpid():
             self._begin()  # after a fork: two processes that share a connection read each other's responses
-        client = self._clients.get(timeout)
+        client = self._clients.get((timeout, service))
         if client is None:
             with self._lock:  # in boto3, using a client is thread-safe, creating one is not
-                client = self._clients.get(timeout)
+                client = self._clients.get((timeout, service))
                 if client is None:
-                    client = self._clients[timeout] = self._create(timeout)
+                    client = self._clients[timeout, service] = self._create(timeout, service)
         return client
 
     def close(self) -> None:
@@ -94,9 +101,11 @@ class SyncClient:
         for client in clients.values():
             client.close()
 
-    def _create(self, timeout: float | None) -> Any:
+    def _create(self, timeout: float | None, service: Service) -> Any:
         settings = self._settings = _resolved(self._settings)
-        client = session_of(settings).client("dynamodb", **_arguments(settings, timeout))
+        client = session_of(settings).client(service, **_arguments(settings, timeout, service))
+        if service != "dynamodb":
+            return client
         read_bytes(client)
         self.bodies.register(client)
         return client
@@ -114,7 +123,7 @@ class _Slot:
 
     lock: "asyncio.Lock" = Factory(_lock)
     stack: AsyncExitStack = Factory(AsyncExitStack)
-    clients: dict[float | None, Any] = Factory(dict)
+    clients: dict[tuple[float | None, Service], Any] = Factory(dict)
     session: Any = None
 
     async def close(self) -> None:
@@ -132,8 +141,8 @@ class AsyncClients:
         self.bodies = Bodies()
         self._slots: dict[asyncio.AbstractEventLoop, _Slot] = {}
 
-    async def get(self, timeout: float | None = None) -> Any:  # noqa: ASYNC109  # a setting of the client
-        """The client of the running loop, created at the first call; the argument is that of `SyncClient.get`."""
+    async def get(self, timeout: float | None = None, service: Service = "dynamodb") -> Any:  # noqa: ASYNC109  # a setting of the client
+        """The client of the running loop, created at the first call; the arguments are those of `SyncClient.get`."""
         import asyncio
 
         loop = asyncio.get_running_loop()
@@ -142,16 +151,17 @@ class AsyncClients:
             await self._close_left()
             slot = self._slots.setdefault(loop, _Slot())
         async with slot.lock:
-            if timeout not in slot.clients:
+            if (timeout, service) not in slot.clients:
                 # In a thread, because credentials may come from a metadata service, which is I/O.
                 self._settings = await asyncio.to_thread(_resolved, self._settings)
-                client = await slot.stack.enter_async_context(self._create(slot, timeout))
-                client.meta.events.register("before-send.dynamodb", _stream_long_body)
-                client.meta.events.register("needs-retry.dynamodb", _refuse_redirected)
-                read_bytes(client)
-                self.bodies.register(client)
-                slot.clients[timeout] = client
-            return slot.clients[timeout]
+                client = await slot.stack.enter_async_context(self._create(slot, timeout, service))
+                client.meta.events.register(f"needs-retry.{_EVENTS[service]}", _refuse_redirected)
+                if service == "dynamodb":
+                    client.meta.events.register("before-send.dynamodb", _stream_long_body)
+                    read_bytes(client)
+                    self.bodies.register(client)
+                slot.clients[timeout, service] = client
+            return slot.clients[timeout, service]
 
     async def aclose(self) -> None:
         """Close the clients of the running loop; a later `get` creates a new one."""
@@ -169,14 +179,14 @@ class AsyncClients:
                 with suppress(Exception):  # its event loop is closed
                     await slot.stack.aclose()
 
-    def _create(self, slot: _Slot, timeout: float | None) -> Any:
+    def _create(self, slot: _Slot, timeout: float | None, service: Service) -> Any:
         try:
             from odm.backends.dynamodb.sessions import twin_of
         except ImportError as error:
             raise Unsupported(_missing("aiobotocore", "async")) from error
         if slot.session is None:
             slot.session = twin_of(session_of(self._settings))
-        return slot.session.create_client("dynamodb", **_arguments(self._settings, timeout))
+        return slot.session.create_client(service, **_arguments(self._settings, timeout, service))
 
 
 def _stream_long_body(request: Any, **_: Any) -> None:
@@ -253,12 +263,14 @@ def _is_on_this_machine(endpoint_url: str | None) -> bool:
         return False
 
 
-def _arguments(settings: Settings, timeout: float | None) -> dict[str, Any]:
+def _arguments(settings: Settings, timeout: float | None, service: Service) -> dict[str, Any]:
     """The arguments that create a sync or async client."""
-    session = session_of(settings)
+    session, url = session_of(settings), settings.endpoint_url
+    if service != "dynamodb" and (urlsplit(url or "").hostname or "").endswith(_HOSTS_OF_AWS):
+        url = None  # the address is that of AWS's other API
     return {
         "region_name": settings.region,
-        "endpoint_url": settings.endpoint_url,
+        "endpoint_url": url,
         "config": config_of(saving(settings.config, configuration_of(session)), timeout),
         **(settings.keys or {}),
     }

@@ -1,6 +1,8 @@
 """The backend class and its connection. All I/O of the backend happens here."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -8,7 +10,8 @@ from attrs import evolve
 
 from odm.backends.dynamodb.clients import AsyncClients, Settings, SyncClient, session_of
 from odm.backends.dynamodb.codec import write_item
-from odm.backends.dynamodb.native import Native, Steps
+from odm.backends.dynamodb.errors import MALFORMED, DamagedAnswer
+from odm.backends.dynamodb.native import STREAM_READS, Native, Steps
 from odm.backends.dynamodb.options import Billing, Stream, checked_options
 from odm.backends.dynamodb.requests import NO_ORDER, steps_of
 from odm.backends.dynamodb.retry import attempts_of
@@ -26,6 +29,15 @@ from odm.schema.model import Schema
 if TYPE_CHECKING:
     import boto3
     from botocore.config import Config
+
+
+@contextmanager
+def _as_damaged() -> Iterator[None]:
+    """Reports a response that botocore's parser fails on, because it is not as its model says."""
+    try:
+        yield
+    except MALFORMED as error:
+        raise DamagedAnswer(f"the response is not as that of DynamoDB Streams: {error}") from error
 
 
 class DynamoDB(Backend):
@@ -185,6 +197,10 @@ class DynamoDBConnection(Connection[Native]):
         if isinstance(native, Sleep):
             time.sleep(native.seconds)
             return None
+        if native.operation in STREAM_READS:
+            client = self._client.get(self._policy.timeout, "dynamodbstreams")
+            with _as_damaged():
+                return getattr(client, native.operation)(**native.kwargs)
         transport = self._transports.sync()
         if transport is not None:
             return transport.call(native.operation, native.kwargs, self._policy.timeout)
@@ -198,6 +214,10 @@ class DynamoDBConnection(Connection[Native]):
 
             await asyncio.sleep(native.seconds)
             return None
+        if native.operation in STREAM_READS:
+            client = await self._async_clients.get(self._policy.timeout, "dynamodbstreams")
+            with _as_damaged():
+                return await getattr(client, native.operation)(**native.kwargs)
         transport = await self._transports.asynchronous()
         if transport is not None:
             return await transport.call(native.operation, native.kwargs, self._policy.timeout)

@@ -58,6 +58,8 @@ CONDITION_FAILED = "ConditionalCheckFailedException"
 TABLE_IN_USE = "ResourceInUseException"
 TABLE_MISSING = "ResourceNotFoundException"
 LIMIT_EXCEEDED = "LimitExceededException"
+ITERATOR_EXPIRED = "ExpiredIteratorException"
+CHANGES_TRIMMED = "TrimmedDataAccessException"
 FORBIDDEN = ("AccessDeniedException", "AccessDenied")
 
 _INVALID = "ValidationException"
@@ -87,6 +89,10 @@ _OTHER_KEY = (
     "the key attributes of table {table!r} or of an index differ from those of the models (run odm plan): name them in "
     "Table(..., keys=..., index_keys=...), or use another table"
 )
+CHANGES_LOST = (
+    "changes were lost, because a stream keeps them for 24 hours: build what was made of the feed again from the "
+    "table, and read the feed from its start"
+)
 _NO_PARENT, _NO_ATTRIBUTE = "document path", "does not exist in the item"
 _NO_INDEX = "index {index!r} of table {table!r} does not exist: call store.create()"
 
@@ -94,6 +100,7 @@ _TABLE = (
     _row(TABLE_MISSING, BackendError, _NO_INDEX, "Invalid index"),  # moto's message
     _row(_INVALID, BackendError, _NO_INDEX, "specified index"),
     _row(TABLE_MISSING, BackendError, "table {table!r} does not exist in this account and region: call store.create()"),
+    _row(CHANGES_TRIMMED, BadCursor, CHANGES_LOST),
     _row(
         _INVALID,
         ItemTooLarge,
@@ -103,6 +110,7 @@ _TABLE = (
     _row(_INVALID, KeyValueError, "make the partition key at most 2,048 bytes long", "Size of hashkey"),
     _row(_INVALID, KeyValueError, "make the sort key at most 1,024 bytes long", "size of all range keys"),
     _row(_INVALID, BadCursor, "start again without the cursor: it is not a position in this query", "starting key"),
+    _row(_INVALID, BadCursor, "pass a position of this shard, as a page of changes returned it", "equenceNumber"),
     _row(_INVALID, BackendError, _OTHER_KEY, "element does not match the schema"),
     _row(_INVALID, BackendError, _OTHER_KEY, "Missing the key"),
     _row(_INVALID, BackendError, _OTHER_KEY, "missed key schema element"),

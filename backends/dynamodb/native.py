@@ -8,7 +8,7 @@ import random
 import re
 import reprlib
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from attrs import frozen
 
@@ -24,6 +24,12 @@ R = TypeVar("R")
 
 WRITES: Final = frozenset({"put_item", "update_item", "delete_item", "batch_write_item", "transact_write_items"})
 """The operations that write items."""
+
+STREAM_READS: Final = frozenset({"describe_stream", "get_shard_iterator", "get_records"})
+"""The operations of the API of streams, which has clients and endpoints of its own."""
+
+Service: TypeAlias = Literal["dynamodb", "dynamodbstreams"]
+"""boto3's name of an API."""
 
 _PADDING = re.compile("\U0010ffff{4,}")  # the upper bound of a range is padded to 1,024 bytes
 

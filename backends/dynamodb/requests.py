@@ -10,6 +10,7 @@ from odm.backends.dynamodb.described import native_value
 from odm.backends.dynamodb.described_conditions import reading_filter
 from odm.backends.dynamodb.errors import MALFORMED, DamagedAnswer, translated
 from odm.backends.dynamodb.expressions import Expressions
+from odm.backends.dynamodb.feed import list_shards, read_changes
 from odm.backends.dynamodb.loading import AttributesItem
 from odm.backends.dynamodb.native import Call, Native, Steps
 from odm.backends.dynamodb.only import projected, projection
@@ -117,9 +118,9 @@ def _steps(layout: Layout, request: req.Request, attempts: Attempts) -> Steps[An
         case req.Scan():
             return _scan(layout, request)
         case req.ListShards():
-            raise Unsupported(f"table {layout.table!r}: its stream cannot be read yet")
+            return list_shards(layout)
         case req.ReadChanges():
-            raise Unsupported(f"table {layout.table!r}: its stream cannot be read yet")
+            return read_changes(layout, request)
         case req.CreateTables():
             return create(layout)
         case req.DropTables():

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from odm.backends.dynamodb.errors import LIMIT_EXCEEDED, code_of, did_nothing, is_busy, is_lost, reasons_of
-from odm.backends.dynamodb.native import WRITES, Call, Native, Steps, backoff
+from odm.backends.dynamodb.native import STREAM_READS, WRITES, Call, Native, Steps, backoff
 from odm.backends.dynamodb.profiles import configuration_of
 from odm.protocol.connection import RetryPolicy
 
@@ -108,7 +108,8 @@ def sent_again(call: Native, error: Exception, started: float, attempts: Attempt
 
 def _may_pass(call: Call, error: Exception) -> bool:
     """Whether the request can be sent again without harm, and may succeed then."""
-    if code_of(error) == LIMIT_EXCEEDED:  # too many tables or indexes are being changed: `tables` waits longer
+    # Too many tables or indexes are being changed, and `tables` waits longer. Of a stream, it is throttling.
+    if code_of(error) == LIMIT_EXCEEDED and call.operation not in STREAM_READS:
         return False
     return did_nothing(error) or (is_lost(error) and not call.once)
 

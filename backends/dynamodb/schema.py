@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from attrs import Factory, field, frozen
+from attrs import Factory, define, field, frozen
 
 from odm.backends.dynamodb.attributes import Attributes
 from odm.backends.dynamodb.described import Described
@@ -28,6 +28,19 @@ from odm.schema.model import Schema, flat
 def start_of(name: str) -> str:
     """The JSON text in front of the value of a key attribute that is text."""
     return f'{quoted(name)}:{{"S":'
+
+
+@define(eq=False)
+class StreamState:
+    """What was read of the table's stream, so that it need not be asked for again; see `feed`.
+
+    Attributes:
+        arn: the ARN of the stream; None: not known yet.
+        iterators: the ShardIterator that continues a shard, by the shard and the position.
+    """
+
+    arn: str | None = None
+    iterators: dict[tuple[str, str], str] = Factory(dict)
 
 
 @frozen
@@ -49,6 +62,7 @@ class Layout:
         ttl: the attribute with the expiry of items.
         described: how items are stored, in a table whose items have the form of other programs.
         held: the attributes that each existing index holds besides keys (None: all), known once it is described.
+        stream: what is known of the stream, once it is read.
         hidden: all key attributes, of the table and of its indexes; they are not part of an item.
         starts: the JSON texts in front of the values of ``keys``.
     """
@@ -67,6 +81,7 @@ class Layout:
     ttl: str = TTL_ATTRIBUTE
     described: Described | None = field(default=None, repr=False)
     held: dict[str, tuple[str, ...] | None] = field(factory=dict, init=False, repr=False, eq=False)
+    stream: StreamState = field(factory=StreamState, init=False, repr=False, eq=False)
     hidden: frozenset[str] = field(
         init=False,
         repr=False,

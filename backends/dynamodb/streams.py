@@ -1,86 +1,71 @@
-"""DynamoDB Streams records → changes of entities, for a Lambda function or another consumer of the stream.
+"""Stream records → changes of entities, for a Lambda function or another consumer of a table's stream.
 
-Two formats are read: the JSON event of a Lambda function or an EventBridge pipe, and the response of ``get_records`` of
-boto3's client "dynamodbstreams". This module sends no requests and does not import boto3, which keeps the cold start of
+Read are the records of DynamoDB Streams and those of a Kinesis data stream for DynamoDB: in the JSON event of a Lambda
+function (for DynamoDB Streams also of an EventBridge pipe), and in the response of ``get_records`` of boto3's clients
+"dynamodbstreams" and "kinesis". This module sends no requests and does not import boto3, which keeps the cold start of
 a Lambda function short.
+
+`Change.order` is the sequence number of DynamoDB Streams, padded to 40 digits. A Kinesis record has none, so it is the
+time of the write in microseconds, padded to 20 digits. Kinesis may deliver records twice and out of order, so let the
+data stream have the precision MICROSECOND. Two changes of an item in the same microsecond (or millisecond) have the
+same order, and their order is unknown.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, overload
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
-from odm.backends.dynamodb.attributes import Attributes
-from odm.backends.dynamodb.codec import read_item, read_key
 from odm.backends.dynamodb.schema import Layout, layout_of
+from odm.backends.dynamodb.stream_records import read_record, sequence_of
 from odm.errors import BadValue, OdmError
-from odm.schema.entity import Key
+from odm.protocol.changes import change_of
 from odm.schema.model import Schema
 from odm.schema.table import Table
 
 if TYPE_CHECKING:
-    from odm.entities.entity import Entity
+    from odm.entities.changes import Change
 
-Kind: TypeAlias = Literal["insert", "modify", "remove"]
+_LOG: Final = logging.getLogger("odm.dynamodb")
 
-_KINDS: Final[Mapping[str, Kind]] = {"INSERT": "insert", "MODIFY": "modify", "REMOVE": "remove"}
-_TTL: Final = {"type": "Service", "principalid": "dynamodb.amazonaws.com"}
-"""The userIdentity of a record in which TTL deleted an expired item."""
+Handler: TypeAlias = Callable[[Mapping[str, Any], object], dict[str, list[dict[str, str]]]]
+"""A Lambda function for an event source mapping with ``FunctionResponseTypes=["ReportBatchItemFailures"]``."""
 
 
-@frozen
-class Change:
-    """The change that a write made to one item.
+class Feed(Protocol):
+    """What `handler` delivers changes to.
 
     Attributes:
-        kind: whether the item was inserted, modified or removed.
-        key: the item's key, as text.
-        old, new: the item before and after the write; None if it did not exist, or if the stream does not contain it,
-            which depends on ``DynamoDB(stream=...)``, the table's StreamViewType.
-        at: the approximate time in UTC, to the second; None if the record has none.
-        sequence: the record's sequence number, of up to 40 digits. Within one key, later ones are larger. A Lambda
-            function reports a failed record with it, as ``itemIdentifier``.
-        expired: the item was deleted by TTL and not by a caller.
-        record: the record itself.
+        table: the table that the stream belongs to.
     """
 
-    kind: Kind
-    key: Key
-    old: "Entity | None"
-    new: "Entity | None"
-    at: datetime | None
-    sequence: str
-    expired: bool
-    record: Mapping[str, Any] = field(repr=False)
-
     @property
-    def changed(self) -> frozenset[str]:
-        """The fields in which `old` and `new` differ; empty if one of them is None or their entities differ.
+    def table(self) -> Table: ...
 
-        A "modify" has no changed fields if the write changed only attributes outside of the model.
+    def deliver(self, changes: "Sequence[Change[Any]]", /) -> int | None:
+        """Handle changes in order, up to the first one that fails, whose failure is logged and not raised.
+
+        Returns:
+            The index of the first change that was not handled; None: all were.
         """
-        old, new = self.old, self.new
-        if old is None or new is None or type(old) is not type(new):
-            return frozenset()
-        return frozenset(name for name in type(new).model_fields if getattr(old, name) != getattr(new, name))
 
 
 @overload
 def decode(
     record: Mapping[str, Any], table: Table, *, prefix: str = "", on_unknown: Literal["raise"] = "raise"
-) -> Change: ...
+) -> "Change[Any]": ...
 @overload
 def decode(
     record: Mapping[str, Any], table: Table, *, prefix: str = "", on_unknown: Literal["raise", "skip"]
-) -> Change | None: ...
+) -> "Change[Any] | None": ...
 def decode(
     record: Mapping[str, Any],
     table: Table,
     *,
     prefix: str = "",
     on_unknown: Literal["raise", "skip"] = "raise",
-) -> Change | None:
+) -> "Change[Any] | None":
     """Decode one record of a table's stream; entities are upgraded to the current version of their models.
 
     Expired items are decoded as well, because a change is history.
@@ -91,12 +76,15 @@ def decode(
         prefix: the prefix of the store that writes the table.
         on_unknown: "skip" returns None for an item whose tag belongs to no entity of the table.
 
+    Returns:
+        An `Inserted`, `Changed` or `Removed`.
+
     Raises:
         ItemInvalid: an item does not match its model, or has an unknown tag.
         BadValue: ``record`` is not a stream record, or belongs to another table.
         SchemaError: a model has a fault.
     """
-    return _reader(table, prefix, on_unknown).read(record)
+    return _reader("decode(record, table)", table, prefix, on_unknown).read(record)
 
 
 def decode_all(
@@ -105,11 +93,10 @@ def decode_all(
     *,
     prefix: str = "",
     on_unknown: Literal["raise", "skip"] = "raise",
-) -> Iterator[Change]:
+) -> "Iterator[Change[Any]]":
     """Decode all records of a Lambda event or a ``get_records`` response, lazily and in order.
 
-    A record that cannot be decoded raises when the iteration reaches it. To report single failed records to Lambda,
-    call `decode` for each record instead.
+    A record that cannot be decoded raises when the iteration reaches it. `handler` reports such a record to Lambda.
 
     Args:
         event: the event or response, with the records under "Records".
@@ -120,17 +107,74 @@ def decode_all(
     Raises:
         ItemInvalid, BadValue, SchemaError: as `decode`.
     """
+    records, reader = _records(event), _reader("decode_all(event, table)", table, prefix, on_unknown)
+    changes = map(reader.read, records)
+    return (change for change in changes if change is not None)
+
+
+def handler(feed: Feed, *, prefix: str = "", on_unknown: Literal["raise", "skip"] = "raise") -> Handler:
+    """A Lambda function that delivers the changes of its events.
+
+    It stops at the first change that the feed did not handle, or whose record cannot be decoded, and reports it. Lambda
+    then sends that record again, with those behind it, until it succeeds or the settings of the event source mapping
+    (MaximumRetryAttempts, MaximumRecordAgeInSeconds, an on-failure destination) end that. So a change may be delivered
+    several times.
+
+    Args:
+        feed: receives the changes.
+        prefix: the prefix of the store that writes the table.
+        on_unknown: "skip" passes over items whose tag belongs to no entity of the table: set it if other programs write
+            the table. "raise" reports them as failed, so none is lost.
+
+    Raises:
+        SchemaError: a model has a fault.
+    """
+    reader = _reader("handler(feed): feed.table", feed.table, prefix, on_unknown)
+
+    def handle(event: Mapping[str, Any], _context: object) -> dict[str, list[dict[str, str]]]:
+        changes, failed = _until_failure(reader, _records(event))
+        at = feed.deliver(changes) if changes else None
+        if at is not None:
+            failed = changes[at].sequence
+        return {"batchItemFailures": [] if failed is None else [{"itemIdentifier": failed}]}
+
+    return handle
+
+
+def _until_failure(reader: "_Reader", records: Iterable[Mapping[str, Any]]) -> "tuple[list[Change[Any]], str | None]":
+    """The changes before the first record that cannot be decoded, and its sequence number."""
+    changes: list[Change[Any]] = []
+    for record in records:
+        try:
+            change = reader.read(record)
+        except Exception:  # noqa: BLE001  # logged; a validator or an upgrade of a model may raise anything
+            try:
+                sequence = sequence_of(record)
+            except _MALFORMED:
+                sequence = ""  # Lambda then sends the whole batch again
+            _LOG.exception("the stream record %s of table %r cannot be decoded", sequence, reader.layout.table)
+            return changes, sequence
+        if change is not None:
+            changes.append(change)
+    return changes, None
+
+
+def _records(event: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    """The records of an event.
+
+    Raises:
+        BadValue: it has none.
+    """
     if not isinstance(event, Mapping):
         raise BadValue(
             f"a stream event is a mapping with 'Records', but this is a {type(event).__name__}: pass the event itself"
         )
     if "Records" not in event:
         raise BadValue(f"a stream event has 'Records', but this one has {', '.join(map(str, event)) or 'nothing'}")
-    records, reader = event["Records"], _reader(table, prefix, on_unknown)
+    records: Iterable[Mapping[str, Any]] = event["Records"]
     if not isinstance(records, Iterable):
         raise BadValue(f"the 'Records' of a stream event are a list, but these are {records!r}: pass the event itself")
-    changes = map(reader.read, records)
-    return (change for change in changes if change is not None)
+    return records
 
 
 _MALFORMED: Final = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OSError)
@@ -145,10 +189,10 @@ class _Reader:
     layout: Layout
     skip_unknown: bool
 
-    def read(self, record: Mapping[str, Any]) -> Change | None:
+    def read(self, record: Mapping[str, Any]) -> "Change[Any] | None":
         """The change of a record; see `decode`."""
         try:
-            return self._change(record)
+            return change_of(self.schema, read_record(self.layout, record), skip_unknown=self.skip_unknown)
         except OdmError:
             raise
         except _MALFORMED as error:
@@ -157,61 +201,13 @@ class _Reader:
             )
             raise BadValue(text) from error
 
-    def _change(self, record: Mapping[str, Any]) -> Change | None:
-        try:
-            kind, what = _KINDS[record["eventName"]], record["dynamodb"]
-            keys, sequence = what["Keys"], what["SequenceNumber"]
-        except (KeyError, TypeError) as error:
-            raise BadValue(
-                "a DynamoDB stream record has eventName, and dynamodb with Keys and SequenceNumber, but "
-                f"{error} is missing or unknown here: pass an element of the event's 'Records'"
-            ) from error
-        self._check_table(record)
-        key = self._key(keys)
-        images = [what.get("OldImage"), what.get("NewImage")]
-        old, new = (None if image is None else self._entity(image, key) for image in images)
-        if old is None and new is None and images != [None, None]:
-            return None
-        identity = {name.lower(): value for name, value in (record.get("userIdentity") or {}).items()}
-        return Change(kind, key, old, new, _moment(what), sequence, identity == _TTL, record)
 
-    def _key(self, keys: Attributes) -> Key:
-        try:
-            return read_key(self.layout, self.layout.keys, keys)
-        except KeyError as error:
-            raise BadValue(
-                f"the key of the record is {', '.join(keys)}, but that of table {self.layout.table!r} is "
-                f"{', '.join(self.layout.keys)}, all strings: pass the table that the stream belongs to"
-            ) from error
-
-    def _entity(self, image: Attributes, key: Key) -> Any:
-        return self.schema.decode(read_item(self.layout, image), key, skip_unknown=self.skip_unknown)
-
-    def _check_table(self, record: Mapping[str, Any]) -> None:
-        # Only in Lambda records: arn:aws:dynamodb:eu-west-1:123456789012:table/shop/stream/2026-01-05T00:00:00.000
-        source = str(record.get("eventSourceARN", ""))
-        _, _, name = source.partition(":table/")
-        name = name.split("/")[0]
-        if name and name != self.layout.table:
-            raise BadValue(
-                f"the record is of table {name!r}, not {self.layout.table!r} ({source}): pass the table that the "
-                "stream belongs to, and prefix= if its store has one"
-            )
-
-
-def _reader(table: Table, prefix: str, on_unknown: str) -> _Reader:
+def _reader(what: str, table: Table, prefix: str, on_unknown: str) -> _Reader:
     if not isinstance(table, Table):
-        raise TypeError(f"decode(record, table): {table!r} is not a Table; pass the Table of the entities")
+        raise TypeError(f"{what}: {table!r} is not a Table; pass the Table of the entities")
     if on_unknown not in ("raise", "skip"):
         raise BadValue(f"on_unknown={on_unknown!r}: write 'raise' or 'skip'")
     schema = table.compile()
     if prefix:
         schema = evolve(schema, name=prefix + schema.name, prefix=prefix)
     return _Reader(schema, layout_of(schema), on_unknown == "skip")
-
-
-def _moment(what: Mapping[str, Any]) -> datetime | None:
-    at = what.get("ApproximateCreationDateTime")
-    if at is None:
-        return None
-    return at.astimezone(UTC) if isinstance(at, datetime) else datetime.fromtimestamp(at, UTC)

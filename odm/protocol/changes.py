@@ -22,7 +22,8 @@ class ChangeShard:
 
     Attributes:
         id: its name.
-        parent: the shard that must have been read to its end before this one; None: it has none, or that is gone.
+        parent: the shard that must have been read to its end before this one; None: it has none. One that is not
+            listed is gone, with all its changes.
     """
 
     id: str

@@ -412,6 +412,23 @@ def test_ended_shards_are_forgotten_when_they_are_no_longer_listed(state: Store)
     assert list(state.one(Positions, name="one").shards) == ["new"]
 
 
+def test_a_follower_that_was_away_for_too_long_is_told_so(state: Store) -> None:
+    """Its last shard was read to its end, and is gone when it comes back, with what its children had first."""
+    for late in ({"child": ("old",)}, {"another": ()}):
+        script = Scripted({"old": [record("a", 1)]}, {}, True, {"old"})
+        store, feed = Store(shelf, ScriptedBackend(script)), Feed(shelf)
+        seen = noted(feed)
+        follower = Follower(store, feed, state=state, name=f"of {late}")
+        follower.drain()
+        script.shards, script.parents = {shard: [record("a", 5)] for shard in late}, dict(late)
+        for again in (follower, Follower(store, feed, state=state, name=f"of {late}")):
+            with pytest.raises(BadCursor, match="did not read the feed for longer than changes are kept"):
+                again.poll()
+        state.delete(Positions, name=f"of {late}")
+        assert follower.drain() == 1
+        assert [book.pages for book in seen] == [1, 5]
+
+
 def test_a_feed_without_news_costs_no_write(db: Store, state: Store) -> None:
     follower = Follower(db, Feed(shelf), state=state, name="one")
     db.put(Book(name="a"))

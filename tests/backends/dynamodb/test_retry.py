@@ -123,7 +123,7 @@ def test_closing_one_closes_both(line: Line) -> None:
     db.create()
     clients = db._session.connection._client  # type: ignore[attr-defined]
     assert twin.get(ANN) is None
-    assert set(clients._clients) == {None, 2.5}
+    assert set(clients._clients) == {(None, "dynamodb"), (2.5, "dynamodb")}
     twin.close()
     assert clients._clients == {}
     assert db.get(ANN) is twin.get(ANN) is None  # opens new connections

@@ -4,18 +4,35 @@ import json
 import subprocess
 import sys
 import uuid
-from base64 import b64encode
-from collections.abc import Iterator
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import boto3
 import pytest
 
-from odm import TTL, AccessPattern, BadValue, Entity, ItemInvalid, PrimaryKey, Store, Stored, Table, set_, upgrade
+from odm import (
+    TTL,
+    AccessPattern,
+    BadValue,
+    Change,
+    Changed,
+    Entity,
+    Inserted,
+    ItemInvalid,
+    PrimaryKey,
+    Removed,
+    Store,
+    Stored,
+    Table,
+    set_,
+    upgrade,
+)
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.options import Stream as StreamView
-from odm.backends.dynamodb.streams import Change, decode, decode_all
+from odm.backends.dynamodb.streams import decode, decode_all, handler
 from odm.schema.entity import Key
 
 SESSION = boto3.Session(aws_access_key_id="streams", aws_secret_access_key="secret", region_name="eu-west-1")
@@ -122,14 +139,15 @@ def test_records_of_every_view_type_contain_the_written_entities(stream: Stream,
     found = list(decode_all(stream.response() if form == "boto3" else stream.event(), mail, prefix=stream.prefix))
 
     old, new = view in ("new_and_old_images", "old_image"), view in ("new_and_old_images", "new_image")
-    assert [(change.kind, change.old, change.new) for change in found] == [
-        ("insert", None, LETTER if new else None),
-        ("modify", LETTER if old else None, second if new else None),
-        ("remove", second if old else None, None),
+    assert [(type(change), change.old, change.new) for change in found] == [
+        (Inserted, None, LETTER if new else None),
+        (Changed, LETTER if old else None, second if new else None),
+        (Removed, second if old else None, None),
     ]
     assert {change.key for change in found} == {KEY}
     assert not any(change.expired for change in found)
-    assert sorted(found, key=lambda change: int(change.sequence)) == found
+    assert sorted(found, key=lambda change: change.order) == found
+    assert all(change.order == change.sequence.zfill(40) for change in found)
     for change in found:
         assert change.at is not None
         assert before < change.at < datetime.now(UTC) + timedelta(minutes=1)
@@ -171,7 +189,7 @@ def test_deletes_by_ttl_are_distinguished_from_those_of_a_caller(identity: Any, 
     assert change.expired is expired
     assert change.old == Letter(box="b", number=1)
     assert change.at == datetime(2026, 1, 5, tzinfo=UTC)
-    assert change.sequence == "111"
+    assert (change.sequence, change.order) == ("111", "111".zfill(40))
 
 
 def test_an_unknown_tag_is_refused_or_left_out() -> None:
@@ -184,7 +202,8 @@ def test_an_unknown_tag_is_refused_or_left_out() -> None:
         decode(foreign, mail)
     assert decode(strange, mail, on_unknown="skip") is None
     known = record(NewImage={})
-    assert [change.kind for change in decode_all({"Records": [strange, known]}, mail, on_unknown="skip")] == ["insert"]
+    [inserted] = decode_all({"Records": [strange, known]}, mail, on_unknown="skip")
+    assert isinstance(inserted, Inserted)
     replaced = record("MODIFY", OldImage={"_t": {"S": "Parcel"}}, NewImage={})
     change = decode(replaced, mail, on_unknown="skip")
     assert change is not None
@@ -270,3 +289,165 @@ def test_decoding_imports_neither_boto3_nor_botocore() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["box='b' number=1", "[]"]
+
+
+def kinesis(body: dict[str, Any], number: int = 1) -> dict[str, Any]:
+    """A record of DynamoDB Streams as one of a Lambda function on a Kinesis data stream for DynamoDB."""
+    what = {name: value for name, value in body["dynamodb"].items() if name != "SequenceNumber"}
+    what |= {"ApproximateCreationDateTime": MICROSECONDS, "ApproximateCreationDateTimePrecision": "MICROSECOND"}
+    inner = body | {
+        "dynamodb": what,
+        "tableName": "mail",
+        "recordFormat": "application/json",
+        "eventSource": "aws:dynamodb",
+    }
+    del inner["eventSourceARN"]
+    data = b64encode(json.dumps(inner).encode()).decode()
+    return {
+        "eventSource": "aws:kinesis",
+        "eventSourceARN": "arn:aws:kinesis:eu-west-1:123456789012:stream/changes",
+        "eventID": f"shardId-000000000006:4954511524121{number}",
+        "kinesis": {"data": data, "sequenceNumber": f"4954511524121{number}", "partitionKey": "A1"},
+    }
+
+
+def inside(outer: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """A Kinesis record whose decoded ``dynamodb`` has these changes; None: without the member."""
+    body = json.loads(b64decode(outer["kinesis"]["data"]))
+    what = body["dynamodb"] | changes
+    body["dynamodb"] = {name: value for name, value in what.items() if value is not None}
+    return outer | {"kinesis": outer["kinesis"] | {"data": b64encode(json.dumps(body).encode()).decode()}}
+
+
+MICROSECONDS = 1767571200_000123
+FULL = {"seal": {"B": "AP8="}, "stamps": {"BS": ["gA=="]}}
+
+
+@pytest.mark.parametrize("raw", [False, True], ids=["lambda", "get_records"])
+def test_a_kinesis_record_is_decoded_as_that_of_the_stream(raw: bool) -> None:
+    body = record("MODIFY", OldImage=FULL, NewImage={"subject": {"S": "x"}})
+    whole = kinesis(body, 7)
+    if raw:
+        inner = whole["kinesis"]
+        whole = {"Data": b64decode(inner["data"]), "SequenceNumber": inner["sequenceNumber"], "PartitionKey": "A1"}
+    change, plain = decode(whole, mail), decode(body, mail)
+    assert isinstance(change, Changed)
+    assert (change.key, change.old, change.new, change.changed) == (plain.key, plain.old, plain.new, plain.changed)
+    assert change.old == Letter(box="b", number=1, seal=b"\x00\xff", stamps={b"\x80"})
+    assert change.at == datetime(2026, 1, 5, 0, 0, 0, 123, UTC)
+    assert change.order == f"{MICROSECONDS:020}"
+    assert change.sequence == "49545115241217"
+    assert change.record is whole
+    assert list(decode_all({"Records": [whole]}, mail)) == [change]
+
+
+def test_the_order_of_kinesis_records_is_their_time_in_microseconds() -> None:
+    whole = kinesis(record(NewImage={}))
+    milliseconds = MICROSECONDS // 1000
+    for precision in ("MILLISECOND", None):
+        rough = inside(whole, ApproximateCreationDateTime=milliseconds, ApproximateCreationDateTimePrecision=precision)
+        change = decode(rough, mail)
+        assert change.at == datetime(2026, 1, 5, tzinfo=UTC)
+        assert change.order == f"{milliseconds}000".zfill(20) < decode(whole, mail).order
+    with pytest.raises(BadValue, match="not a DynamoDB stream record, at KeyError: 'FORTNIGHT'"):
+        decode(inside(whole, ApproximateCreationDateTimePrecision="FORTNIGHT"), mail)
+
+
+def test_kinesis_records_of_other_tables_and_programs_are_refused() -> None:
+    whole = kinesis(record(NewImage={}))
+    with pytest.raises(BadValue, match=r"of table 'mail', not 'prod-mail' \(Kinesis\).*prefix="):
+        decode(whole, mail, prefix="prod-")
+    for data in ("", "AAAA", b64encode(b"[1]").decode(), "%"):
+        with pytest.raises(BadValue, match="DynamoDB stream record"):
+            decode({"kinesis": {"data": data, "sequenceNumber": "1"}}, mail)
+    by_ttl = {"userIdentity": {"type": "Service", "principalId": "dynamodb.amazonaws.com"}}
+    expired = kinesis(record("REMOVE", OldImage={}) | by_ttl)
+    assert decode(expired, mail).expired
+    assert not decode(kinesis(record("REMOVE", OldImage={})), mail).expired
+    strange = kinesis(record(NewImage={"_t": {"S": "Parcel"}}))
+    assert decode(strange, mail, on_unknown="skip") is None
+
+
+class Taking:
+    """Notes the changes, up to one that fails."""
+
+    table = mail
+
+    def __init__(self, fails: Any = None) -> None:
+        self.fails = fails
+        self.taken: list[Any] = []
+
+    def deliver(self, changes: Sequence[Change[Any]]) -> int | None:
+        for index, change in enumerate(changes):
+            letter = change.new
+            assert isinstance(letter, Letter)
+            if letter.subject == self.fails:
+                return index
+            self.taken.append(letter.subject)
+        return None
+
+
+def event_of(*subjects: Any, by_kinesis: bool) -> dict[str, Any]:
+    """An event of inserted letters; a subject that is not text does not fit the model."""
+    found = []
+    for number, subject in enumerate(subjects):
+        whole = record(NewImage={"subject": {"S": subject} if isinstance(subject, str) else {"N": "1"}})
+        whole["dynamodb"]["SequenceNumber"] = f"4954511524121{number}"
+        found.append(kinesis(whole, number) if by_kinesis else whole)
+    return {"Records": found}
+
+
+@pytest.mark.parametrize("by_kinesis", [False, True], ids=["streams", "kinesis"])
+@pytest.mark.parametrize(
+    ("subjects", "fails", "taken", "failed"),
+    [
+        ("abc", None, "abc", None),
+        ("abc", "a", "", 0),
+        ("abc", "c", "ab", 2),
+        (["a", 1, "c"], None, "a", 1),
+        (["a", "b", 1], "b", "a", 1),
+        ([1, "b"], None, "", 0),
+        ("", None, "", None),
+    ],
+)
+def test_a_handler_reports_the_first_failed_record(
+    subjects: Any, fails: str | None, taken: str, failed: int | None, by_kinesis: bool
+) -> None:
+    feed = Taking(fails)
+    answer = handler(feed)(event_of(*subjects, by_kinesis=by_kinesis), None)
+    expected = [] if failed is None else [{"itemIdentifier": f"4954511524121{failed}"}]
+    assert answer == {"batchItemFailures": expected}
+    assert feed.taken == list(taken)
+
+
+def test_a_handler_reports_items_of_no_entity_unless_they_are_skipped(caplog: pytest.LogCaptureFixture) -> None:
+    event = event_of("a", "b", "c", by_kinesis=False)
+    event["Records"][1]["dynamodb"]["NewImage"]["_t"] = {"S": "Parcel"}
+    feed = Taking()
+    assert handler(feed)(event, None) == {"batchItemFailures": [{"itemIdentifier": "49545115241211"}]}
+    assert feed.taken == ["a"]
+    assert "stream record 49545115241211 of table 'mail' cannot be decoded" in caplog.text
+    assert "Parcel" in caplog.text
+    feed = Taking()
+    assert handler(feed, on_unknown="skip")(event, None) == {"batchItemFailures": []}
+    assert feed.taken == ["a", "c"]
+
+
+def test_a_handler_decodes_nothing_behind_a_failure_and_reports_a_record_without_number() -> None:
+    feed = Taking()
+    event = event_of("a", "b", by_kinesis=False)
+    event["Records"].insert(1, {"eventName": "INSERT"})
+    assert handler(feed)(event, None) == {"batchItemFailures": [{"itemIdentifier": ""}]}  # the whole batch again
+    assert feed.taken == ["a"]
+
+
+def test_a_handler_is_checked_when_it_is_made() -> None:
+    elsewhere: Any = SimpleNamespace(table="mail")
+    with pytest.raises(TypeError, match=r"handler\(feed\): feed.table: 'mail' is not a Table"):
+        handler(elsewhere)
+    with pytest.raises(BadValue, match="write 'raise' or 'skip'"):
+        handler(Taking(), on_unknown="drop")  # type: ignore[arg-type]
+    with pytest.raises(BadValue, match="has 'Records', but this one has detail"):
+        handler(Taking())({"detail": {}}, None)
+    other = event_of("a", by_kinesis=False)
+    assert handler(Taking(), prefix="prod-")(other, None)["batchItemFailures"]
