@@ -12,7 +12,7 @@ from odm.backends.local.codec import decode
 from odm.backends.local.storage import Change, View
 from odm.errors import BadCursor, BadValue, Unsupported
 from odm.protocol.changes import ChangePage, ChangeRecord, ChangeShard, Kind
-from odm.protocol.requests import Key, ReadChanges
+from odm.protocol.requests import Key, ListShards, ReadChanges
 
 SHARD: Final = "log"
 
@@ -56,24 +56,16 @@ def logged(changes: Sequence[Change], number: int, at: float) -> list[Logged]:
     return found
 
 
-def shards(view: View, table: str) -> tuple[ChangeShard, ...]:
-    """The only shard of the log.
-
-    Raises:
-        Unsupported: the table has no log.
-    """
-    _feed_of(view, table)
-    return (ChangeShard(SHARD),)
-
-
-def read(view: View, table: str, request: ReadChanges) -> ChangePage:
-    """A page of the log.
+def answer(view: View, table: str, request: ListShards | ReadChanges) -> tuple[ChangeShard, ...] | ChangePage:
+    """The only shard of the log, or a page of it.
 
     Raises:
         Unsupported: the table has no log.
         BadCursor: the position is not one of this log, or a later change is no longer kept.
     """
     feed = _feed_of(view, table)
+    if isinstance(request, ListShards):
+        return (ChangeShard(SHARD),)
     after = 0 if request.after is None else _number(request.after, feed, table)
     rows = view.logged(after, request.limit)
     if request.after is not None and rows and rows[0].number > after + 1:

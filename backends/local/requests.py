@@ -99,22 +99,14 @@ class Engine:
                     self._require(view, () if index is None else (index,))
                     with closing(view.rows(request)) as rows:
                         return _page(rows, request, self)
-            case req.Scan(after=after, segment=segment):
-                view = self.storage.reading()
-                rows = _drawn(view.scan(after and after.key, segment, request.partitions), request.sample)
-                with view.block, closing(rows):
-                    page = _page(rows, request, self)
-                    return evolve(page, entries=_entries(view, page)) if request.entries else page
+            case req.Scan():
+                return self._scan(request)
             case req.Split():
                 return None
-            case req.ListShards():
+            case req.ListShards() | req.ReadChanges():
                 view = self.storage.reading()
                 with view.block:
-                    return log.shards(view, self.table)
-            case req.ReadChanges():
-                view = self.storage.reading()
-                with view.block:
-                    return log.read(view, self.table, request)
+                    return log.answer(view, self.table, request)
             case req.CreateTables():
                 return self.storage.create(self.indexes)
             case req.DropTables():
@@ -124,6 +116,13 @@ class Engine:
 
     def _item(self, data: bytes | None) -> ItemText | None:
         return None if data is None else ItemText(data, decode, self.loader)
+
+    def _scan(self, request: req.Scan) -> req.Page:
+        view, after = self.storage.reading(), request.after
+        rows = _drawn(view.scan(after and after.key, request.segment, request.partitions), request.sample)
+        with view.block, closing(rows):
+            page = _page(rows, request, self)
+            return evolve(page, entries=_entries(view, page)) if request.entries else page
 
     def _get_many(self, keys: tuple[Key, ...]) -> tuple[ItemText | None, ...]:
         view = self.storage.reading()

@@ -6,8 +6,6 @@ that the docstring of the request states. Keys are ordered by their UTF-8 bytes,
 strings. Every range is ``[lo, hi)``.
 """
 
-import time
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias, assert_never, cast
 
@@ -17,6 +15,7 @@ from odm.errors import BadValue
 from odm.expressions.nodes import Action, Condition, Increment, Item
 from odm.protocol.limits import PORTABLE, Limits
 from odm.protocol.reading import Only, Page, Part, Partitions, Position, Sample
+from odm.protocol.waits import Notice, Sleep, Wait
 from odm.schema.entity import Key
 
 
@@ -348,49 +347,6 @@ class Gather:
     keep: bool = False
 
 
-class Wait(ABC):
-    """A request of the core that no backend gets: the caller waits."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def wait(self) -> None:
-        """Wait, blocking."""
-
-    @abstractmethod
-    async def wait_async(self) -> None:
-        """Wait without blocking the event loop."""
-
-
-@frozen
-class Notice:
-    """What happened to a write, for meters. A native request that is not sent; the response is None.
-
-    ``kind``: "aborted": an attempt at a transaction was given up, because of other writers, and is made again.
-    "waited": a write waited for a transaction of another writer. "resolved": a lock of another writer was resolved.
-    """
-
-    kind: Literal["aborted", "waited", "resolved"]
-
-
-@frozen
-class Sleep(Wait):
-    """A pause before a retry, as a native request or as a request of the core."""
-
-    seconds: float
-
-    def wait(self) -> None:
-        time.sleep(self.seconds)
-
-    async def wait_async(self) -> None:
-        import asyncio  # slow to import, and few programs need it
-
-        await asyncio.sleep(self.seconds)
-
-    def __str__(self) -> str:
-        return f"sleep {self.seconds:.3f}s"
-
-
 @frozen
 class Failed:
     """The response to a failed request of a `Gather`."""
@@ -438,6 +394,7 @@ __all__ = [
     "Key",
     "ListShards",
     "Merge",
+    "Notice",
     "Only",
     "Operation",
     "Page",
@@ -457,6 +414,7 @@ __all__ = [
     "Split",
     "Transact",
     "Update",
+    "Wait",
     "Written",
     "repeatable",
 ]

@@ -1,0 +1,50 @@
+"""Requests of the core and of backends that are not sent to a service: pauses, and reports to meters."""
+
+import time
+from abc import ABC, abstractmethod
+from typing import Literal
+
+from attrs import frozen
+
+
+class Wait(ABC):
+    """A request of the core that no backend gets: the caller waits."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Wait, blocking."""
+
+    @abstractmethod
+    async def wait_async(self) -> None:
+        """Wait without blocking the event loop."""
+
+
+@frozen
+class Notice:
+    """What happened to a write, for meters. A native request that is not sent; the response is None.
+
+    ``kind``: "aborted": an attempt at a transaction was given up, because of other writers, and is made again.
+    "waited": a write waited for a transaction of another writer. "resolved": a lock of another writer was resolved.
+    """
+
+    kind: Literal["aborted", "waited", "resolved"]
+
+
+@frozen
+class Sleep(Wait):
+    """A pause before a retry, as a native request or as a request of the core."""
+
+    seconds: float
+
+    def wait(self) -> None:
+        time.sleep(self.seconds)
+
+    async def wait_async(self) -> None:
+        import asyncio  # slow to import, and few programs need it
+
+        await asyncio.sleep(self.seconds)
+
+    def __str__(self) -> str:
+        return f"sleep {self.seconds:.3f}s"
