@@ -1,7 +1,8 @@
-"""Steps between two stores, written once and run sync and async, for `odm.patterns.copy` and `odm.patterns.verify`.
+"""Steps between several stores, written once and run sync and async, for `odm.patterns.copy` and others.
 
-A procedure runs on one store. Work on two stores is a generator that yields steps: a procedure and the store to run it
-on, a pause, a function to call, or several generators to run concurrently.
+A procedure runs on one store. Work on several stores is a generator that yields steps: a procedure and the store to run
+it on, a call of a store, a pause, a function to call, or several generators to run concurrently. The error of a step is
+raised in the generator, at its ``yield``.
 """
 
 import asyncio
@@ -29,6 +30,13 @@ class On:
 
 
 @frozen
+class Ask:
+    """Call a method of a store, such as ``partial(store.create)``; the answer is its result, awaited if it is async."""
+
+    call: Callable[[], Any]
+
+
+@frozen
 class Pause:
     """Wait for a number of seconds."""
 
@@ -49,7 +57,7 @@ class Concurrent:
     steps: Sequence["Steps[Any]"]
 
 
-Step: TypeAlias = On | Pause | Call | Concurrent
+Step: TypeAlias = On | Ask | Pause | Call | Concurrent
 Steps: TypeAlias = Generator[Step, Any, R]
 
 
@@ -59,10 +67,14 @@ def run(steps: Steps[R], stop: Event | None = None) -> R:
     When one thread fails, or the program is interrupted, the others stop after their current step.
     """
     stop = stop or Event()
-    answer: Any = None
+    resume: Callable[[], Step] = partial(steps.send, None)
     try:
         while not stop.is_set():
-            answer = _done(steps.send(answer), stop)
+            step = resume()
+            try:
+                resume = partial(steps.send, _done(step, stop))
+            except Exception as error:  # noqa: BLE001  # the steps decide what a failure means
+                resume = partial(steps.throw, error)
     except StopIteration as ended:
         result: R = ended.value
         return result
@@ -74,6 +86,8 @@ def _done(step: Step, stop: Event) -> Any:
     match step:
         case On(store, made):
             return store.run(made)
+        case Ask(call):
+            return call()
         case Pause(seconds):
             return stop.wait(seconds)
         case Call(function):
@@ -88,10 +102,14 @@ class _Stopped(Exception):
 
 async def arun(steps: Steps[R]) -> R:
     """Run steps without blocking the event loop; concurrent steps run in tasks."""
-    answer: Any = None
+    resume: Callable[[], Step] = partial(steps.send, None)
     try:
         while True:
-            answer = await _adone(steps.send(answer))
+            step = resume()
+            try:
+                resume = partial(steps.send, await _adone(step))
+            except Exception as error:  # noqa: BLE001  # the steps decide what a failure means
+                resume = partial(steps.throw, error)
     except StopIteration as ended:
         result: R = ended.value
         return result
@@ -103,6 +121,8 @@ async def _adone(step: Step) -> Any:
     match step:
         case On(store, made):
             return await store.run(made)
+        case Ask(call):
+            return await call()
         case Pause(seconds):
             return await asyncio.sleep(seconds)
         case Call(function):

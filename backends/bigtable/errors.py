@@ -12,7 +12,7 @@ from grpc import RpcError, StatusCode
 
 from odm.backends.bigtable.native import Call, CheckAndMutateRow, ReadModifyWriteRow, ReadRows, SampleRowKeys, Status
 from odm.backends.bigtable.native_admin import AdminCall, CreateTable, DeleteTable, ListTables
-from odm.errors import BackendError, ItemTooLarge, OdmError, OutcomeUnknown, Throttled, Unsupported
+from odm.errors import BackendError, ItemTooLarge, OdmError, OutcomeUnknown, TableNotFound, Throttled, Unsupported
 
 
 class Closed(Exception):
@@ -49,7 +49,7 @@ _NO_TABLE = (
 
 _MEANING: Final[Mapping[StatusCode, tuple[type[OdmError], str]]] = {
     StatusCode.NOT_FOUND: (
-        BackendError,
+        TableNotFound,
         _NO_TABLE,
     ),
     StatusCode.PERMISSION_DENIED: (

@@ -19,6 +19,7 @@ from odm.errors import (
     KeyValueError,
     OdmError,
     OutcomeUnknown,
+    TableNotFound,
     Throttled,
 )
 from odm.protocol.requests import Operation, Request, repeatable, writes
@@ -88,12 +89,15 @@ _OTHER_KEY = (
     "Table(..., keys=..., index_keys=...), or use another table"
 )
 _NO_PARENT, _NO_ATTRIBUTE = "document path", "does not exist in the item"
+_NO_TABLE = "table {table!r} does not exist in this account and region: call store.create()"
 _NO_INDEX = "index {index!r} of table {table!r} does not exist: call store.create()"
 
 _TABLE = (
     _row(TABLE_MISSING, BackendError, _NO_INDEX, "Invalid index"),  # moto's message
     _row(_INVALID, BackendError, _NO_INDEX, "specified index"),
-    _row(TABLE_MISSING, BackendError, "table {table!r} does not exist in this account and region: call store.create()"),
+    _row(
+        TABLE_MISSING, TableNotFound, "table {table!r} does not exist in this account and region: call store.create()"
+    ),
     _row(
         _INVALID,
         ItemTooLarge,

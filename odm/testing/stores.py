@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, TypeVar, cast
 from uuid import uuid4
 
 from attrs import define, evolve, field, frozen
@@ -13,6 +13,7 @@ from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import Unsupported
 from odm.expressions.nodes import Action
+from odm.patterns.time_series import SeriesStore, TimeSeries
 from odm.procedures.context import Context
 from odm.procedures.merge import merge_write
 from odm.procedures.write import delete_request, put_request
@@ -23,6 +24,8 @@ from odm.schema.table import Table
 from odm.stores.asynchronous import AsyncStore
 from odm.stores.sync import Store
 from odm.testing.bridge import blocking
+
+E = TypeVar("E", bound=Entity)
 
 Mode: TypeAlias = Literal["sync", "async"]
 
@@ -80,12 +83,19 @@ class WatchedConnection(ForwardingConnection[Any]):
     def steps(self, request: req.Request) -> NativeGen[Any, Any]:
         for rival in self.watched.note(request):
             yield from self.inner.steps(rival)
-        return (yield from self.inner.steps(request))
+        return self._renamed(request, (yield from self.inner.steps(request)))
 
     def answer(self, request: req.Request) -> Any:
         for rival in self.watched.note(request):
             self.inner.answer(rival)
-        return self.inner.answer(request)
+        return self._renamed(request, self.inner.answer(request))
+
+    def _renamed(self, request: req.Request, answer: Any) -> Any:
+        """The answer, in which tables have the names that the test knows."""
+        if not isinstance(request, req.ListTables):
+            return answer
+        end = f"-{self.watched.suffix}"
+        return tuple(name.removesuffix(end) for name in answer if name.endswith(end))
 
 
 class Stores:
@@ -134,6 +144,13 @@ class Stores:
         if self._runner is None:
             return Store(table, self._watched, **options)
         return blocking(AsyncStore(table, self._watched, **options), self._runner)
+
+    def series(self, series: TimeSeries[E], **options: Any) -> SeriesStore[E]:
+        """Open a time series; none of its tables is created."""
+        if self._runner is None:
+            return series.open(self._watched, **options)
+        opened = series.open_async(self._watched, **options)
+        return cast("SeriesStore[E]", blocking(cast("AsyncStore", opened), self._runner))
 
     @property
     def requests(self) -> Sequence[req.Request]:
