@@ -21,7 +21,8 @@ class Step:
 
     Attributes:
         kind: "create" a table; "check": it exists, and gets what it lacks, such as an index; "alter" its settings to
-            ``old``; "expired": it is beyond ``keep``, and stays without ``drop=True``; "drop" it with its items.
+            ``new`` or ``old``; "expired": it is beyond ``keep``, and stays without ``drop=True``; "drop" it with its
+            items.
         table: the name of the table, with the prefix of the store.
         period: the first day of its period.
         text: what changes.
@@ -59,19 +60,26 @@ def rotation(db: "SeriesSteps[Any, Any]", today: date, *, drop: bool) -> Steps[R
     for number in range(series.ahead + 1):
         period = series.shifted(today, number)
         steps.append(_step(db, "check" if period in there else "create", period))
+        if period in there:
+            steps += yield from _altered(db, period, series.new)
     for period in sorted(one for one in there if one < today):
         expired = oldest is not None and period < oldest
         if expired and drop:
             steps.append(_step(db, "drop", period, "with all its items"))
             continue
-        if series.old is not None:
-            changes = yield Ask(partial(db.store_of(period).alter, series.old, dry_run=True))
-            if changes:
-                steps.append(_step(db, "alter", period, "; ".join(changes)))
+        steps += yield from _altered(db, period, series.old)
         if expired:
             text = f"beyond the {series.keep} periods to keep; drop=True (--drop) deletes it"
             steps.append(_step(db, "expired", period, text))
     return Rotation(tuple(steps))
+
+
+def _altered(db: "SeriesSteps[Any, Any]", period: date, options: object) -> Steps[list[Step]]:
+    """The step that changes the settings of a table to these, if they differ."""
+    if options is None:
+        return []
+    changes = yield Ask(partial(db.store_of(period).alter, options, dry_run=True))
+    return [_step(db, "alter", period, "; ".join(changes))] if changes else []
 
 
 def rotate(db: "SeriesSteps[Any, Any]", today: date, *, drop: bool, tell: Callable[[Step], object]) -> Steps[Rotation]:
@@ -79,16 +87,14 @@ def rotate(db: "SeriesSteps[Any, Any]", today: date, *, drop: bool, tell: Callab
     planned = yield from rotation(db, today, drop=drop)
     for step in planned.steps:
         tell(step)
-        store = db.store_of(step.period)
-        match step.kind:
-            case "create" | "check":
-                yield Ask(store.create)
-            case "alter":
-                yield Ask(partial(store.alter, db.series.old))
-            case "drop":
-                yield Ask(store.drop)
-            case "expired":
-                pass
+        store, past = db.store_of(step.period), step.period < today
+        options = db.series.old if past else db.series.new
+        if step.kind in ("create", "check"):
+            yield Ask(store.create)
+        if step.kind == "alter" or (step.kind == "create" and options is not None):
+            yield Ask(partial(store.alter, options))
+        if step.kind == "drop":
+            yield Ask(store.drop)
     db.forget()
     return planned
 

@@ -48,7 +48,7 @@ or a range is of one period, which needs no list of tables.
 | list of tables, each 60 s | on DynamoDB 1 for each 100 tables of the account; else 1 |
 | rotate | 1, and 1 for each table from the present on, and for each change |
 
-**Backends.** All. ``old`` has an effect on DynamoDB only: ``TableOptions(billing=Provisioned(1, 1),
+**Backends.** All. ``new`` and ``old`` have an effect on DynamoDB only: ``old=TableOptions(billing=Provisioned(1, 1),
 table_class="standard_infrequent_access")``. A DynamoDB account has 2,500 tables by default, a Bigtable instance 1,000.
 
 **Limits.** Periods are of UTC. The time is a field of the primary key, which never changes. A query over several
@@ -104,14 +104,16 @@ class TimeSeries(Generic[E]):
         ahead: for how many periods to make tables in advance, 1 or more.
         name: the names of the tables: text around ``{period:...}``, whose format has each of %Y, %m and (of a day) %d
             once. Default: ``readings-{period:%Y-%m}`` or ``readings-{period:%Y-%m-%d}``, after the `odm.Table`.
-        old: the settings of tables of past periods, such as `odm.backends.dynamodb.TableOptions`.
+        new: the settings of tables of the present and of later periods, such as `odm.backends.dynamodb.TableOptions`;
+            None: those of the backend.
+        old: the settings of tables of past periods; None: they keep theirs.
         refresh: for how many seconds a store uses its list of tables; 0: it lists them for each query.
 
     Raises:
         SchemaError: an argument does not fit the entity.
     """
 
-    def __init__(  # the declaration
+    def __init__(  # noqa: PLR0913  # the declaration
         self,
         entity: type[E],
         *,
@@ -120,11 +122,12 @@ class TimeSeries(Generic[E]):
         keep: int | None = None,
         ahead: int = 2,
         name: str | None = None,
+        new: object = None,
         old: object = None,
         refresh: float = 60.0,
     ) -> None:
         self.entity, self.by, self.period, self.keep, self.ahead = entity, by, period, keep, ahead
-        self.old, self.refresh = old, refresh
+        self.new, self.old, self.refresh = new, old, refresh
         table = getattr(entity, "__odm_table__", None)
         if not isinstance(table, Table):
             raise SchemaError(f"TimeSeries({entity!r}): give an entity, class Reading(Entity, table=readings)")

@@ -110,6 +110,7 @@ class Stores:
         self._watched = Watched(backend, uuid4().hex[:12])
         self._runner = asyncio.Runner() if mode == "async" else None
         self._opened: list[Store] = []
+        self._series: list[SeriesStore[Any]] = []
 
     def __enter__(self) -> Self:
         return self
@@ -118,6 +119,8 @@ class Stores:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._watched.rivals.clear()
+        for series in self._series:
+            series.close()
         for store in self._opened:
             with suppress(Unsupported):
                 store.drop()
@@ -148,9 +151,12 @@ class Stores:
     def series(self, series: TimeSeries[E], **options: Any) -> SeriesStore[E]:
         """Open a time series; none of its tables is created."""
         if self._runner is None:
-            return series.open(self._watched, **options)
-        opened = series.open_async(self._watched, **options)
-        return cast("SeriesStore[E]", blocking(cast("AsyncStore", opened), self._runner))
+            opened = series.open(self._watched, **options)
+        else:
+            twin = cast("AsyncStore", series.open_async(self._watched, **options))
+            opened = cast("SeriesStore[E]", blocking(twin, self._runner))
+        self._series.append(opened)
+        return opened
 
     @property
     def requests(self) -> Sequence[req.Request]:

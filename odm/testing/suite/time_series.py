@@ -66,9 +66,8 @@ def meter_series(stores: Stores) -> Iterator[Stores]:
     yield stores
     for table in (readings, unindexed):
         with suppress(Unsupported):
-            for name in stores.offline(table).list_tables("metered"):
-                with stores.offline(table, name=name) as store:
-                    store.drop()
+            for name in names(stores, table, "metered"):
+                dropped(stores, name, table)
 
 
 def opened(stores: Stores, series: TimeSeries[Any] = PLAIN, now: datetime = NOW, **options: Any) -> SeriesStore[Any]:
@@ -109,9 +108,16 @@ def same(db: SeriesStore[Any], plain: Store, query: Query[Any]) -> None:
         assert paged(db, query, size) == paged(plain, query, size)
 
 
-def names(stores: Stores, table: Table = unindexed) -> list[str]:
+def names(stores: Stores, table: Table = unindexed, beginning: str = "metered-once-2") -> list[str]:
     """The tables of the months."""
-    return sorted(name for name in stores.offline(table).list_tables(f"{table.name}-2") if "." not in name)
+    with stores.offline(table) as store:
+        return sorted(name for name in store.list_tables(beginning) if "." not in name)
+
+
+def dropped(stores: Stores, name: str, table: Table = unindexed) -> None:
+    """Drop one table."""
+    with stores.offline(table, name=name) as store:
+        store.drop()
 
 
 @needs("conditions")
@@ -189,8 +195,7 @@ class TestSeriesReads:
         query = Plain.primary(meter="a")
         page = db.page(query, size=2)
         before = db.count(query)
-        with meter_series.offline(unindexed, name="metered-once-2026-09") as store:
-            store.drop()
+        dropped(meter_series, "metered-once-2026-09")
         rest = db.page(query, size=100, after=page.cursor)
         assert len(rest.items) == before - 3
         assert len(list(db.query(query))) == before - 3
@@ -249,9 +254,9 @@ class TestSeriesPatterns:
     def test_have_tables_of_their_own(self, meter_series: Stores) -> None:
         db = opened(meter_series, MONTHS)
         db.rotate()
-        assert names(meter_series, readings) == ["metered-2026-11", "metered-2026-12"]
+        assert names(meter_series, readings, "metered-2") == ["metered-2026-11", "metered-2026-12"]
         db.rotate(drop=True, now=datetime(2030, 1, 1, tzinfo=UTC))
-        assert names(meter_series, readings) == ["metered-2030-01", "metered-2030-02"]
+        assert names(meter_series, readings, "metered-2") == ["metered-2030-01", "metered-2030-02"]
 
 
 @needs("conditions", "updates")
@@ -353,10 +358,8 @@ class TestRotation:
             with meter_series.offline(unindexed, name=name) as store:
                 store.create()
         opened(meter_series).rotate(drop=True)
-        found = meter_series.offline(unindexed).list_tables()
-        assert set(others) <= set(found)
-        with meter_series.offline(unindexed, name=others[-1]) as store:
-            store.drop()
+        assert set(others) <= set(names(meter_series, beginning=""))
+        dropped(meter_series, others[-1])
 
     def test_stopped_anywhere_is_finished_by_the_next(self, meter_series: Stores) -> None:
         old, later, stop, stopped = opened(meter_series), date(2027, 3, 1), 0, True
@@ -364,7 +367,7 @@ class TestRotation:
             old.rotate(drop=True, now=date(2026, 11, 1))
             for name in names(meter_series):
                 if name > "metered-once-2026-12":
-                    meter_series.offline(unindexed, name=name).drop()
+                    dropped(meter_series, name)
             fresh = opened(meter_series, now=datetime(2027, 3, 1, tzinfo=UTC))
             stopped = meter_series.stopped(partial(fresh.rotate, drop=True), after=stop)
             fresh.rotate(drop=True)
