@@ -29,7 +29,7 @@ from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.stores import Stores
 
-readings, unindexed = Table("metered"), Table("metered-once")
+readings, unindexed = Table("meter"), Table("meter1")
 
 
 class Reading(Entity, table=readings):
@@ -66,7 +66,7 @@ def meter_series(stores: Stores) -> Iterator[Stores]:
     yield stores
     for table in (readings, unindexed):
         with suppress(Unsupported):
-            for name in names(stores, table, "metered"):
+            for name in names(stores, table, "m"):
                 dropped(stores, name, table)
 
 
@@ -108,7 +108,7 @@ def same(db: SeriesStore[Any], plain: Store, query: Query[Any]) -> None:
         assert paged(db, query, size) == paged(plain, query, size)
 
 
-def names(stores: Stores, table: Table = unindexed, beginning: str = "metered-once-2") -> list[str]:
+def names(stores: Stores, table: Table = unindexed, beginning: str = "meter1-2") -> list[str]:
     """The tables of the months."""
     with stores.offline(table) as store:
         return sorted(name for name in store.list_tables(beginning) if "." not in name)
@@ -195,7 +195,7 @@ class TestSeriesReads:
         query = Plain.primary(meter="a")
         page = db.page(query, size=2)
         before = db.count(query)
-        dropped(meter_series, "metered-once-2026-09")
+        dropped(meter_series, "meter1-2026-09")
         rest = db.page(query, size=100, after=page.cursor)
         assert len(rest.items) == before - 3
         assert len(list(db.query(query))) == before - 3
@@ -254,9 +254,9 @@ class TestSeriesPatterns:
     def test_have_tables_of_their_own(self, meter_series: Stores) -> None:
         db = opened(meter_series, MONTHS)
         db.rotate()
-        assert names(meter_series, readings, "metered-2") == ["metered-2026-11", "metered-2026-12"]
+        assert names(meter_series, readings, "meter-2") == ["meter-2026-11", "meter-2026-12"]
         db.rotate(drop=True, now=datetime(2030, 1, 1, tzinfo=UTC))
-        assert names(meter_series, readings, "metered-2") == ["metered-2030-01", "metered-2030-02"]
+        assert names(meter_series, readings, "meter-2") == ["meter-2030-01", "meter-2030-02"]
 
 
 @needs("conditions", "updates")
@@ -270,7 +270,7 @@ class TestSeriesWrites:
         with pytest.raises(ItemExists):
             db.insert(items[0])
         assert db.put_all(items) == 3
-        with meter_series.offline(unindexed, name="metered-once-2026-11") as november:
+        with meter_series.offline(unindexed, name="meter1-2026-11") as november:
             assert list(november.query(Plain.primary(meter="a"))) == items[:2]
         changed = db.update(items[1], set_(Plain.kwh, 7), returning="new")
         assert changed == db.one(Plain.primary(meter="a", at=last)) == Plain(meter="a", at=last, kwh=7)
@@ -283,13 +283,13 @@ class TestSeriesWrites:
         db = opened(meter_series)
         db.rotate()
         store = db.store_of(NOW)
-        assert store.name == "metered-once-2026-11"
+        assert store.name == "meter1-2026-11"
 
     def test_need_a_table(self, meter_series: Stores) -> None:
         db = opened(meter_series)
         item = Plain(meter="a", at=NOW)
         for write in (partial(db.put, item), partial(db.insert, item), partial(db.put_all, [item])):
-            with pytest.raises(TableNotFound, match=r"metered-once-2026-11.*odm rotate"):
+            with pytest.raises(TableNotFound, match=r"meter1-2026-11.*odm rotate"):
                 write()
         db.rotate()
         for at, way in ((NOW - timedelta(days=40), r"date\(2026, 10, 1\)"), (NOW + timedelta(days=99), "2027, 3, 1")):
@@ -329,7 +329,7 @@ class TestRotation:
         assert [step.kind for step in db.rotation().steps] == ["create", "create"]
         assert names(meter_series) == []
         db.rotate(tell=lambda step: told.append(str(step)))
-        assert told == ["create  metered-once-2026-11", "create  metered-once-2026-12"]
+        assert told == ["create  meter1-2026-11", "create  meter1-2026-12"]
         assert db.rotate().changes == ()
         later = date(2027, 3, 1)
         expired = db.rotation(now=later)
@@ -343,16 +343,16 @@ class TestRotation:
         db.rotate(now=later)
         assert len(names(meter_series)) == 4
         assert [step.kind for step in db.rotate(now=later, drop=True).steps] == ["check", "check", "drop", "drop"]
-        assert names(meter_series) == ["metered-once-2027-03", "metered-once-2027-04"]
+        assert names(meter_series) == ["meter1-2027-03", "meter1-2027-04"]
         assert [step.kind for step in db.rotate(now=later, drop=True).steps] == ["check", "check"]
 
     def test_leaves_other_tables_alone(self, meter_series: Stores) -> None:
         others = [
-            "metered-once",
-            "metered-once-2020-1",
-            "metered-once-2020-13",
-            "metered-once-2020-01-01",
-            "x-metered-2020-01",
+            "meter1",
+            "meter1-2020-1",
+            "meter1-2020-13",
+            "meter1-2020-01-01",
+            "x-meter-2020-01",
         ]
         for name in others:
             with meter_series.offline(unindexed, name=name) as store:
@@ -366,19 +366,19 @@ class TestRotation:
         while stopped:
             old.rotate(drop=True, now=date(2026, 11, 1))
             for name in names(meter_series):
-                if name > "metered-once-2026-12":
+                if name > "meter1-2026-12":
                     dropped(meter_series, name)
             fresh = opened(meter_series, now=datetime(2027, 3, 1, tzinfo=UTC))
             stopped = meter_series.stopped(partial(fresh.rotate, drop=True), after=stop)
             fresh.rotate(drop=True)
-            assert names(meter_series) == ["metered-once-2027-03", "metered-once-2027-04"]
+            assert names(meter_series) == ["meter1-2027-03", "meter1-2027-04"]
             assert fresh.put(Plain(meter="a", at=datetime(2027, 3, 2, tzinfo=UTC)))
             assert fresh.rotate(drop=True, now=later).changes == ()
             stop += 1
         assert stop == 1 + 1 + 2 + 2
 
     def test_prefixes_are_apart(self, meter_series: Stores) -> None:
-        one, two = opened(meter_series, prefix="metered-a"), opened(meter_series, prefix="metered-b")
+        one, two = opened(meter_series, prefix="m-a"), opened(meter_series, prefix="m-b")
         one.rotate()
         assert [step.kind for step in two.rotation().steps] == ["create", "create"]
-        assert one.rotation().steps[0].table == "metered-ametered-once-2026-11"
+        assert one.rotation().steps[0].table == "m-ameter1-2026-11"
