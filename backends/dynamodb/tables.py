@@ -141,9 +141,8 @@ def alter(layout: Layout, options: object, *, dry_run: bool) -> Steps[tuple[str,
             if (yield from _unless(change.call, TABLE_IN_USE, LIMIT_EXCEEDED, TABLE_MISSING)) is None:
                 made.setdefault(what, change.text)
         yield Sleep(pause)
-    raise BackendError(
-        f"table {layout.table!r}: its settings are still not those asked for: {', '.join(made)}; try again"
-    )
+    why = f"changes of its settings have no effect yet ({', '.join(made)}): try again later"
+    raise BackendError(f"table {layout.table!r}: {why}")
 
 
 def _lines(changes: Mapping[str, str]) -> tuple[str, ...]:

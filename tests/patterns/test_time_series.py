@@ -362,3 +362,63 @@ def test_a_dropped_index_is_not_taken_for_a_missing_table() -> None:
         wider.first(Wider.by_text(text="a"))
     wider.rotate()
     assert wider.first(Wider.by_text(text="a").where(Wider.at < START + timedelta(days=20))) is None
+
+
+def test_an_error_for_a_table_that_exists_is_passed_on() -> None:
+    """On Bigtable, the table of an index may be missing while that of the items exists."""
+    faults = Faults()
+    db = MONTHS.open(Memory(faults=faults), clock=START.timestamp)
+    db.rotate()
+    calls: list[Callable[[], object]] = [
+        partial(db.first, Reading.by_time()),
+        lambda: list(db.query(Reading.by_time())),
+        partial(db.count, Reading.primary(sensor="a", at=START)),
+    ]
+    for call in calls:
+        faults.fail("query", TableNotFound("the table of the index"))
+        with pytest.raises(TableNotFound, match="the table of the index"):
+            call()
+        faults.clear()
+    faults.fail("put", TableNotFound("the table of the index"))
+    with pytest.raises(TableNotFound, match="the table of the index"):
+        db.put(Reading(sensor="a", at=START))
+
+
+def test_a_table_that_is_being_dropped_is_passed_over() -> None:
+    """DynamoDB lists a table until it is deleted, and its requests fail before."""
+    faults = Faults()
+    series = TimeSeries(Reading, by="at", period="month", keep=1, ahead=1)
+    backend, now = Memory(faults=faults), datetime(2024, 3, 1, tzinfo=UTC)
+    old = series.open(backend, clock=START.timestamp)
+    old.rotate()
+    db = series.open(backend, clock=now.timestamp)
+    db.rotate()
+    db.put(Reading(sensor="a", at=now))
+    for _ in range(2):
+        faults.fail("query", TableNotFound("it is being deleted"), times=2)
+        assert [one.at for one in db.query(Reading.by_time())] == [now]
+        faults.clear()
+
+
+def test_a_write_to_a_new_table_is_read_at_once() -> None:
+    backend = Memory()
+    db, other = (MONTHS.open(backend, clock=START.timestamp) for _ in range(2))
+    db.rotate()
+    assert db.count(Reading.by_time()) == 0
+    later = START + timedelta(days=90)
+    other.store_of(later).create()
+    other.put(Reading(sensor="b", at=later))
+    assert db.count(Reading.by_time()) == 0  # the list of tables is of this minute
+    db.put(Reading(sensor="a", at=later))
+    assert db.count(Reading.by_time()) == 2
+
+
+def test_a_list_of_tables_can_be_made_for_each_query() -> None:
+    series, backend = TimeSeries(Reading, by="at", period="month", refresh=0), Memory()
+    db, other = (series.open(backend, clock=START.timestamp) for _ in range(2))
+    db.rotate()
+    assert db.count(Reading.by_time()) == 0
+    later = START + timedelta(days=90)
+    other.store_of(later).create()
+    other.put(Reading(sensor="b", at=later))
+    assert db.count(Reading.by_time()) == 1

@@ -241,6 +241,15 @@ class TestSeriesPatterns:
         for one in (query, query.reverse(), query.limit(5), query.where(Reading.kwh > 1)):
             same(db, plain, one)
 
+    def test_read_only_the_partitions_of_each_table(self, meter_series: Stores) -> None:
+        db, _ = filled(meter_series, MONTHS)
+        begin, end = (datetime(2026, month, day, tzinfo=UTC) for month, day in ((10, 30), (11, 3)))
+        query = select(Reading).where(Reading.at >= begin, Reading.at < end)
+        db.count(query)
+        meter_series.forget()
+        assert len(list(db.query(query))) == 4
+        assert [type(one).__name__ for one in meter_series.requests] == ["Query"] * 4  # a day each
+
     def test_not_sorted_by_time_need_one_period(self, meter_series: Stores) -> None:
         db, plain = filled(meter_series, MONTHS)
         query = Reading.by_kwh(meter="a")
@@ -248,7 +257,10 @@ class TestSeriesPatterns:
             with pytest.raises(Unsupported, match="by_kwh does not sort by at"):
                 call(query)
         assert db.count(query) == plain.count(query)
-        same(db, plain, query.where(Reading.at >= datetime(2026, 11, 1, tzinfo=UTC), Reading.at <= NOW))
+        begin, end = (datetime(2026, month, 1, tzinfo=UTC) for month in (11, 12))
+        same(db, plain, query.where(Reading.at >= begin, Reading.at < end))
+        with pytest.raises(Unsupported, match="within one month"):
+            db.first(query.where(Reading.at >= begin, Reading.at <= end))
         same(db, plain, Reading.by_kwh(meter="a", kwh=2))
 
     def test_have_tables_of_their_own(self, meter_series: Stores) -> None:
@@ -278,6 +290,24 @@ class TestSeriesWrites:
         assert db.delete(items[2]) is True
         assert db.delete(Plain, meter="a", at=NOW, when=Plain.kwh == 0) is True
         assert list(db.query(Plain.primary(meter="a"))) == [changed]
+
+    def test_stopped_anywhere_can_be_repeated(self, meter_series: Stores) -> None:
+        items = [Plain(meter=meter, at=at) for at in (NOW, NOW + timedelta(days=9)) for meter in "ab"]
+        db = opened(meter_series)
+        db.rotate()
+        stop, stopped = 0, True
+        while stopped:
+            stopped = meter_series.stopped(partial(db.put_all, items), after=stop)
+            assert stopped or db.put_all(items) == 4
+            for item in items[:2]:
+                stopped_put = meter_series.stopped(partial(db.put, item), after=0)
+                assert stopped_put
+                assert db.put(item) == item
+            stop += 1
+        assert stop > 2
+        for meter in "ab":
+            assert [one.at for one in db.query(Plain.primary(meter=meter))] == [items[0].at, items[2].at]
+            assert sum(db.delete(item) for item in items if item.meter == meter) == 2
 
     def test_have_transactions_within_a_period(self, meter_series: Stores) -> None:
         db = opened(meter_series)
