@@ -189,7 +189,8 @@ def test_a_unit_of_several_periods_is_refused() -> None:
 )
 def test_what_a_declaration_refuses(options: dict[str, Any], why: str) -> None:
     with pytest.raises(SchemaError, match=why.replace("{", r"\{").replace("(", r"\(")):
-        TimeSeries(Reading, **({"by": "at", "period": "month"} | options)).open(Memory())
+        declared: dict[str, Any] = {"by": "at", "period": "month"} | options
+        TimeSeries(Reading, **declared).open(Memory())
 
 
 def test_entities_that_a_series_refuses() -> None:
