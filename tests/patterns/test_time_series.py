@@ -188,8 +188,8 @@ def test_a_unit_of_several_periods_is_refused() -> None:
     ],
 )
 def test_what_a_declaration_refuses(options: dict[str, Any], why: str) -> None:
+    declared: dict[str, Any] = {"by": "at", "period": "month"} | options
     with pytest.raises(SchemaError, match=why.replace("{", r"\{").replace("(", r"\(")):
-        declared: dict[str, Any] = {"by": "at", "period": "month"} | options
         TimeSeries(Reading, **declared).open(Memory())
 
 
