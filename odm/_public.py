@@ -10,7 +10,7 @@ from odm.entities.markers import HLL, TTL, Cell, CellVersions, Columns, Counter,
 from odm.entities.patterns import AccessPattern, PrimaryKey, primary_key
 from odm.entities.query import Query
 from odm.entities.upgrades import upgrade
-from odm.entities.views import EntityView, PatternView, SchemaView
+from odm.entities.views import EntityView, PatternView, PlanView, SchemaView
 from odm.errors import (
     BackendError,
     BadCursor,
@@ -26,6 +26,7 @@ from odm.errors import (
     OdmError,
     OutcomeUnknown,
     SchemaError,
+    TableNotFound,
     Throttled,
     TransactionFailed,
     Unsupported,
@@ -56,6 +57,7 @@ from odm.expressions.nodes import Condition
 from odm.keys import Shards
 from odm.observe.events import RequestInfo
 from odm.observe.meter import Meter, Usage
+from odm.planner.plan import planned
 from odm.procedures.backfilled import Backfilled, Unfilled
 from odm.procedures.calls import Calls, Companion, Procedure, procedure
 from odm.procedures.cell_versions import CellVersion
@@ -129,6 +131,7 @@ __all__ = [
     "Page",
     "Partial",
     "PatternView",
+    "PlanView",
     "PrimaryKey",
     "Procedure",
     "Query",
@@ -143,6 +146,7 @@ __all__ = [
     "Stored",
     "Sum",
     "Table",
+    "TableNotFound",
     "Throttled",
     "Transaction",
     "TransactionFailed",
@@ -163,6 +167,7 @@ __all__ = [
     "is_in",
     "missing",
     "not_",
+    "planned",
     "prepend",
     "primary_key",
     "procedure",

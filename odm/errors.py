@@ -19,6 +19,7 @@ The first level says what to fix: your model, your call, or the store::
     ├── Throttled                   the store: too many requests; the unprocessed entries are attached
     ├── OutcomeUnknown              the store: a write whose response was lost
     └── BackendError                the store: everything else; the native error is the __cause__
+        └── TableNotFound             the table, or that of one of its indexes, does not exist
 
 None of these derives from a vendor's exception class, and every vendor error is wrapped in one of these.
 """
@@ -152,3 +153,7 @@ class OutcomeUnknown(OdmError):
 
 class BackendError(OdmError):
     """The store failed, and a write of one item was not applied; the vendor's error is the ``__cause__``."""
+
+
+class TableNotFound(BackendError):
+    """The table, or on Bigtable that of one of its indexes, does not exist."""

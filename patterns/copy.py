@@ -130,7 +130,7 @@ async def acopy(source: AsyncStore, target: AsyncStore, **options: Unpack[Option
 
 def names_of(*stores: Either) -> list[str]:
     """How the state of a copy names its stores."""
-    return [f"{store.prefix}{store.table.name} on {store.backend!r}" for store in stores]
+    return [f"{store.name} on {store.backend!r}" for store in stores]
 
 
 @define

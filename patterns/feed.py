@@ -70,7 +70,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from attrs import frozen
 
 from odm import BadValue, Change, Entity, Table
-from odm.patterns.two_stores import Handle, Steps, arun, run
+from odm.patterns.two_stores import Ask, Steps, arun, run
 
 Handler: TypeAlias = Callable[[Any], Awaitable[object] | object]
 H = TypeVar("H", bound=Handler)
@@ -171,7 +171,9 @@ class Feed:
 
 def _attempted(call: Callable[[], object]) -> Steps[Exception | None]:
     """Call a handler; returns its exception."""
-    error: Exception | None = yield Handle(call)
-    if error is not None:
+    try:
+        yield Ask(call)
+    except Exception as error:  # noqa: BLE001  # whatever a handler raises
         _LOG.error("a change was not handled: it is delivered again", exc_info=error)
-    return error
+        return error
+    return None

@@ -1,7 +1,8 @@
-"""Steps between two stores, written once and run sync and async: for copies, verifications and change feeds.
+"""Steps between several stores, written once and run sync and async: for copies, change feeds and others.
 
-A procedure runs on one store. Work on two stores is a generator that yields steps: a procedure and the store to run it
-on, a pause, a function to call, or several generators to run concurrently.
+A procedure runs on one store. Work on several stores is a generator that yields steps: a procedure and the store to run
+it on, a call of a store, a pause, a function to call, or several generators to run concurrently. The error of a step is
+raised in the generator, at its ``yield``.
 """
 
 import asyncio
@@ -30,6 +31,13 @@ class On:
 
 
 @frozen
+class Ask:
+    """Call a function that may be async if the stores are, such as ``store.create``; the answer is its result."""
+
+    call: Callable[[], Any]
+
+
+@frozen
 class Pause:
     """Wait for a number of seconds."""
 
@@ -44,20 +52,13 @@ class Call:
 
 
 @frozen
-class Handle:
-    """Call a user's function, which may be async if the stores are; the answer is its exception, or None."""
-
-    function: Callable[[], object]
-
-
-@frozen
 class Concurrent:
     """Run generators of steps concurrently; the answer is the list of their results."""
 
     steps: Sequence["Steps[Any]"]
 
 
-Step: TypeAlias = On | Pause | Call | Handle | Concurrent
+Step: TypeAlias = On | Ask | Pause | Call | Concurrent
 Steps: TypeAlias = Generator[Step, Any, R]
 
 
@@ -67,10 +68,14 @@ def run(steps: Steps[R], stop: Event | None = None) -> R:
     When one thread fails, or the program is interrupted, the others stop after their current step.
     """
     stop = stop or Event()
-    answer: Any = None
+    resume: Callable[[], Step] = partial(steps.send, None)
     try:
         while not stop.is_set():
-            answer = _done(steps.send(answer), stop)
+            step = resume()
+            try:
+                resume = partial(steps.send, _done(step, stop))
+            except Exception as error:  # noqa: BLE001  # the steps decide what a failure means
+                resume = partial(steps.throw, error)
     except StopIteration as ended:
         result: R = ended.value
         return result
@@ -82,36 +87,22 @@ def _done(step: Step, stop: Event) -> Any:
     match step:
         case On(store, made):
             return store.run(made)
+        case Ask(call):
+            return _not_async(call())
         case Pause(seconds):
             return stop.wait(seconds)
         case Call(function):
             return function()
-        case Handle(function):
-            return _failure(function)
         case Concurrent(steps):
             return in_threads([partial(run, one, stop) for one in steps], len(steps), stop.set)
 
 
-def _failure(function: Callable[[], object]) -> Exception | None:
-    try:
-        result = function()
-    except Exception as error:  # noqa: BLE001  # the steps decide about it
-        return error
-    if not isawaitable(result):
-        return None
-    if iscoroutine(result):
-        result.close()
-    return BadValue("a function is async, and this call cannot await it: use the async one, or pass a sync function")
-
-
-async def _afailure(function: Callable[[], object]) -> Exception | None:
-    try:
-        result = function()
-        if isawaitable(result):
-            await result
-    except Exception as error:  # noqa: BLE001  # the steps decide about it
-        return error
-    return None
+def _not_async(result: object) -> object:
+    if isawaitable(result):
+        if iscoroutine(result):
+            result.close()
+        raise BadValue("a function is async, and this call cannot await it: use the async one, or pass a sync function")
+    return result
 
 
 class _Stopped(Exception):
@@ -120,10 +111,14 @@ class _Stopped(Exception):
 
 async def arun(steps: Steps[R]) -> R:
     """Run steps without blocking the event loop; concurrent steps run in tasks."""
-    answer: Any = None
+    resume: Callable[[], Step] = partial(steps.send, None)
     try:
         while True:
-            answer = await _adone(steps.send(answer))
+            step = resume()
+            try:
+                resume = partial(steps.send, await _adone(step))
+            except Exception as error:  # noqa: BLE001  # the steps decide what a failure means
+                resume = partial(steps.throw, error)
     except StopIteration as ended:
         result: R = ended.value
         return result
@@ -135,6 +130,9 @@ async def _adone(step: Step) -> Any:
     match step:
         case On(store, made):
             return await store.run(made)
+        case Ask(call):
+            result = call()
+            return await result if isawaitable(result) else result
         case Pause(seconds):
             return await asyncio.sleep(seconds)
         case Call(function):
@@ -145,8 +143,6 @@ async def _adone(step: Step) -> Any:
                 # A thread cannot be stopped: wait, so that it does not write after the next copy has begun.
                 await asyncio.wait([work])
                 raise
-        case Handle(function):
-            return await _afailure(function)
         case Concurrent(steps):
             return await in_tasks([arun(one) for one in steps])
 

@@ -125,7 +125,7 @@ def check_pair(source: Either, target: Either) -> None:
             f"the source is a store of {source.table!r} and the target of {target.table!r}: open both with one Table, "
             "so that the same models read both; prefix= gives it another name"
         )
-    if source.backend is target.backend and source.prefix == target.prefix:
+    if source.backend is target.backend and source.name == target.name:
         raise BadValue(f"source and target are both {source!r}: give one of them another backend or prefix")
 
 

@@ -21,7 +21,7 @@ from odm.backends.bigtable.native import (
     Status,
 )
 from odm.backends.bigtable.native_admin import CreateTable, DeleteTable, ListTables
-from odm.errors import BackendError, ItemTooLarge, OdmError, OutcomeUnknown, Throttled, Unsupported
+from odm.errors import BackendError, ItemTooLarge, OdmError, OutcomeUnknown, TableNotFound, Throttled, Unsupported
 
 
 class Closed(Exception):
@@ -58,7 +58,7 @@ _NO_TABLE = (
 
 _MEANING: Final[Mapping[StatusCode, tuple[type[OdmError], str]]] = {
     StatusCode.NOT_FOUND: (
-        BackendError,
+        TableNotFound,
         _NO_TABLE,
     ),
     StatusCode.PERMISSION_DENIED: (

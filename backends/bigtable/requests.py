@@ -30,7 +30,7 @@ from odm.backends.bigtable.retry import Retry, until_answered
 from odm.backends.bigtable.single_rows import ONCE, unsupported_reason
 from odm.backends.bigtable.snapshots import read_at_once
 from odm.backends.bigtable.streams import Feed
-from odm.backends.bigtable.tables import create, drop
+from odm.backends.bigtable.tables import create, drop, names, unaltered
 from odm.backends.bigtable.wide import Wide
 from odm.backends.bigtable.wide_pages import Documents, Reader
 from odm.backends.bigtable.writer import Writer, new_id, now_micros
@@ -126,6 +126,10 @@ class Procedures:
                 return create(self.schema, self.retry, self.options)
             case req.DropTables():
                 return drop(self.schema, self.retry)
+            case req.ListTables(beginning):
+                return names(self.schema, self.retry, beginning)
+            case req.AlterTables():
+                return unaltered()
             case req.Transact():
                 return self.transact(request)
             case _:

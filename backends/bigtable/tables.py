@@ -14,7 +14,7 @@ from odm.backends.bigtable.drop_index import drop_index
 from odm.backends.bigtable.entries import is_odms
 from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.layout import Layout
-from odm.backends.bigtable.locks import name_of
+from odm.backends.bigtable.locks import END, name_of
 from odm.backends.bigtable.native import ENTRIES, ReadRows, Steps
 from odm.backends.bigtable.native_admin import (
     DeleteTable,
@@ -84,6 +84,19 @@ def drop(schema: Schema, retry: Retry) -> Steps[None]:
     items, *entries = map(DeleteTable, _wanted(schema))
     yield from answers_of((items,), retry, NotFound)
     yield from answers_of(entries, retry, NotFound)
+
+
+def names(schema: Schema, retry: Retry, beginning: str) -> Steps[tuple[str, ...]]:
+    """The names of tables that begin with a text, without the end that `name_of` gives them."""
+    end = END if schema.transactions else ""
+    found = yield from _names(schema, retry)
+    return tuple(name.removesuffix(end) for name in found if name.startswith(beginning) and name.endswith(end))
+
+
+def unaltered() -> Steps[tuple[str, ...]]:
+    """Nothing: the settings of a table on Bigtable are those of the backend, and ``odm apply`` changes them."""
+    yield from ()
+    return ()
 
 
 def _settle(schema: Schema, kinds: Collection[Kind], retry: Retry, tell: Tell, options: Options) -> Steps[None]:

@@ -19,6 +19,6 @@ line: it applies the differences that `changes` finds between the layout and the
 """
 
 from odm.backends.dynamodb.driver import DynamoDB
-from odm.backends.dynamodb.options import Provisioned
+from odm.backends.dynamodb.options import Provisioned, TableOptions
 
-__all__ = ["DynamoDB", "Provisioned"]
+__all__ = ["DynamoDB", "Provisioned", "TableOptions"]

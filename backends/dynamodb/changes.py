@@ -13,6 +13,7 @@ from odm.backends.dynamodb.schema import (
     Layout,
     add_index,
     capacity_of,
+    class_of,
     create_table,
     global_indexes,
     key_schema,
@@ -39,11 +40,17 @@ def differences(layout: Layout, table: Mapping[str, Any] | None) -> tuple[TableC
         )
     return (
         *_conflicts(layout, table),
-        *_billing(layout, table),
-        *_stream(layout, table),
+        *settings_differences(layout, table),
         *_lacking(layout, table),
         *_extra(layout, table),
     )
+
+
+def settings_differences(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableChange]:
+    """What differs in the settings that are not part of the models."""
+    yield from _billing(layout, table)
+    yield from _class(layout, table)
+    yield from _stream(layout, table)
 
 
 def key_conflicts(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableChange]:
@@ -98,6 +105,8 @@ def _outline(layout: Layout) -> str:
     options = layout.options
     paid = options.billing if isinstance(options.billing, Provisioned) else None
     parts = [f"key {' and '.join(layout.keys)}", _paid(paid)]
+    if options.table_class is not None:
+        parts.append(f"class {options.table_class}")
     if layout.indexes:
         parts.append(f"indexes {', '.join(layout.indexes)}")
     if options.stream:
@@ -235,6 +244,12 @@ def _billing(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableChange]:
         arguments["GlobalSecondaryIndexUpdates"] = updates
     if steps:
         yield TableChange("change", "billing", ", ".join(steps), _update(layout, **arguments))
+
+
+def _class(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableChange]:
+    wanted, found = layout.options.table_class, class_of(table)
+    if wanted is not None and wanted != found:
+        yield TableChange("change", "table class", f"{found} → {wanted}", _update(layout, TableClass=wanted.upper()))
 
 
 def _differs(found: Provisioned | None, wanted: Provisioned) -> bool:

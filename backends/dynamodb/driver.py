@@ -12,7 +12,7 @@ from odm.backends.dynamodb.clients import AsyncClients, Settings, SyncClient, se
 from odm.backends.dynamodb.codec import write_item
 from odm.backends.dynamodb.errors import MALFORMED, DamagedAnswer
 from odm.backends.dynamodb.native import STREAM_READS, Native, Steps
-from odm.backends.dynamodb.options import Billing, Stream, checked_options
+from odm.backends.dynamodb.options import Billing, Stream, TableClass, TableOptions
 from odm.backends.dynamodb.requests import NO_ORDER, steps_of
 from odm.backends.dynamodb.retry import attempts_of
 from odm.backends.dynamodb.schema import Layout, layout_of
@@ -63,16 +63,18 @@ class DynamoDB(Backend):
             table; ``odm apply`` also changes that of an existing one. None: a new table is on-demand.
         stream: the StreamViewType of the table's stream: "new_and_old_images", "new_image", "old_image" or
             "keys_only". ``create()`` enables a stream if the table has none. None: the stream is not changed.
+        table_class: "standard" or "standard_infrequent_access". ``create()`` uses it for a new table; ``odm apply``
+            also changes that of an existing one. None: a new table is "standard".
         transport: "lean" sends requests without botocore's client, which takes most of the time of a call; "vendor"
             uses boto3 and aiobotocore. None: "lean" where it supports all settings, and no library instruments
             botocore's client; the log ``odm.dynamodb`` says what it does not support.
 
     Raises:
-        BadValue: ``endpoint_url`` is not a URL, ``session`` or ``config`` has the wrong type, ``billing`` or ``stream``
-            is not one of the values above, ``transport`` is not, or both a session and a profile are given.
+        BadValue: ``endpoint_url`` is not a URL, ``session`` or ``config`` has the wrong type, ``billing``, ``stream``,
+            ``table_class`` or ``transport`` is not one of the values above, or both a session and a profile are given.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # the settings of a backend
         self,
         session: "boto3.Session | None" = None,
         *,
@@ -82,6 +84,7 @@ class DynamoDB(Backend):
         config: "Config | None" = None,
         billing: Billing | None = None,
         stream: Stream | None = None,
+        table_class: TableClass | None = None,
         transport: Literal["lean", "vendor"] | None = None,
     ) -> None:
         if transport not in ("lean", "vendor", None):
@@ -100,7 +103,7 @@ class DynamoDB(Backend):
         if config is not None and not hasattr(config, "merge"):
             raise BadValue(f"the config is a {type(config).__name__}, not a botocore.config.Config")
         self._settings = Settings(session, region, endpoint_url, config, profile=profile, transport=transport)
-        self._options = checked_options(billing, stream)
+        self._options = TableOptions(billing=billing, stream=stream, table_class=table_class)
 
     name = "dynamodb"
     # DynamoDB does not limit an index key and its item's key together; the other limits are the portable ones.

@@ -19,6 +19,7 @@ from odm.errors import (
     KeyValueError,
     OdmError,
     OutcomeUnknown,
+    TableNotFound,
     Throttled,
 )
 from odm.protocol.requests import Operation, Request, repeatable, writes
@@ -94,12 +95,13 @@ CHANGES_LOST = (
     "table, and read the feed from its start"
 )
 _NO_PARENT, _NO_ATTRIBUTE = "document path", "does not exist in the item"
+_NO_TABLE = "table {table!r} does not exist in this account and region: call store.create()"
 _NO_INDEX = "index {index!r} of table {table!r} does not exist: call store.create()"
 
 _TABLE = (
     _row(TABLE_MISSING, BackendError, _NO_INDEX, "Invalid index"),  # moto's message
     _row(_INVALID, BackendError, _NO_INDEX, "specified index"),
-    _row(TABLE_MISSING, BackendError, "table {table!r} does not exist in this account and region: call store.create()"),
+    _row(TABLE_MISSING, TableNotFound, _NO_TABLE),
     _row(CHANGES_TRIMMED, BadCursor, CHANGES_LOST),
     _row(
         _INVALID,

@@ -1,4 +1,4 @@
-"""The table's options that are not part of the models: its capacity mode and its stream."""
+"""The table's options that are not part of the models: its capacity mode, its table class and its stream."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias, get_args
@@ -11,6 +11,11 @@ Stream: TypeAlias = Literal["new_and_old_images", "new_image", "old_image", "key
 """What a stream record contains of the item: DynamoDB's StreamViewType in lower case."""
 
 STREAMS: Final = get_args(Stream)
+
+TableClass: TypeAlias = Literal["standard", "standard_infrequent_access"]
+"""What storage and requests cost: DynamoDB's TableClass in lower case."""
+
+CLASSES: Final = get_args(TableClass)
 
 ON_DEMAND: Final = "on-demand"
 
@@ -55,24 +60,30 @@ Billing: TypeAlias = Provisioned | Literal["on-demand"]
 
 
 @frozen
-class Options:
-    """The options of a table. None leaves a setting unchanged; a new table is then on-demand and has no stream."""
+class TableOptions:
+    """The options of a table. None leaves a setting unchanged.
+
+    Args:
+        billing: the capacity mode, "on-demand" or ``Provisioned(read=5, write=5)``. A new table is on-demand by
+            default. AWS allows four changes to on-demand in 24 hours.
+        stream: the StreamViewType of the table's stream. A new table has none by default.
+        table_class: "standard" or "standard_infrequent_access", whose storage costs less and whose requests cost more.
+            AWS allows two changes in 30 days.
+
+    Raises:
+        BadValue: an option is not one of these values.
+    """
 
     billing: Billing | None = None
     stream: Stream | None = None
+    table_class: TableClass | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.billing is not None and self.billing != ON_DEMAND and not isinstance(self.billing, Provisioned):
+            raise BadValue(f"billing={self.billing!r}: write 'on-demand' or Provisioned(read=5, write=5)")
+        for name, given, known in (("stream", self.stream, STREAMS), ("table_class", self.table_class, CLASSES)):
+            if given is not None and given not in known:
+                raise BadValue(f"{name}={given!r}: write one of {', '.join(map(repr, known))}, or None")
 
 
-NO_OPTIONS: Final = Options()
-
-
-def checked_options(billing: object, stream: object) -> Options:
-    """The user's options.
-
-    Raises:
-        BadValue: an option is not valid.
-    """
-    if billing is not None and billing != ON_DEMAND and not isinstance(billing, Provisioned):
-        raise BadValue(f"billing={billing!r}: write 'on-demand' or Provisioned(read=5, write=5)")
-    if stream is not None and stream not in STREAMS:
-        raise BadValue(f"stream={stream!r}: write one of {', '.join(map(repr, STREAMS))}, or None")
-    return Options(billing, stream)  # type: ignore[arg-type]  # checked above
+NO_OPTIONS: Final = TableOptions()

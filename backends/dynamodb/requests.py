@@ -19,7 +19,7 @@ from odm.backends.dynamodb.ranges import native_bounds
 from odm.backends.dynamodb.retry import Attempts, sent_again
 from odm.backends.dynamodb.schema import Layout
 from odm.backends.dynamodb.several import several_range
-from odm.backends.dynamodb.tables import check_index, create, drop
+from odm.backends.dynamodb.tables import alter, check_index, create, drop, names
 from odm.backends.dynamodb.transactions import transact, transact_get
 from odm.backends.dynamodb.writes import delete, merge, put, update
 from odm.codec import Lazy
@@ -125,6 +125,10 @@ def _steps(layout: Layout, request: req.Request, attempts: Attempts) -> Steps[An
             return create(layout)
         case req.DropTables():
             return drop(layout)
+        case req.ListTables(beginning):
+            return names(beginning)
+        case req.AlterTables(options, dry_run):
+            return alter(layout, options, dry_run=dry_run)
         case _:
             assert_never(request)
 

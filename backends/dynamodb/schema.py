@@ -14,7 +14,7 @@ from attrs import Factory, define, field, frozen
 from odm.backends.dynamodb.attributes import Attributes
 from odm.backends.dynamodb.described import Described
 from odm.backends.dynamodb.loading import AttributesItem, AttributesItems, DescribedItem, DescribedItems, Loader
-from odm.backends.dynamodb.options import NO_OPTIONS, Billing, Options, Provisioned, Stream
+from odm.backends.dynamodb.options import NO_OPTIONS, Billing, Provisioned, Stream, TableClass, TableOptions
 from odm.codec import TAG, TTL_ATTRIBUTE, NativeItem, NativeItems
 from odm.codec.writers import quoted
 from odm.errors import BadValue, SchemaError
@@ -74,7 +74,7 @@ class Layout:
     local: frozenset[str] = frozenset()
     projections: Mapping[str, tuple[str, ...]] = Factory(dict)
     exclusive: bool = False
-    options: Options = NO_OPTIONS
+    options: TableOptions = NO_OPTIONS
     loader: Loader = field(factory=Loader, repr=False, eq=False)
     several: Mapping[str, int] = Factory(dict)
     types: Mapping[str, Kind] = Factory(dict)
@@ -110,7 +110,7 @@ class Layout:
         return DescribedItems(parts, self.described.item)
 
 
-def layout_of(schema: Schema, options: Options = NO_OPTIONS) -> Layout:
+def layout_of(schema: Schema, options: TableOptions = NO_OPTIONS) -> Layout:
     """Lay out the table of a schema.
 
     Raises:
@@ -127,7 +127,7 @@ def layout_of(schema: Schema, options: Options = NO_OPTIONS) -> Layout:
                 f"DynamoDB does not allow the index name {index!r}, only {NAMES}: name it with "
                 f"AccessPattern(..., index=...) in table {schema.name!r}"
             )
-    _check_capacity(schema, options)
+    check_capacity(schema.name, [name for name, index in schema.indexes.items() if not index.local], options)
     return Layout(
         table=schema.name,
         keys=schema.keys[:1] if schema.hash_only else schema.keys,
@@ -174,6 +174,8 @@ def create_table(layout: Layout) -> dict[str, Any]:
         arguments["LocalSecondaryIndexes"] = indexes
     if stream is not None:
         arguments["StreamSpecification"] = stream_specification(stream)
+    if layout.options.table_class is not None:
+        arguments["TableClass"] = layout.options.table_class.upper()
     return arguments
 
 
@@ -215,6 +217,12 @@ def capacity_of(described: Mapping[str, Any]) -> Provisioned | None:
     return Provisioned(read, write) if read and write else None
 
 
+def class_of(described: Mapping[str, Any]) -> TableClass:
+    """The table class in the description of a table."""
+    found: TableClass = described.get("TableClassSummary", {}).get("TableClass", "standard").lower()
+    return found
+
+
 def stream_specification(stream: Stream) -> dict[str, Any]:
     """The StreamSpecification that enables a stream."""
     return {"StreamEnabled": True, "StreamViewType": stream.upper()}
@@ -247,12 +255,12 @@ def _key_attributes(layout: Layout) -> list[str]:
     return list(dict.fromkeys([*layout.keys, *(name for names in layout.indexes.values() for name in names)]))
 
 
-def _check_capacity(schema: Schema, options: Options) -> None:
+def check_capacity(table: str, indexes: Sequence[str], options: TableOptions) -> None:
+    """Raise BadValue for the capacity of an index that is not one of the global indexes of the table."""
     given = options.billing.indexes if isinstance(options.billing, Provisioned) else {}
-    paid = [name for name, index in schema.indexes.items() if not index.local]
     for index in given:
-        if index not in paid:
+        if index not in indexes:
             raise BadValue(
-                f"billing=Provisioned(indexes=...) names {index!r}, but the global indexes of table {schema.name!r} "
-                f"are {', '.join(paid) or 'none'}; a local index shares the capacity of the table"
+                f"billing=Provisioned(indexes=...) names {index!r}, but the global indexes of table {table!r} "
+                f"are {', '.join(indexes) or 'none'}; a local index shares the capacity of the table"
             )

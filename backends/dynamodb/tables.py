@@ -9,11 +9,20 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import chain, repeat
 from typing import Any, Final
 
-from odm.backends.dynamodb.changes import differences, expiry_difference, held_by_indexes, key_conflicts
+from attrs import evolve
+
+from odm.backends.dynamodb.changes import (
+    differences,
+    expiry_difference,
+    held_by_indexes,
+    key_conflicts,
+    settings_differences,
+)
 from odm.backends.dynamodb.errors import FORBIDDEN, LIMIT_EXCEEDED, TABLE_IN_USE, TABLE_MISSING, code_of
 from odm.backends.dynamodb.native import Call, Steps
-from odm.backends.dynamodb.schema import Layout
-from odm.errors import BackendError
+from odm.backends.dynamodb.options import TableOptions
+from odm.backends.dynamodb.schema import Layout, check_capacity, global_indexes
+from odm.errors import BackendError, BadValue
 from odm.protocol.admin import ADDITIVE, Kind, TableChange, Tell, silent
 from odm.protocol.requests import Sleep
 
@@ -86,6 +95,58 @@ def drop(layout: Layout) -> Steps[None]:
             break
         yield Sleep(pause)
     yield from _gone(layout)
+
+
+def names(beginning: str) -> Steps[tuple[str, ...]]:
+    """The names of the tables of the account and region that begin with a text."""
+    found: list[str] = []
+    arguments: dict[str, Any] = {}
+    while True:
+        response = yield Call("list_tables", arguments)
+        found += [name for name in response["TableNames"] if name.startswith(beginning)]
+        last = response.get("LastEvaluatedTableName")
+        if last is None:
+            return tuple(found)
+        arguments = {"ExclusiveStartTableName": last}
+
+
+def alter(layout: Layout, options: object, *, dry_run: bool) -> Steps[tuple[str, ...]]:
+    """Change the settings of the table, one after the other, and wait; a table that does not exist has none.
+
+    Raises:
+        BadValue: the options are not `TableOptions`, or set the capacity of an index that does not exist.
+        BackendError: the table has another key than the models, or a change is not complete after ten minutes.
+    """
+    if not isinstance(options, TableOptions):
+        raise BadValue(f"table {layout.table!r}: {options!r} is not TableOptions(billing=..., table_class=...)")
+    check_capacity(layout.table, global_indexes(layout), options)
+    wanted, tries = evolve(layout, options=options), 0
+    made: dict[str, str] = {}
+    for pause in _PAUSES:
+        table = yield from _described(layout)
+        if table is None:
+            return _lines(made)
+        _refuse(key_conflicts(layout, table))
+        left = {change.what: change for change in settings_differences(wanted, table)}
+        if dry_run:
+            return _lines({what: change.text for what, change in left.items()})
+        busy = table["TableStatus"] != "ACTIVE" or _unready(layout, table, everything=True)
+        if not left and not busy:
+            return _lines(made)
+        if not busy:  # it accepts one change at a time
+            what, change = next(iter(left.items()))
+            tries = tries + 1 if what in made else 0
+            if tries > _TRIES:
+                break
+            if (yield from _unless(change.call, TABLE_IN_USE, LIMIT_EXCEEDED, TABLE_MISSING)) is None:
+                made.setdefault(what, change.text)
+        yield Sleep(pause)
+    why = f"changes of its settings have no effect yet ({', '.join(made)}): try again later"
+    raise BackendError(f"table {layout.table!r}: {why}")
+
+
+def _lines(changes: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(f"{what}: {text}" for what, text in changes.items())
 
 
 def check_index(layout: Layout, index: str) -> Steps[None]:

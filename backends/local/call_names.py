@@ -23,6 +23,8 @@ CallName: TypeAlias = Literal[
     "changes",
     "create",
     "drop",
+    "list_tables",
+    "alter",
 ]
 """The most specific name of a request."""
 
@@ -50,7 +52,7 @@ GROUPS: Final[Mapping[str, frozenset[str]]] = {
 NAMES: Final = (*get_args(CallName), "read", "write", "any")
 """All names."""
 
-WITHOUT_KEYS: Final = frozenset({"scan", "changes", "create", "drop"})
+WITHOUT_KEYS: Final = frozenset({"scan", "changes", "create", "drop", "list_tables", "alter"})
 """Requests that are not for items or a partition."""
 
 
@@ -83,6 +85,10 @@ def call_name_of(request: req.Request) -> CallName:
             return "create"
         case req.DropTables():
             return "drop"
+        case req.ListTables():
+            return "list_tables"
+        case req.AlterTables():
+            return "alter"
         case _:
             assert_never(request)
 
@@ -104,7 +110,9 @@ def keys_of(request: req.Request) -> tuple[Key, ...]:
             return tuple(operation.key for operation in operations)
         case req.Query(partition=partition, lo=lo):
             return (Key(partition, lo),)
-        case req.Split() | req.Scan() | req.ListShards() | req.ReadChanges() | req.CreateTables() | req.DropTables():
+        case req.Split() | req.Scan() | req.ListShards() | req.ReadChanges():
+            return ()
+        case req.CreateTables() | req.DropTables() | req.ListTables() | req.AlterTables():
             return ()
         case _:
             assert_never(request)

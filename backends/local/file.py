@@ -124,6 +124,9 @@ class FileTable(Loan):
             self._execute(f"INSERT OR IGNORE INTO logs {base}", (changes, self._table, _BASE))
         self._facts.pop(self._table, None)
 
+    def names(self) -> Collection[str]:
+        return [name for (name,) in self._execute('SELECT DISTINCT "table" FROM spaces')]
+
     def drop(self) -> None:
         ours = '(SELECT id FROM spaces WHERE "table" = ?)'
         self._execute(f"DELETE FROM items WHERE space IN {ours}", (self._table,))
@@ -303,6 +306,13 @@ class FileStorage:
             view = FileTable(self._connections, self._table, writes=True, create=True)
             with view.block:
                 view.drop()
+
+    def names(self) -> Collection[str]:
+        if not self._connections.path.exists():
+            return ()
+        view = self.reading()
+        with view.block:
+            return view.names()
 
     def recover(self) -> None:
         self._connections.recover()

@@ -330,6 +330,9 @@ class MemoryStorage:
     def drop(self) -> None:
         self._tables.pop(self._name, None)
 
+    def names(self) -> Collection[str]:
+        return tuple(self._tables)
+
     def recover(self) -> None:
         table = self._tables.get(self._name)
         if table is not None and table.owned():

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 from zlib import crc32
 
-from odm.errors import BackendError
+from odm.errors import BackendError, TableNotFound
 
 APPLICATION_ID: Final = int.from_bytes(b"odm1", "big")
 """Identifies odm's files, at byte 68: https://sqlite.org/fileformat.html#application_id."""
@@ -120,7 +120,7 @@ def _check_place(path: Path, create: bool) -> None:
     if path.exists() and not path.is_file():
         raise BackendError(f"file {path} is a device or a pipe; choose another path")
     if not create and not path.exists():
-        raise BackendError(f"file {path} does not exist: call store.create() first")
+        raise TableNotFound(f"file {path} does not exist: call store.create() first")
 
 
 def _log_of(path: Path) -> Path:

@@ -111,6 +111,10 @@ class Engine:
                 return self.storage.create(self.indexes)
             case req.DropTables():
                 return self.storage.drop()
+            case req.ListTables(beginning):
+                return tuple(name for name in self.storage.names() if name.startswith(beginning))
+            case req.AlterTables():
+                return ()
             case _:
                 assert_never(request)
 

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 from zlib import crc32
 
-from odm.errors import BackendError
+from odm.errors import BackendError, TableNotFound
 from odm.expressions.nodes import Item
 from odm.protocol.requests import Key, Partitions, Position, Query, Scan, Written
 
@@ -133,6 +133,10 @@ class Storage(Protocol):
     def drop(self) -> None:
         """Remove the table, its records and entries; a missing table is not an error."""
 
+    def names(self) -> Collection[str]:
+        """The names of all tables of the backend."""
+        ...
+
     def recover(self) -> None:
         """Release what a block of this thread kept, because an exception of a signal handler interrupted its end."""
 
@@ -184,8 +188,9 @@ def to_blob(text: str) -> bytes:
 
 def not_created(table: str, index: str | None = None) -> BackendError:
     """The error for a request on a table or index that does not exist."""
-    what = f"table {table!r}" if index is None else f"index {index!r} of table {table!r}"
-    return BackendError(f"{what} does not exist: call store.create() first")
+    if index is not None:
+        return BackendError(f"index {index!r} of table {table!r} does not exist: call store.create() first")
+    return TableNotFound(f"table {table!r} does not exist: call store.create() first")
 
 
 def open_blocks() -> Iterator[object]:

@@ -257,6 +257,9 @@ class _TalliedStorage:
     def drop(self) -> None:
         self.storage.drop()
 
+    def names(self) -> Collection[str]:
+        return self.storage.names()
+
     def recover(self) -> None:
         self.storage.recover()
 

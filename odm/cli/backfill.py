@@ -151,7 +151,7 @@ class _Run:
         Raises:
             BadValue: the file is not a state, belongs to another backfill, or cannot be read or written.
         """
-        store = f"{self.store.prefix}{self.store.table.name} on {self.store.backend!r}"
+        store = f"{self.store.name} on {self.store.backend!r}"
         self.far = _Content(format=FORMAT, target=self.what, store=store, parts=[])
         found = self.file.load()
         if found is None:

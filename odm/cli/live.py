@@ -1,4 +1,4 @@
-"""The commands on existing tables: `odm plan`, `apply`, `backfill`, `scrub`, `drop-rows` and `copy`."""
+"""The commands on existing tables: `odm plan`, `apply`, `backfill`, `scrub`, `drop-rows`, `copy` and `rotate`."""
 
 from math import inf
 from pathlib import Path
@@ -78,6 +78,7 @@ def add_to(app: typer.Typer) -> None:
         name="drop-rows",
         epilog="Example: odm drop-rows shop.models:shop --project my-project --instance shop --rows 'CUSTOMER#c1#'",
     )(drop_rows)
+    app.command(epilog="Example: odm rotate meters.models:readings dynamodb:eu-west-1 --drop --yes")(rotate)
     app.command(epilog="Example: odm scrub shop.models:shop --project my-project --instance shop")(scrub)
 
 
@@ -281,3 +282,29 @@ def copy(
     from odm.cli.copy import Options, copy
 
     raise typer.Exit(copy(target, source, to, Options(parallel, rate, state, into_existing, verify), as_json=json))
+
+
+def rotate(
+    series: Annotated[
+        str, typer.Argument(metavar="MODULE:SERIES", help="The module that declares the TimeSeries, and its name.")
+    ],
+    place: Annotated[str, typer.Argument(metavar="PLACE", help="Where the tables are: a location, see above.")],
+    drop: Annotated[bool, typer.Option("--drop", help="Delete the tables beyond keep=, with their items.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the steps, and change nothing.")] = False,
+    json: Json = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Make, change and drop the tables of a time series, one for each period.
+
+    Prints the steps, asks for confirmation, and makes them: the tables of the
+    present and of the next periods; the settings of tables of past periods, on
+    DynamoDB; with --drop it deletes the tables beyond keep=. Other tables are
+    left alone. Run it every night: a step that is done already is not made
+    again, and an interrupted run is finished by the next.
+
+    A location is the path of a LocalFile, dynamodb:REGION, or
+    bigtable:PROJECT/INSTANCE, with options as for odm copy.
+    """
+    from odm.cli.rotate import Options, rotate
+
+    raise typer.Exit(rotate(series, place, Options(drop, dry_run, yes), as_json=json))

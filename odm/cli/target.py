@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
@@ -17,6 +17,9 @@ from odm.cli.usage import BadUsage
 from odm.errors import BadValue, OdmError
 from odm.schema.model import Schema
 from odm.schema.table import Table
+
+if TYPE_CHECKING:
+    from odm.patterns.time_series import TimeSeries
 
 
 @frozen
@@ -57,6 +60,28 @@ def load_target(text: str) -> Target:
     return Target(text, table, table.compile(), module)
 
 
+def load_series(text: str) -> "TimeSeries[Any]":
+    """Import the module of ``module:series``, and check the time series.
+
+    Raises:
+        BadUsage: there is no such module or time series.
+        BadValue: the module cannot be imported.
+        SchemaError: the series does not fit its entity.
+    """
+    from odm.patterns.time_series import TimeSeries  # imported here: other commands do without
+
+    name, _, path = text.partition(":")
+    if not path or not all(part.isidentifier() for part in name.split(".")):
+        raise BadUsage(f"{text!r} does not name a time series: write module:series, as in meters.models:readings")
+    module = _import(name)
+    found = _found(module, path, "")
+    if not isinstance(found, TimeSeries):
+        known = ", ".join(f"{name}:{one}" for one, value in vars(module).items() if isinstance(value, TimeSeries))
+        raise BadUsage(f"{text} is {_article(found)}, not a TimeSeries; in the module: {known or 'none'}")
+    found.check()
+    return found
+
+
 def _import(name: str) -> ModuleType:
     folder = str(Path.cwd())
     if folder not in sys.path[:1]:
@@ -95,21 +120,29 @@ def _reason(error: BaseException, folder: str) -> str:
 
 
 def _walk(module: ModuleType, path: str) -> Table:
+    found = _found(module, path, _instead(module))
+    if not isinstance(found, Table):
+        raise BadUsage(f"{module.__name__}:{path} is {_article(found)}, not a Table{_instead(module)}")
+    return found
+
+
+def _found(module: ModuleType, path: str, instead: str) -> Any:
+    """What a dotted path in a module names; ``instead``: which names the module has."""
     found: Any = module
     so_far = f"{module.__name__}:"
     for name in path.split("."):
         try:
             found = getattr(found, name)
         except AttributeError:
-            hint = _hint(name, _tables(module) if found is module else dir(found), _instead(module))
+            hint = _hint(
+                name, (_tables(module) if instead else dir(module)) if found is module else dir(found), instead
+            )
             raise BadUsage(f"{so_far.rstrip(':.')} has no {name!r}{hint}") from None
         except (OdmError, KeyboardInterrupt):
             raise
         except BaseException as error:
             raise BadValue(f"{so_far}{name} cannot be read: {_reason(error, str(Path.cwd()))}") from error
         so_far += f"{name}."
-    if not isinstance(found, Table):
-        raise BadUsage(f"{module.__name__}:{path} is {_article(found)}, not a Table{_instead(module)}")
     return found
 
 

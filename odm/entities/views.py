@@ -4,8 +4,8 @@ The compiled schema (`odm.schema.model`) has these names and others that may cha
 a view.
 """
 
-from collections.abc import Collection, Mapping
-from typing import Any, Protocol
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal, Protocol
 
 
 class PatternView(Protocol):
@@ -98,6 +98,31 @@ class EntityView(Protocol):
 
         Returns:
             The pattern, and whether the highest value is first; None: there is no such pattern.
+        """
+        ...
+
+
+class PlanView(Protocol):
+    """How a query will be answered."""
+
+    @property
+    def pattern(self) -> PatternView:
+        """The primary key or access pattern that it reads."""
+        ...
+
+    @property
+    def order(self) -> tuple[str, bool] | None:
+        """The field by which the results are sorted, and whether its highest value is first; None: at most one key.
+
+        It is the first field of the pattern that has not one value.
+        """
+        ...
+
+    def bounds(self, field: str) -> Sequence[tuple[Literal["<", "<=", ">", ">=", "prefix"], Any]]:
+        """The values and conditions on a field that limit it, such as ``(">=", january)``; all of them hold.
+
+        A value of a pattern call limits it on both sides. Where the key has only its unit, such as the day, it stands
+        for the whole unit.
         """
         ...
 

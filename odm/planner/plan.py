@@ -4,19 +4,24 @@ No I/O. `explain` prints a `Plan`, and the reading operations turn it into reque
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from attrs import evolve, field, frozen
 
 from odm.codec import EntityCodec
 from odm.entities.query import Query
+from odm.entities.views import PlanView
 from odm.errors import BadValue, NoAccessPattern, SchemaError
 from odm.expressions.nodes import And, Condition, Not, Or
 from odm.keys import Template, compile_template, next_prefix, suffixes_leaving, suffixes_of, suffixes_read
+from odm.keys.base import Descending
 from odm.planner.key_conditions import Bound, KeyCondition, flatten, key_condition_of, owner_of
 from odm.protocol.predicates import every, has_tag, of_tags
 from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.model import Schema
+
+if TYPE_CHECKING:
+    from odm.schema.table import Table
 
 MOST_PARTITIONS: Final = 1000
 """The most partition keys that one query may read."""
@@ -36,6 +41,7 @@ class Plan:
         filter: the condition evaluated on each item after it was read, with stored names; without that for expiry.
         narrowed: the conditions that the key range implies, so that they need no filter.
         needs_tag: the range may hold items of other entities too, so the filter has the tag.
+        given: the fields of the pattern that have one value.
     """
 
     query: Query[Any]
@@ -49,6 +55,23 @@ class Plan:
     filter: Condition | None = None
     narrowed: tuple[Condition, ...] = ()
     needs_tag: bool = False
+    given: frozenset[str] = frozenset()
+
+    @property
+    def order(self) -> tuple[str, bool] | None:
+        """See `odm.entities.views.PlanView`."""
+        templates = (self.pattern.partition, self.pattern.sort)
+        slots = [slot for template in templates if template is not None for slot in template.slots]
+        first = next((slot for slot in slots if slot.name not in self.given), None)
+        return None if first is None else (first.name, isinstance(first.type, Descending) != self.query.descending)
+
+    def bounds(self, field: str) -> tuple[Bound, ...]:
+        """See `odm.entities.views.PlanView`."""
+        found = _bounds([one for one in map(key_condition_of, flatten(self.query.conditions)) if one], field)
+        if field in self.query.values:
+            value = self.query.values[field]
+            return ((">=", value), ("<=", value), *found)
+        return found
 
     @property
     def empty(self) -> bool:
@@ -97,6 +120,20 @@ class _Fit:
         """Prefers more equalities, then a range, one shard, the primary key, and an index with whole items."""
         pattern, whole = self.pattern, self.pattern.projection is None
         return len(self.equal), bool(self.ranged), len(shards) == 1, pattern.kind == "primary", whole
+
+
+def planned(query: Query[Any]) -> PlanView:
+    """How a query will be answered: the pattern, the order of its results, and the bounds of a field. For patterns.
+
+    Raises:
+        NoAccessPattern: no pattern serves a `odm.select`.
+        BadValue: it is not a query, or a value or condition does not fit the model.
+        SchemaError: the models do not compile.
+    """
+    if not isinstance(query, Query):
+        raise BadValue(f"{query!r} is not a query: call a pattern, such as Order.by_date(...), or select(Order)")
+    table = cast("Table", query.entity.__odm_table__)
+    return make_plan(table.compile(), query)
 
 
 def make_plan(schema: Schema, query: Query[Any]) -> Plan:
@@ -265,6 +302,7 @@ def _plan_fit(
         filter=filter_,
         narrowed=tuple(consumed),
         needs_tag=tag is not None,
+        given=frozenset((*fit.given, *fit.leading)) - ({fit.buckets[0]} if fit.buckets else set()),
     )
 
 

@@ -33,12 +33,30 @@ def encode_cursor(schema: Schema, reading: Reading, secret: bytes | None) -> str
     body: list[Any] = [_binding(schema, reading), place.partition, reading.left, place.position]
     if pace.matched < pace.last:
         body.append(astuple(pace))
-    return _sealed(body, secret)
+    return sealed(body, secret)
 
 
-def _sealed(body: Any, secret: bytes | None) -> str:
+def sealed(body: Any, secret: bytes | None) -> str:
+    """A value that JSON can hold as an opaque text, with a checksum or signed."""
     payload = json.dumps(body, separators=(",", ":")).encode()
     return base64.urlsafe_b64encode(_mac(payload, secret) + payload).rstrip(b"=").decode()
+
+
+def unsealed(text: object, secret: bytes | None) -> Any:
+    """The value of ``sealed(["sealed", value], secret)``.
+
+    Raises:
+        BadCursor: the text is damaged or forged, or is a cursor.
+    """
+    if not isinstance(text, str) or not text:
+        raise BadCursor(f"{text!r} is not a cursor: pass None for the first page, then page.cursor")
+    try:
+        kind, value = _parsed(_payload(text, secret))
+    except (ValueError, TypeError) as error:
+        raise error if isinstance(error, BadCursor) else BadCursor(_DAMAGED) from error
+    if kind != "sealed":
+        raise BadCursor(_DAMAGED)
+    return value
 
 
 def decode_cursor(schema: Schema, reading: Reading, cursor: str, secret: bytes | None) -> Reading:
@@ -61,7 +79,7 @@ def decode_cursor(schema: Schema, reading: Reading, cursor: str, secret: bytes |
 def encode_segment(schema: Schema, backend: str, segment: Segment, secret: bytes | None) -> str:
     """The cursor of a position in a scan: the part of the table, with the backend's limits, and the position in it."""
     body = [_table(schema, backend), segment.number, segment.part, segment.after and segment.after.key]
-    return _sealed(body, secret)
+    return sealed(body, secret)
 
 
 def decode_segment(schema: Schema, backend: str, cursor: str, secret: bytes | None) -> Segment:

@@ -90,6 +90,11 @@ class Session:
             return reading
         return cursor.decode_cursor(self.context.schema, reading, after, self.secret)
 
+    def start(self, query: object) -> str | None:
+        """The cursor at which a query begins; None if no key can match."""
+        reading = self.begin(query)
+        return None if reading is None else cursor.encode_cursor(self.context.schema, reading, self.secret)
+
     def page(self, reading: Reading | None, size: int, max_requests: int | None = None) -> CoreGen[Page[Any]]:
         """A page of a reading, with the cursor of the next page.
 

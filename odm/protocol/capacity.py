@@ -82,7 +82,9 @@ def computed(request: req.Request, answer: req.Response) -> Units | None:
             return Units(write=_all_writes(operations))
         case req.Transact(operations):
             return Units(write=_all_writes(operations, TRANSACTION))
-        case req.Split() | req.ListShards() | req.ReadChanges() | req.CreateTables() | req.DropTables():
+        case req.Split() | req.ListShards() | req.ReadChanges():
+            return None
+        case req.CreateTables() | req.DropTables() | req.ListTables() | req.AlterTables():
             return None
 
 
@@ -102,7 +104,7 @@ def weights(request: req.Request, answer: req.Response, by_key: Mapping[Key, flo
             named = list(zip(patterns or ("",) * len(keys), keys, _item_reads(request, answer), strict=True))
         case req.BatchWrite(operations) | req.BatchMerge(operations) | req.Transact(operations):
             named = [(one.pattern, one.key, sum(_writes(one).values())) for one in operations]
-        case req.CreateTables() | req.DropTables():
+        case req.CreateTables() | req.DropTables() | req.ListTables() | req.AlterTables():
             return {}
         case _:
             return {request.pattern: 1.0}

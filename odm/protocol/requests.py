@@ -304,9 +304,35 @@ class DropTables(_Printed):
     """Delete the table with all its items; no error if it does not exist. Response: None."""
 
 
+@frozen
+class ListTables(_Printed):
+    """List the tables of the backend whose names begin with a text. Response: ``tuple[str, ...]``, in any order.
+
+    The names are those that a schema has; tables of indexes, and others that belong to a table, may be among them.
+    """
+
+    beginning: str = ""
+
+
+@frozen
+class AlterTables(_Printed):
+    """Change settings of the table that are not part of the models. Response: ``tuple[str, ...]``, a line for each.
+
+    ``options``: of a type of one backend; every other backend, and one with such settings already, changes nothing.
+    ``dry_run``: only report the changes. If the table does not exist, there are none.
+    """
+
+    options: object
+    dry_run: bool = False
+
+
+AdminRequest: TypeAlias = CreateTables | DropTables | ListTables | AlterTables
+"""A request for whole tables."""
+
+
 _Writes: TypeAlias = Put | Update | Delete | Transact | BatchWrite | Merge | BatchMerge
 Feeds: TypeAlias = ListShards | ReadChanges
-Request: TypeAlias = Get | BatchGet | _Writes | Query | Split | Scan | Feeds | CreateTables | DropTables
+Request: TypeAlias = Get | BatchGet | _Writes | Query | Split | Scan | Feeds | AdminRequest
 
 Response: TypeAlias = Any
 """The response to a request; its docstring states the type, which Python's types cannot express."""
@@ -325,7 +351,7 @@ def repeatable(request: Request) -> bool:
             return not any(isinstance(action, Increment) for action in actions)
         case BatchMerge(operations):
             return all(map(repeatable, operations))
-        case BatchWrite() | CreateTables() | DropTables():
+        case BatchWrite() | CreateTables() | DropTables() | ListTables() | AlterTables():
             return True
         case _:
             assert_never(request)
@@ -381,6 +407,8 @@ class Refusals:
 
 
 __all__ = [
+    "AdminRequest",
+    "AlterTables",
     "BatchGet",
     "BatchMerge",
     "BatchWrite",
@@ -393,6 +421,7 @@ __all__ = [
     "Get",
     "Key",
     "ListShards",
+    "ListTables",
     "Merge",
     "Notice",
     "Only",

@@ -27,6 +27,7 @@ class AsyncStore(AsyncReads, AsyncMaintenance):
         backend: the service that stores it: ``Memory()``, ``LocalFile(...)``, ``DynamoDB(...)`` or ``Bigtable(...)``.
         prefix: prepended to the table's name on the backend, as in ``prefix="prod-"``; a cursor of a store with another
             prefix is refused.
+        name: the table's name on the backend, in place of that of the `Table`; ``prefix`` is prepended to it too.
         cursor_secret: the key that signs cursors, so that a client cannot forge one.
         limits: "portable": the limits that hold on every backend; "native": those of this backend, so that
             its items may not fit on another one.

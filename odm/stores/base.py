@@ -20,6 +20,7 @@ from odm.observe.events import LOG, Hook, Observer
 from odm.observe.meter import OPEN, Meter, metering, open_meters
 from odm.procedures.calls import Calls
 from odm.procedures.context import Context
+from odm.procedures.cursor import sealed, unsealed
 from odm.procedures.explain import Explanation, explain
 from odm.procedures.session import Session
 from odm.procedures.transaction import Operations
@@ -69,6 +70,7 @@ class BaseStore:
         backend: Backend,
         *,
         prefix: str = "",
+        name: str | None = None,
         cursor_secret: bytes | str | None = None,
         limits: "Literal['portable', 'native']" = "portable",
         on_unknown: "Literal['raise', 'skip']" = "raise",
@@ -84,11 +86,12 @@ class BaseStore:
         if wrong:
             name = type(self).__name__
             raise TypeError(f"{name}(table, backend): {wrong}; write {name}(table, Memory()), or DynamoDB(...), ...")
-        _check_options(table, prefix, limits, on_unknown, {"on_request": on_request, "clock": clock}, random)
+        _check_options(table, prefix, name, limits, on_unknown, {"on_request": on_request, "clock": clock}, random)
         _check_secret(cursor_secret)
         self.table = table
         self.backend = backend
         self.prefix = prefix
+        self.name = prefix + (table.name if name is None else name)
         self._settings: dict[str, Any] = {
             "clock": clock or backend.clock,
             "limits": backend.limits if limits == "native" else PORTABLE,
@@ -174,7 +177,8 @@ class BaseStore:
         with self._lock:
             opened = self._opened
             if opened is None or opened.schema is not schema:  # another thread may have been faster
-                named = evolve(schema, name=self.prefix + schema.name, prefix=self.prefix) if self.prefix else schema
+                own = self.name == schema.name
+                named = schema if own else evolve(schema, name=self.name, prefix=self.prefix)
                 connection = self._with_policy(self.backend.connect(named))
                 context = Context(
                     named,
@@ -235,6 +239,32 @@ class BaseStore:
         """
         return self._session.context.schema.target(entity).key
 
+    def start(self, query: Query[Any]) -> str | None:
+        """The cursor at which a query begins: `page` with it reads the same as without. None: no key can match.
+
+        For patterns that read several tables with one cursor.
+
+        Raises:
+            BadValue: a value, condition or field does not fit the model.
+        """
+        return self._session.start(query)
+
+    def seal(self, value: Any) -> str:
+        """A value as an opaque text, with a checksum, or signed with ``cursor_secret``: for cursors of a pattern.
+
+        Args:
+            value: what JSON can hold. A client can read it.
+        """
+        return sealed(["sealed", value], self._secret)
+
+    def unseal(self, text: str) -> Any:
+        """The value of a text from `seal`.
+
+        Raises:
+            BadCursor: the text is damaged, or another program made it.
+        """
+        return unsealed(text, self._secret)
+
     def explain(
         self,
         what: Query[Any] | Entity | Operations,
@@ -262,19 +292,27 @@ class BaseStore:
         return explain(self._session, what, actions, write, when, only)
 
 
-def _check_options(
-    table: Table, prefix: object, limits: str, on_unknown: str, callables: Mapping[str, object], random: object
+def _check_options(  # the options of a store
+    table: Table,
+    prefix: object,
+    name: object,
+    limits: str,
+    on_unknown: str,
+    callables: Mapping[str, object],
+    random: object,
 ) -> None:
     """Raise BadValue for options that cannot be used."""
-    if not isinstance(prefix, str) or (prefix and not is_name(prefix + table.name)):
+    if name is not None and not (isinstance(name, str) and is_name(name)):
+        raise BadValue(f"name={name!r}: the name of a table has {NAMES}")
+    if not isinstance(prefix, str) or (prefix and not is_name(prefix + (table.name if name is None else str(name)))):
         raise BadValue(f"prefix={prefix!r}: the name of a table with its prefix has {NAMES}")
     if limits not in ("portable", "native"):
         raise BadValue(f"limits={limits!r}: say 'portable', what every backend can hold, or 'native'")
     if on_unknown not in ("raise", "skip"):
         raise BadValue(f"on_unknown={on_unknown!r}: say 'raise' or 'skip'")
-    for name, given in callables.items():
+    for option, given in callables.items():
         if given is not None and (not callable(given) or iscoroutinefunction(given)):
-            raise BadValue(f"{name}={given!r}: give a plain function, also to an AsyncStore")
+            raise BadValue(f"{option}={given!r}: give a plain function, also to an AsyncStore")
     if random is not None and not isinstance(random, Random):
         raise BadValue(f"random={random!r}: give a random.Random, such as random.Random(7)")
 

@@ -23,6 +23,28 @@ class Maintenance(BaseStore):
         """Delete the table with all its items; no error if it does not exist."""
         self._call()[1](req.DropTables())
 
+    def list_tables(self, beginning: str = "") -> list[str]:
+        """The names of the backend's tables that begin with a text, in any order: also of tables of other programs.
+
+        On Bigtable, the table of an index is among them.
+        """
+        return list(self._call()[1](req.ListTables(beginning)))
+
+    def alter(self, options: object, *, dry_run: bool = False) -> list[str]:
+        """Change settings of the existing table that are not part of the models, such as its capacity mode.
+
+        Args:
+            options: a value of the backend, such as `odm.backends.dynamodb.TableOptions`; others change nothing.
+            dry_run: only return what would change.
+
+        Returns:
+            A line for each change; none if the settings are so already, or the table does not exist.
+
+        Raises:
+            BadValue: the backend cannot set these options.
+        """
+        return list(self._call()[1](req.AlterTables(options, dry_run)))
+
     def reshard(self, query: Query[Any]) -> int:
         """Move index entries from the old shards to the current ones, for a pattern with ``Shards(..., was=...)``.
 
@@ -143,6 +165,28 @@ class AsyncMaintenance(BaseStore):
     async def drop(self) -> None:
         """Delete the table with all its items; no error if it does not exist."""
         await self._call()[1](req.DropTables())
+
+    async def list_tables(self, beginning: str = "") -> list[str]:
+        """The names of the backend's tables that begin with a text, in any order: also of tables of other programs.
+
+        On Bigtable, the table of an index is among them.
+        """
+        return list(await self._call()[1](req.ListTables(beginning)))
+
+    async def alter(self, options: object, *, dry_run: bool = False) -> list[str]:
+        """Change settings of the existing table that are not part of the models, such as its capacity mode.
+
+        Args:
+            options: a value of the backend, such as `odm.backends.dynamodb.TableOptions`; others change nothing.
+            dry_run: only return what would change.
+
+        Returns:
+            A line for each change; none if the settings are so already, or the table does not exist.
+
+        Raises:
+            BadValue: the backend cannot set these options.
+        """
+        return list(await self._call()[1](req.AlterTables(options, dry_run)))
 
     async def reshard(self, query: Query[Any]) -> int:
         """Move index entries from the old shards to the current ones, for a pattern with ``Shards(..., was=...)``.

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, TypeVar, cast
 from uuid import uuid4
 
 from attrs import define, evolve, field, frozen
@@ -13,6 +13,7 @@ from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import Unsupported
 from odm.expressions.nodes import Action
+from odm.patterns.time_series import SeriesStore, TimeSeries
 from odm.procedures.context import Context
 from odm.procedures.merge import merge_write
 from odm.procedures.write import delete_request, put_request
@@ -23,6 +24,8 @@ from odm.schema.table import Table
 from odm.stores.asynchronous import AsyncStore
 from odm.stores.sync import Store
 from odm.testing.bridge import blocking
+
+E = TypeVar("E", bound=Entity)
 
 Mode: TypeAlias = Literal["sync", "async"]
 
@@ -80,12 +83,19 @@ class WatchedConnection(ForwardingConnection[Any]):
     def steps(self, request: req.Request) -> NativeGen[Any, Any]:
         for rival in self.watched.note(request):
             yield from self.inner.steps(rival)
-        return (yield from self.inner.steps(request))
+        return self._renamed(request, (yield from self.inner.steps(request)))
 
     def answer(self, request: req.Request) -> Any:
         for rival in self.watched.note(request):
             self.inner.answer(rival)
-        return self.inner.answer(request)
+        return self._renamed(request, self.inner.answer(request))
+
+    def _renamed(self, request: req.Request, answer: Any) -> Any:
+        """The answer, in which tables have the names that the test knows."""
+        if not isinstance(request, req.ListTables):
+            return answer
+        end = f"-{self.watched.suffix}"
+        return tuple(name.removesuffix(end) for name in answer if name.endswith(end))
 
 
 class Stores:
@@ -100,6 +110,7 @@ class Stores:
         self._watched = Watched(backend, uuid4().hex[:12])
         self._runner = asyncio.Runner() if mode == "async" else None
         self._opened: list[Store] = []
+        self._series: list[SeriesStore[Any]] = []
 
     def __enter__(self) -> Self:
         return self
@@ -108,6 +119,8 @@ class Stores:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._watched.rivals.clear()
+        for series in self._series:
+            series.close()
         for store in self._opened:
             with suppress(Unsupported):
                 store.drop()
@@ -134,6 +147,16 @@ class Stores:
         if self._runner is None:
             return Store(table, self._watched, **options)
         return blocking(AsyncStore(table, self._watched, **options), self._runner)
+
+    def series(self, series: TimeSeries[E], **options: Any) -> SeriesStore[E]:
+        """Open a time series; none of its tables is created."""
+        if self._runner is None:
+            opened = series.open(self._watched, **options)
+        else:
+            twin = cast("AsyncStore", series.open_async(self._watched, **options))
+            opened = cast("SeriesStore[E]", blocking(twin, self._runner))
+        self._series.append(opened)
+        return opened
 
     @property
     def requests(self) -> Sequence[req.Request]:

@@ -22,7 +22,7 @@ from odm.backends.dynamodb.streams import decode, decode_all
 from odm.backends.local import LocalFile, Memory
 from odm.cli.locations import store_at
 from odm.patterns.copy_state import State
-from odm.procedures.cursor import _sealed
+from odm.procedures.cursor import sealed
 from odm.schema.lockfile import FORMAT, LockFile, TableLock, compare, describe, read_lock, write_lock
 from tests.effort import times
 from tests.shop import Customer, Order, shop
@@ -88,7 +88,7 @@ fuzzed = example_settings(
 @given(st.data())
 def test_a_cursor_that_anybody_made(db: Store, data: st.DataObject) -> None:
     body = changed(content(db.page(QUERY, size=2).cursor), data)
-    survives(lambda: db.page(QUERY, size=2, after=_sealed(body, None)))
+    survives(lambda: db.page(QUERY, size=2, after=sealed(body, None)))
 
 
 @fuzzed
@@ -96,12 +96,12 @@ def test_a_cursor_that_anybody_made(db: Store, data: st.DataObject) -> None:
 def test_a_cursor_of_a_scan_that_anybody_made(db: Store, data: st.DataObject) -> None:
     cursors = [db.scan_page(size=2).cursor, *db.parts(2)]
     body = changed(content(data.draw(st.sampled_from(cursors))), data)
-    survives(lambda: db.scan_page(_sealed(body, None), size=2))
+    survives(lambda: db.scan_page(sealed(body, None), size=2))
 
 
 def test_a_cursor_that_is_nested_too_deep(db: Store) -> None:
     with mock.patch("odm.procedures.cursor.json.dumps", return_value="[" * DEEP):
-        cursor = _sealed(None, None)
+        cursor = sealed(None, None)
     survives(lambda: db.page(QUERY, after=cursor))
     survives(lambda: db.scan_page(cursor))
 

@@ -10,6 +10,7 @@ import pytest
 
 from odm import (
     AsyncStore,
+    BadCursor,
     BadValue,
     ItemTooLarge,
     Limits,
@@ -275,3 +276,30 @@ def test_a_backend_without_timeout_and_retries_raises() -> None:
         db.with_options(timeout=1).get(Note, note_id="n")
     with pytest.raises(Unsupported, match="Answers takes no timeout"):
         Store(notes, db.backend, retries=1).get(Note, note_id="n")
+
+
+def test_sealed_values_are_opened_by_stores_with_the_same_secret_only() -> None:
+    plain, signed, other = (Store(shop, Memory(), cursor_secret=secret) for secret in (None, "s", b"t"))
+    value = {"period": "2026-11-01", "left": [1, None, "é"]}
+    for store in (plain, signed, other):
+        assert Store(shop, Memory(), cursor_secret=store._secret).unseal(store.seal(value)) == value
+    for store, text in ((plain, signed.seal(value)), (signed, plain.seal(value)), (other, signed.seal(value))):
+        with pytest.raises(BadCursor):
+            store.unseal(text)
+    with plain as db:
+        db.create()
+        db.put(Customer(customer_id="c"))
+        start = db.start(Customer.primary(customer_id="c"))
+        for wrong in (start, "", None, 5, plain.seal(value)[1:], "é"):
+            with pytest.raises(BadCursor):
+                db.unseal(wrong)  # type: ignore[arg-type]
+        with pytest.raises(BadCursor):
+            db.page(Customer.primary(customer_id="c"), after=db.seal(value))
+
+
+@pytest.mark.parametrize("name", ["", "ab", "a b", 5, "n" * 256])
+def test_a_name_that_no_table_can_have(name: Any) -> None:
+    with pytest.raises(BadValue, match="name="):
+        Store(shop, Memory(), name=name)
+    with pytest.raises(BadValue, match="prefix="):
+        Store(shop, Memory(), name="n" * 250, prefix="p" * 10)

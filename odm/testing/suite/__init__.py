@@ -65,6 +65,13 @@ from odm.testing.suite.shards import TestShardedPages, TestShardedReads, TestSha
 from odm.testing.suite.shown_fields import TestAbsentFields, TestConditionsOnOlderItems, grown
 from odm.testing.suite.sparse_indexes import TestSparseIndexes, TestSparseIndexTransactions, TestSparseIndexUpdates
 from odm.testing.suite.strangers import TestStrangers
+from odm.testing.suite.time_series import (
+    TestRotation,
+    TestSeriesPatterns,
+    TestSeriesReads,
+    TestSeriesWrites,
+    meter_series,
+)
 from odm.testing.suite.transaction_indexes import TestTransactionIndexes
 from odm.testing.suite.transactions import (
     TestTransaction,
@@ -189,11 +196,15 @@ __all__ = [
     "TestRevision",
     "TestRevisionRefused",
     "TestRevisionUpdates",
+    "TestRotation",
     "TestSamples",
     "TestScan",
     "TestScanPages",
     "TestScanRanges",
     "TestSegments",
+    "TestSeriesPatterns",
+    "TestSeriesReads",
+    "TestSeriesWrites",
     "TestSet",
     "TestSets",
     "TestShardedCounter",
@@ -252,6 +263,7 @@ __all__ = [
     "lean",
     "local",
     "measured",
+    "meter_series",
     "metered",
     "meters",
     "mode",

@@ -16,6 +16,7 @@ from odm import (
     ItemTooLarge,
     Query,
     RequestInfo,
+    TableNotFound,
     collection,
     set_,
 )
@@ -67,6 +68,34 @@ class TestPrefix:
         assert cursor is not None
         with pytest.raises(BadCursor):
             staging.page(query, after=cursor)
+
+    def test_and_name_replace_that_of_the_table(self, db: Store, stores: Stores) -> None:
+        other = stores.open(plain, prefix="staging-", name="other")
+        fill(db, ORDERS)
+        assert list(other.scan()) == []
+        fill(other, ORDERS)
+        query = Order.primary(customer_id="c")
+        cursor = db.page(query, size=1).cursor
+        assert list(other.query(query)) == list(db.query(query))
+        with pytest.raises(BadCursor):
+            other.page(query, after=cursor)
+        assert (db.name, other.name) == ("plain", "staging-other")
+        assert other.list_tables("staging-o") == ["staging-other"]
+        other.drop()
+        assert other.list_tables("staging-o") == []
+        with pytest.raises(TableNotFound, match="'staging-other"):
+            other.put(CUSTOMER)
+
+    def test_binds_the_start_of_a_query(self, db: Store, stores: Stores) -> None:
+        fill(db, ORDERS)
+        query = Order.primary(customer_id="c").limit(2)
+        start = db.start(query)
+        assert db.page(query, size=1, after=start) == db.page(query, size=1)
+        assert db.start(query.where(Order.order_id < "a", Order.order_id > "b")) is None
+        with pytest.raises(BadCursor):
+            db.page(query.limit(3), after=start)
+        with pytest.raises(BadCursor):
+            stores.open(plain, prefix="staging-").page(query, after=start)
 
     @pytest.mark.parametrize("prefix", ["a/", " ", 5, None, "p" * 255])
     def test_must_be_the_start_of_a_valid_name(self, stores: Stores, prefix: Any) -> None:

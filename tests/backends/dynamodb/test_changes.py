@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 from odm.backends.dynamodb import DynamoDB, Provisioned
 from odm.backends.dynamodb.changes import differences, expiry_difference
 from odm.backends.dynamodb.native import Call
-from odm.backends.dynamodb.options import Options
+from odm.backends.dynamodb.options import TableOptions as Options
 from odm.backends.dynamodb.schema import Layout, create_table
 from odm.backends.dynamodb.tables import apply
 from odm.errors import BackendError, BadValue
@@ -24,7 +24,11 @@ FIVE = Provisioned(5, 5)
 
 def shop(options: Options | None = None, *names: str, has_ttl: bool = False) -> Layout:
     return Layout(
-        "shop", ("pk", "sk"), {name: INDEXES[name] for name in names}, has_ttl=has_ttl, options=options or Options()
+        "shop",
+        ("pk", "sk"),
+        {name: INDEXES[name] for name in names},
+        has_ttl=has_ttl,
+        options=options or Options(),
     )
 
 

@@ -1,0 +1,77 @@
+"""`odm rotate`: make, change and drop the tables of a time series."""
+
+import json
+import sys
+
+from attrs import frozen
+from typer import echo
+
+from odm.cli.locations import backend_at
+from odm.cli.target import load_series
+from odm.patterns.time_series import Rotation, Step
+
+
+@frozen
+class Options:
+    """How to rotate.
+
+    Attributes:
+        drop: also drop the tables beyond ``keep``.
+        dry_run: only print the steps.
+        yes: do not ask.
+    """
+
+    drop: bool
+    dry_run: bool
+    yes: bool
+
+
+def rotate(target: str, place: str, options: Options, *, as_json: bool) -> int:
+    """Print the steps of a rotation, ask, and make them.
+
+    Args:
+        target: ``module:series``.
+        place: a location, in the syntax of `odm.cli.locations.store_at`.
+        options: how.
+        as_json: print JSON.
+
+    Returns:
+        The exit code: 1 if the user did not confirm.
+
+    Raises:
+        BadUsage: there is no such series, or the location is not valid.
+        OdmError: the series does not fit its entity, or a table cannot be read or changed.
+    """
+    series = load_series(target)
+    backend, prefix = backend_at(place)
+    with series.open(backend, prefix=prefix) as db:
+        today = db.today()
+        planned = db.rotation(drop=options.drop, now=today)
+        if not as_json:
+            echo(str(planned))
+        stop = bool(planned.changes) and not options.dry_run and not options.yes and not _agreed(planned)
+        if not stop and not options.dry_run:
+            planned = db.rotate(drop=options.drop, now=today, tell=_tell)
+    if as_json:
+        steps = [{"kind": one.kind, "table": one.table, "text": one.text} for one in planned.steps]
+        echo(json.dumps({"done": not (stop or options.dry_run), "steps": steps}, indent=2))
+    if stop:
+        echo("odm: the tables are unchanged: the steps were not confirmed; to skip the question, add --yes", err=True)
+    return int(stop)
+
+
+def _tell(step: Step) -> None:
+    """Print a step that begins."""
+    if step.kind in ("create", "alter", "drop"):
+        echo(f"... {step.kind} {step.table}", err=True)
+
+
+def _agreed(planned: Rotation) -> bool:
+    """Ask the user at the terminal."""
+    count = len(planned.changes)
+    drops = sum(step.kind == "drop" for step in planned.changes)
+    what = f"{count} change{'s' * (count != 1)}" + (
+        f", {drops} of which delete a table with its items" if drops else ""
+    )
+    echo(f"Make {what}? [y/N] ", nl=False, err=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
