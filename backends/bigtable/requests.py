@@ -122,6 +122,15 @@ class Procedures:
                 return self._feed.shards()
             case req.ReadChanges():
                 return self._feed.page(request)
+            case req.CreateTables() | req.DropTables() | req.ListTables() | req.AlterTables():
+                return self._administer(request)
+            case req.Transact():
+                return self.transact(request)
+            case _:
+                assert_never(request)
+
+    def _administer(self, request: req.AdminRequest) -> Steps[Any]:
+        match request:
             case req.CreateTables():
                 return create(self.schema, self.retry, self.options)
             case req.DropTables():
@@ -130,8 +139,6 @@ class Procedures:
                 return names(self.schema, self.retry, beginning)
             case req.AlterTables():
                 return unaltered()
-            case req.Transact():
-                return self.transact(request)
             case _:
                 assert_never(request)
 

@@ -121,6 +121,14 @@ def _steps(layout: Layout, request: req.Request, attempts: Attempts) -> Steps[An
             return list_shards(layout)
         case req.ReadChanges():
             return read_changes(layout, request)
+        case req.CreateTables() | req.DropTables() | req.ListTables() | req.AlterTables():
+            return _administer(layout, request)
+        case _:
+            assert_never(request)
+
+
+def _administer(layout: Layout, request: req.AdminRequest) -> Steps[Any]:
+    match request:
         case req.CreateTables():
             return create(layout)
         case req.DropTables():

@@ -107,6 +107,13 @@ class Engine:
                 view = self.storage.reading()
                 with view.block:
                     return log.answer(view, self.table, request)
+            case req.CreateTables() | req.DropTables() | req.ListTables() | req.AlterTables():
+                return self._administer(request)
+            case _:
+                assert_never(request)
+
+    def _administer(self, request: req.AdminRequest) -> Any:
+        match request:
             case req.CreateTables():
                 return self.storage.create(self.indexes)
             case req.DropTables():

@@ -64,6 +64,8 @@ class BaseStore:
     _perform: ClassVar[Callable[..., Any]]
     """Answers a request on a connection: `perform` or `aperform`."""
 
+    _retry_safe: bool = False
+
     def __init__(  # noqa: PLR0913  # the options of a store
         self,
         table: Table,
@@ -99,7 +101,6 @@ class BaseStore:
             "skip_unknown": on_unknown == "skip",
         }
         self._retry_policy = _retry_policy(timeout, retries)
-        self._retry_safe = False
         self._on_request = on_request
         self._secret = cursor_secret.encode() if isinstance(cursor_secret, str) else cursor_secret
         self._lock = Lock()
