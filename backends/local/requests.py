@@ -106,6 +106,11 @@ class Engine:
                     return evolve(page, entries=_entries(view, page)) if request.entries else page
             case req.Split():
                 return None
+            case _:
+                return self._administer(request)
+
+    def _administer(self, request: req.AdminRequest) -> Any:
+        match request:
             case req.CreateTables():
                 return self.storage.create(self.indexes)
             case req.DropTables():
