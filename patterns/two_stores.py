@@ -68,14 +68,15 @@ def run(steps: Steps[R], stop: Event | None = None) -> R:
     When one thread fails, or the program is interrupted, the others stop after their current step.
     """
     stop = stop or Event()
-    resume: Callable[[], Step] = partial(steps.send, None)
     try:
-        while not stop.is_set():
-            step = resume()
+        step = None if stop.is_set() else next(steps)
+        while step is not None and not stop.is_set():
             try:
-                resume = partial(steps.send, _done(step, stop))
+                answer = _done(step, stop)
             except Exception as error:  # noqa: BLE001  # the steps decide what a failure means
-                resume = partial(steps.throw, error)
+                step = steps.throw(error)
+            else:
+                step = steps.send(answer)
     except StopIteration as ended:
         result: R = ended.value
         return result
@@ -111,14 +112,15 @@ class _Stopped(Exception):
 
 async def arun(steps: Steps[R]) -> R:
     """Run steps without blocking the event loop; concurrent steps run in tasks."""
-    resume: Callable[[], Step] = partial(steps.send, None)
     try:
+        step = next(steps)
         while True:
-            step = resume()
             try:
-                resume = partial(steps.send, await _adone(step))
+                answer = await _adone(step)
             except Exception as error:  # noqa: BLE001  # the steps decide what a failure means
-                resume = partial(steps.throw, error)
+                step = steps.throw(error)
+            else:
+                step = steps.send(answer)
     except StopIteration as ended:
         result: R = ended.value
         return result

@@ -7,34 +7,21 @@ strings. Every range is ``[lo, hi)``.
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias, assert_never, cast
+from typing import Any, Literal, TypeAlias, assert_never
 
-from attrs import AttrsInstance, Factory, field, fields, frozen
+from attrs import Factory, field, frozen
 
 from odm.errors import BadValue
 from odm.expressions.nodes import Action, Condition, Increment, Item
 from odm.protocol.limits import PORTABLE, Limits
 from odm.protocol.reading import Only, Page, Part, Partitions, Position, Sample
+from odm.protocol.table_requests import AdminRequest, AlterTables, CreateTables, DropTables, ListTables, Printed
 from odm.protocol.waits import Notice, Sleep, Wait
 from odm.schema.entity import Key
 
 
-class _Printed:
-    """Requests print without default values, so that `explain` can show them."""
-
-    __slots__ = ()
-
-    def __str__(self) -> str:
-        parts = []
-        for attribute in fields(cast("type[AttrsInstance]", type(self))):
-            value = getattr(self, attribute.name)
-            if attribute.repr and value != attribute.default and value not in ("", {}, None):
-                parts.append(f"{attribute.name}={value if isinstance(value, Condition) else repr(value)}")
-        return f"{type(self).__name__}({', '.join(parts)})"
-
-
 @frozen
-class _Patterned(_Printed):
+class _Patterned(Printed):
     """A request that serves one pattern: ``pattern`` is its name for `odm.Meter`, such as "Order.by_date".
 
     It has no effect on the request, so requests that differ only in it are equal.
@@ -58,7 +45,7 @@ class Get(_Patterned):
 
 
 @frozen
-class BatchGet(_Printed):
+class BatchGet(Printed):
     """Read any number of items, no key twice. Response: ``tuple[Item | None, ...]`` in the order of the keys.
 
     ``patterns`` are parallel to the keys; see ``pattern`` of a `Get`. ``tags``: only the tags of the items are needed;
@@ -154,7 +141,7 @@ Operation: TypeAlias = Put | Update | Delete | Check
 
 
 @frozen
-class Transact(_Printed):
+class Transact(Printed):
     """Operations that are all applied, or none; no key twice. Response: ``Written | Refusals``.
 
     Every condition is evaluated, and every update applied, on the state before the transaction. No reader sees a part
@@ -168,7 +155,7 @@ class Transact(_Printed):
 
 
 @frozen
-class BatchWrite(_Printed):
+class BatchWrite(Printed):
     """Any number of unconditional puts and deletes, no key twice; not atomic. Response: None when all are applied.
 
     They have no ``tag``: the core first reads the tags of the stored items with a `BatchGet`.
@@ -199,7 +186,7 @@ class Merge(_Patterned):
 
 
 @frozen
-class BatchMerge(_Printed):
+class BatchMerge(Printed):
     """Any number of merges, no key twice; not atomic. Response: ``tuple[Written | Refused | Failed, ...]``, in order.
 
     Only for a backend that makes several at once, see `odm.protocol.connection.Connection.merges_together`.
@@ -292,42 +279,6 @@ class ReadChanges(_Patterned):
     shard: str
     after: str | None = None
     limit: int = 100
-
-
-@frozen
-class CreateTables(_Printed):
-    """Create the table with its indexes; does not change what exists. Response: None."""
-
-
-@frozen
-class DropTables(_Printed):
-    """Delete the table with all its items; no error if it does not exist. Response: None."""
-
-
-@frozen
-class ListTables(_Printed):
-    """List the tables of the backend whose names begin with a text. Response: ``tuple[str, ...]``, in any order.
-
-    The names are those that a schema has; tables of indexes, and others that belong to a table, may be among them.
-    """
-
-    beginning: str = ""
-
-
-@frozen
-class AlterTables(_Printed):
-    """Change settings of the table that are not part of the models. Response: ``tuple[str, ...]``, a line for each.
-
-    ``options``: of a type of one backend; every other backend, and one with such settings already, changes nothing.
-    ``dry_run``: only report the changes. If the table does not exist, there are none.
-    """
-
-    options: object
-    dry_run: bool = False
-
-
-AdminRequest: TypeAlias = CreateTables | DropTables | ListTables | AlterTables
-"""A request for whole tables."""
 
 
 _Writes: TypeAlias = Put | Update | Delete | Transact | BatchWrite | Merge | BatchMerge

@@ -92,8 +92,7 @@ class BaseStore:
         _check_secret(cursor_secret)
         self.table = table
         self.backend = backend
-        self.prefix = prefix
-        self.name = prefix + (table.name if name is None else name)
+        self.prefix, self.name = prefix, prefix + (table.name if name is None else name)
         self._settings: dict[str, Any] = {
             "clock": clock or backend.clock,
             "limits": backend.limits if limits == "native" else PORTABLE,

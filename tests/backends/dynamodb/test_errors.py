@@ -38,6 +38,7 @@ from odm.errors import (
     KeyValueError,
     OdmError,
     OutcomeUnknown,
+    TableNotFound,
     Throttled,
     Unsupported,
 )
@@ -104,7 +105,7 @@ def outcome(request: Request, error: Exception) -> OdmError:
 @pytest.mark.parametrize(
     ("error", "expected", "says"),
     [
-        (answered("ResourceNotFoundException"), BackendError, "'shop' does not exist .* call store.create()"),
+        (answered("ResourceNotFoundException"), TableNotFound, "'shop' does not exist .* call store.create()"),
         (answered("ValidationException", "Item size has exceeded the maximum allowed size"), ItemTooLarge, "400 KB"),
         (answered("ValidationException", "Item size to update has exceeded the maximum"), ItemTooLarge, "400 KB"),
         (answered("ValidationException", "Size of hashkey has exceeded"), KeyValueError, "2,048 bytes"),
