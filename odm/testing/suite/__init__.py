@@ -34,6 +34,15 @@ from odm.testing.suite.conditions import TestFilters, TestRefused, TestWhen
 from odm.testing.suite.copying import TestBatchInProcedures, TestPutRaw, TestScanPages
 from odm.testing.suite.counters import TestCounter, TestCounterPut
 from odm.testing.suite.deletes import TestConditionalDelete, TestDelete, TestDeleteAll
+from odm.testing.suite.deriving import (
+    TestDerive,
+    TestDeriveCosts,
+    TestDeriveRefuses,
+    TestDeriveVerified,
+    TestRawItem,
+    orders,
+    target,
+)
 from odm.testing.suite.described import TestDescribed
 from odm.testing.suite.errors import TestErrors, TestStores, TestTables
 from odm.testing.suite.expression_limits import TestExpressionLimits
@@ -124,6 +133,10 @@ __all__ = [
     "TestCursors",
     "TestDelete",
     "TestDeleteAll",
+    "TestDerive",
+    "TestDeriveCosts",
+    "TestDeriveRefuses",
+    "TestDeriveVerified",
     "TestDescending",
     "TestDescribed",
     "TestErrors",
@@ -174,6 +187,7 @@ __all__ = [
     "TestPut",
     "TestPutRaw",
     "TestRanges",
+    "TestRawItem",
     "TestRefused",
     "TestRefusedActions",
     "TestRefusedCompanions",
@@ -253,11 +267,13 @@ __all__ = [
     "meters",
     "mode",
     "offline",
+    "orders",
     "pointed",
     "posts",
     "ranged",
     "sharded",
     "stores",
     "table",
+    "target",
     "visited",
 ]
