@@ -41,7 +41,9 @@ from odm.testing.entities import (
     plain,
 )
 from odm.testing.evolving import Parcel, ParcelV2, parcels, parcels_v2
+from odm.testing.merging import Day, Report, days
 from odm.testing.stores import Stores
+from odm.testing.suite.aggregates import Ad, Bid, campaign
 from odm.testing.suite.copying import all_of
 from odm.testing.suite.helpers import FUTURE, PAST, at, fill
 
@@ -380,6 +382,20 @@ class TestRawItem:
             assert str(item.attributes) == str(dict(item.attributes))
         db.put_raw([*made.values()])
         assert len(all_of(db)) == len(items)
+
+    def test_of_columns_and_aggregates(self, stores: Stores) -> None:
+        of_days = [
+            Day(meter="a", day=date(2024, 1, 1)),
+            Day(meter="b", day=date(2024, 1, 1), readings={"0015": 1.5, "b": -0.0}, flags={"x"}, extra={"a": [None]}),
+            Report(meter="a", at=at(1), title="t", values={}),
+        ]
+        of_ads = [Ad(name="a"), Ad(name="b", views=3), Bid(place="p"), Bid(place="q", least=1, best=3)]
+        for db, items in ((stores.open(days), of_days), (stores.open(campaign), of_ads)):
+            for item in items:
+                db.put(item)
+            made = {item.partition + item.sort: item for item in map(db.raw_item, items)}
+            found = {item.partition + item.sort: item for item in all_of(db)}
+            assert found == made
 
     def test_refuses_what_a_batch_refuses(self, db: Store) -> None:
         with pytest.raises(BadValue, match="Document has a Revision"):
