@@ -124,14 +124,19 @@ def once(items: Iterable[tuple[RawItem, str]], seen: dict[tuple[str, str], str])
     for item, name in items:
         key = (item.partition, item.sort)
         if key in seen:
-            raise repeated(item, [seen[key], name])
+            raise repeated(text_of(item), [seen[key], name])
         seen[key] = name
 
 
-def repeated(item: RawItem, sources: Sequence[str]) -> BadValue:
+def text_of(item: RawItem) -> str:
+    """The entity and the key of an item."""
+    return _text(item.entity, item.partition, item.sort)
+
+
+def repeated(item: str, sources: Sequence[str]) -> BadValue:
     """The error for two derived items with one key."""
     both = " and ".join(sources) if sources[0] != sources[1] else f"{sources[0]} twice"
     return BadValue(
-        f"two derived items have the key {_text(item.entity, item.partition, item.sort)}, made of {both}: one would "
+        f"two derived items have the key {item}, made of {both}: one would "
         "replace the other; put a field that differs into the key, or make one item of both"
     )
