@@ -103,13 +103,13 @@ class Comparison:
 
     Attributes:
         source, target: the sides.
-        moment: the time that decides which items have expired, in seconds since the epoch.
+        instant: the time that decides which items have expired, in seconds since the epoch.
         tell: called after each page with its number of items; from several threads.
     """
 
     source: Side
     target: Side
-    moment: float
+    instant: float
     tell: Tell
 
     def verified(self) -> Steps[Verified]:
@@ -146,7 +146,7 @@ class Comparison:
         while cursor is not None:
             found = yield from side.page(cursor)
             for item in found.items:
-                if (item.expires is None or item.expires > self.moment) and (name := group(item)) is not None:
+                if (item.expires is None or item.expires > self.instant) and (name := group(item)) is not None:
                     sums[name] = plus(sums.get(name, NONE), (1, checksum(item, stale=side.stale)))
             self.tell(len(found.items))
             cursor = found.cursor

@@ -111,7 +111,7 @@ class Options(TypedDict, total=False):
         rate: derived items per second, of all parts together; None: no limit.
         state: the file that records the progress; None: an interrupted derivation starts again.
         check: verify the result at the end (default True; ``replace=True`` always does).
-        write: False: write nothing, only compare the target with what would be derived (default True).
+        write: False: only compare the target with what would be derived (default True).
         tell: called with the progress after each page; one call at a time, from several threads.
     """
 
@@ -189,10 +189,8 @@ class _Job:
     write: bool = True
     tell: Tell = lambda _: None
 
-    def __attrs_post_init__(self) -> None:
-        self._check()
-
     def steps(self) -> Steps[Derived]:
+        self._check()
         work = Work(self.state, lambda *numbers: self.tell(Progress(*numbers)))
         if not self.write:
             return Derived(0, 0, (yield from self._verified(work)))

@@ -54,7 +54,7 @@ def test_every_module_is_on_it() -> None:
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.stem)
 def test_a_module_can_be_read_in_ten_minutes(module: Path) -> None:
-    assert len(module.read_text(encoding="utf-8").splitlines()) <= 250
+    assert len(module.read_text(encoding="utf-8").splitlines()) <= 300
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
