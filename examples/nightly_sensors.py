@@ -72,7 +72,7 @@ def fill(db: Store) -> None:
 
 
 def main(backend: Backend) -> dict[str, list[str]]:
-    """Derive the table of the day, and once more after somebody has changed it."""
+    """Derive the table of the day, and once more after another program has changed it."""
     with Store(sensors, backend) as source, Store(nightly, backend) as target:
         source.create()
         target.create()
@@ -94,7 +94,7 @@ def main(backend: Backend) -> dict[str, list[str]]:
         assert again.verified is not None
         return {
             "derived": [f"{done.items} items", f"{len(row.readings)} readings of meter {row.meter}"],
-            "somebody changed": [str(difference) for difference in found.differences],
+            "what another program changed": [str(difference) for difference in found.differences],
             "derived again": [f"{again.items} items, {again.removed} removed, same: {again.verified.same}"],
         }
 
@@ -126,7 +126,7 @@ def by_beam(file: Path, pipeline: Callable[[], Any] | None = None) -> str:
     with by_workers() as target, open_nightly(file) as by_hand:
         target.create()
         with (pipeline or Pipeline)() as work:
-            work | Derive(partial(open_sensors, file), ROWS, into=by_workers, make=sensor) | Map(print)
+            _ = work | Derive(partial(open_sensors, file), ROWS, into=by_workers, make=sensor) | Map(print)
         derived = {found.meter: found for found in target.scan(Sensor)}
         assert derived == {found.meter: found for found in by_hand.scan(Sensor)}
         return f"{len(derived)} items, equal to those derived by hand"

@@ -129,14 +129,14 @@ class TestWriteTable:
     )
     def test_refuses(self, given: list[Any], error: str, on_file: Opened) -> None:
         with pytest.raises(Exception, match=error), pipeline() as work:
-            work | beam.Create(given) | WriteTable(on_file[1])
+            _ = work | beam.Create(given) | WriteTable(on_file[1])
         assert stored(on_file[1]) == {}
 
     def test_does_not_overwrite_items_of_other_programs(self, on_file: Opened) -> None:
         with on_file[1]() as db, Store(models.foreign, db.backend) as theirs:
             theirs.put(models.Intruder(meter=1, number=1, copy_=0))
             with pytest.raises(Exception, match="Intruder"), pipeline() as work:
-                work | beam.Create([Copy(meter=1, number=1, copy_=0)]) | WriteTable(on_file[1])
+                _ = work | beam.Create([Copy(meter=1, number=1, copy_=0)]) | WriteTable(on_file[1])
             assert theirs.get(models.Intruder, meter=1, number=1, copy_=0) is not None
 
 
@@ -192,7 +192,7 @@ class TestDerive:
             pytest.raises(Exception, match=r"two derived items have the key Copy .* made of Reading .* and Reading"),
             pipeline() as work,
         ):
-            work | Derive(on_file[0], Reading, into=on_file[1], make=lambda one: Copy(meter=0, number=0, copy_=0))
+            _ = work | Derive(on_file[0], Reading, into=on_file[1], make=lambda one: Copy(meter=0, number=0, copy_=0))
 
     def test_names_both_sources_of_one_key_in_different_bundles(self) -> None:
         from odm.beam import _once
@@ -237,7 +237,7 @@ class TestArguments:
 
     def test_what_does_not_return_a_store(self) -> None:
         with pytest.raises(Exception, match=r"return an odm\.Store"), pipeline() as work:
-            work | ReadTable("tests.beam.models:parts_of_nothing", Reading)
+            _ = work | ReadTable("tests.beam.models:parts_of_nothing", Reading)
 
 
 class TestCoding:

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ PAGE = Path(__file__).parents[2] / "docs" / "beam.md"
 
 def test_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import apache_beam as beam  # pyright: ignore[reportMissingImports]
+    from apache_beam.runners.portability.fn_api_runner import (  # pyright: ignore[reportMissingImports]
+        FnApiRunner,
+    )
 
-    from tests.beam.test_beam import pipeline
-
-    monkeypatch.setattr(beam, "Pipeline", pipeline)
+    monkeypatch.setattr(beam, "Pipeline", partial(beam.Pipeline, FnApiRunner()))
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     names: dict[str, Any] = {"__name__": "__main__"}
