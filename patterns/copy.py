@@ -37,16 +37,15 @@ of the source raises `odm.ItemInvalid`. The tags are not read if the table is ``
 
 import os
 from collections.abc import Callable
-from threading import Lock
-from typing import Any, TypeAlias, TypedDict, Unpack
+from typing import TypeAlias, TypedDict, Unpack
 
 from attrs import define, field, frozen
 
 from odm import AsyncStore, BadValue, Page, RawItem, Store
 from odm.concurrency import Bucket
 from odm.patterns.bulk_load import spread
-from odm.patterns.copy_state import Part, State
-from odm.patterns.two_stores import Call, Concurrent, Either, On, Pause, Steps, arun, bucket, page, parts, run, write
+from odm.patterns.copy_state import State, Work
+from odm.patterns.two_stores import Call, Either, On, Pause, Steps, arun, bucket, name_of_store, page, parts, run, write
 from odm.patterns.verify import Verified, check_pair
 from odm.patterns.verify import steps as verify_steps
 
@@ -130,7 +129,7 @@ async def acopy(source: AsyncStore, target: AsyncStore, **options: Unpack[Option
 
 def names_of(*stores: Either) -> list[str]:
     """How the state of a copy names its stores."""
-    return [f"{store.name} on {store.backend!r}" for store in stores]
+    return [name_of_store(store) for store in stores]
 
 
 @define
@@ -146,26 +145,24 @@ class _Job:
     into_existing: bool = False
     check: bool = True
     tell: Tell = lambda _: None
-    compared: int = 0
-    lock: Any = field(factory=Lock)
 
     def steps(self) -> Steps[Copied]:
         check_pair(self.source, self.target)
         yield Call(lambda: self.state.load(names_of(self.source, self.target)))
+        work = Work(self.state, lambda *numbers: self.tell(Progress(*numbers)))
         held = yield from self._held()
         if held is None:  # the target is empty, or was emptied after an earlier run
             self.state.parts = []
         if not self.state.parts:
             if held is not None and not self.into_existing:
                 raise self._not_empty(held)
-            self.state.parts = [Part(cursor) for cursor in (yield On(self.source, parts(self.parallel)))]
-            yield Call(self.state.save)
-        yield Concurrent([self._part(part) for part in self.state.parts])
+            yield from work.begin((yield On(self.source, parts(self.parallel))))
+        yield from work.steps(self._page)
         verified = None
         if self.check:
-            verified = yield from verify_steps(self.source, self.target, self.parallel, self.size, self._compared)
+            verified = yield from verify_steps(self.source, self.target, self.parallel, self.size, work.compare)
         yield Call(self.state.remove)
-        return Copied(sum(part.items for part in self.state.parts), verified)
+        return Copied(work.items, verified)
 
     def _held(self) -> Steps[RawItem | None]:
         """An item of the target; None if the target is empty."""
@@ -183,25 +180,11 @@ class _Job:
             "state of the copy to continue; a finished copy has no state"
         )
 
-    def _part(self, part: Part) -> Steps[None]:
-        while part.cursor is not None:
-            found: Page[RawItem] = yield On(self.source, page(part.cursor, size=self.rate.page(self.size)))
-            if wait := self.rate.take(len(found.items)):
-                yield Pause(wait)
-            items = list(spread(found.items, lambda item: item.partition))
-            if items:
-                yield On(self.target, write(items))
-            part.cursor, part.items = found.cursor, part.items + len(items)
-            yield Call(self.state.save)
-            self._told()
-
-    def _compared(self, items: int) -> None:
-        with self.lock:
-            self.compared += items
-        self._told()
-
-    def _told(self) -> None:
-        all_ = self.state.parts
-        with self.lock:
-            done = sum(part.cursor is None for part in all_)
-            self.tell(Progress(sum(part.items for part in all_), len(all_), done, self.compared))
+    def _page(self, cursor: str) -> Steps[tuple[str | None, int]]:
+        found: Page[RawItem] = yield On(self.source, page(cursor, size=self.rate.page(self.size)))
+        if wait := self.rate.take(len(found.items)):
+            yield Pause(wait)
+        items = list(spread(found.items, lambda item: item.partition))
+        if items:
+            yield On(self.target, write(items))
+        return found.cursor, len(items)

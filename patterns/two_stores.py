@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from attrs import frozen
 
-from odm import AsyncStore, BadValue, Calls, Gen, Page, Procedure, RawItem, Store, procedure
+from odm import AsyncStore, BadValue, Calls, Gen, Page, Procedure, Query, RawItem, Store, procedure
 from odm.concurrency import Bucket, in_tasks, in_threads
 
 R = TypeVar("R")
@@ -149,6 +149,11 @@ async def _adone(step: Step) -> Any:
             return await in_tasks([arun(one) for one in steps])
 
 
+def name_of_store(store: Either) -> str:
+    """How a state names a store."""
+    return f"{store.name} on {store.backend!r}"
+
+
 def bucket(rate: float | None) -> Bucket:
     """A token bucket.
 
@@ -167,9 +172,11 @@ def parts(do: Calls, number: int) -> Gen[list[str]]:
 
 
 @procedure
-def page(do: Calls, after: str | None, *, size: int, expired: bool = False) -> Gen[Page[RawItem]]:
+def page(
+    do: Calls, after: str | None, *, size: int, expired: bool = False, where: Query[Any] | None = None
+) -> Gen[Page[RawItem]]:
     """A page of a part of a table."""
-    return (yield from do.scan_page(after, size=size, expired=expired))
+    return (yield from do.scan_page(after, size=size, expired=expired, where=where))
 
 
 @procedure

@@ -71,8 +71,9 @@ def test_examples_run_and_print_what_the_page_shows(
 
 
 def test_every_page_with_python_is_run() -> None:
-    """Those not here have tests of their own: of patterns, of Bigtable, of the linter and of moving data."""
+    """Those not here have tests of their own: of patterns, of Beam, of Bigtable, of the linter and of moving data."""
     own = {
+        "beam.md",
         "bigtable.md",
         "bigtable_emulator.md",
         "coming_from_pynamodb.md",

@@ -34,7 +34,7 @@ class Span(NamedTuple):
 
     @classmethod
     def of(cls, id: str) -> "Span | None":
-        """The range with this name; None: it is no such name."""
+        """The range with this name; None: it is another text."""
         found = _SPAN.fullmatch(id)
         if found is None:
             return None

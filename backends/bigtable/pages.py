@@ -182,7 +182,7 @@ def read_page(request: Query | Scan, source: Source[H], span: RowRange, retry: R
             kept = kept[: request.limit]
             (position,) = source.positions(kept[-1:])
             return _answer(request, source, kept, None if ended and position == last else position, seen)
-        if ended or request.limit is None or examined(request) is not None:
+        if ended or request.limit is None or request.examine is not None:
             return _answer(request, source, kept, None if ended else last, seen)
         span = span.beyond(rows[-1].text, reverse=reverse)
     return _answer(request, source, kept, None, seen)
@@ -191,16 +191,11 @@ def read_page(request: Query | Scan, source: Source[H], span: RowRange, retry: R
 def rows_to_read(request: Query | Scan, found: int, seen: int) -> int:
     """How many rows to read next. With a filter, each read is larger, because any number of rows may pass."""
     if request.limit is None:
-        return PAGE_ROWS
+        return min(PAGE_ROWS, request.examine or PAGE_ROWS)
     lacking = request.limit - found
     if request.filter is None:
         return min(PAGE_ROWS, lacking)
-    return min(PAGE_ROWS, max(FIRST_ROWS, 2 * lacking, seen, examined(request) or 0))
-
-
-def examined(request: Query | Scan) -> int | None:
-    """About how many items a page may examine; None: any number."""
-    return request.examine if isinstance(request, Query) else None
+    return min(PAGE_ROWS, max(FIRST_ROWS, 2 * lacking, seen, request.examine or 0))
 
 
 def _answer(request: Query | Scan, source: Source[H], kept: list[H], following: Position | None, examined: int) -> Page:

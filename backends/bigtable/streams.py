@@ -2,7 +2,7 @@
 
 A shard is a partition of the stream; see `odm.backends.bigtable.native_streams` for its name and positions. Bigtable
 reports the mutations of a row and not its content. So a page reads the items that the mutations touch, after the
-changes have arrived, in one read: ``new`` is an item as it is stored then, which may be newer than the change and is
+changes have arrived, in one read: ``new`` is the stored item at that time, which may be newer than the change and is
 never older. A change is "remove" if there is no item then, otherwise "modify", also of a new item.
 
 Not delivered are changes of cells that no item has: locks of transactions, revisions, lists of index entries, cells of
@@ -175,7 +175,7 @@ class Feed:
         return error
 
     def _records(self, changes: Sequence[RowChange], span: Span, position: str) -> Steps[list[ChangeRecord]]:
-        """The changes of items, with the items as they are stored now."""
+        """The changes of items, with the items that are stored now."""
         touched = [self.places.touched(_text(change.key), change.touched) for change in changes]
         ids = tuple(dict.fromkeys(id for several in touched for id in several))
         rows = (yield from self.places.read(ids, self.retry, self.places.current)) if ids else {}

@@ -16,7 +16,7 @@ from odm.backends.bigtable.entries import bound
 from odm.backends.bigtable.filters import Filter, First, Newest, chain, interleave
 from odm.backends.bigtable.loading import Loader, RowItem, RowItems
 from odm.backends.bigtable.native import COUNTERS, ReadRows, Row, RowRange, Steps
-from odm.backends.bigtable.pages import examined, passes, rows_to_read, scanned
+from odm.backends.bigtable.pages import passes, rows_to_read, scanned
 from odm.backends.bigtable.partitions import rows_of
 from odm.backends.bigtable.retry import Retry, read_all
 from odm.backends.bigtable.wide import Wide
@@ -234,7 +234,7 @@ class _Pages:
         asked = self._request
         if self._ended or (asked.limit is not None and len(self._kept) >= asked.limit):
             return True
-        return self._seen > 0 and (asked.limit is None or examined(asked) is not None)
+        return self._seen > 0 and (asked.limit is None or asked.examine is not None)
 
     @property
     def page(self) -> Page:

@@ -231,7 +231,7 @@ def _paged(layout: Layout, request: req.Query | req.Scan, expressions: Expressio
             arguments["ProjectionExpression"] = text
     arguments |= expressions.arguments()
     # DynamoDB applies Limit before the filter.
-    most = request.limit if request.filter is None else request.examine if isinstance(request, req.Query) else None
+    most = request.limit if request.filter is None else request.examine
     if most is not None:
         arguments["Limit"] = min(most, MAX_LIMIT)
     if counts == "number":

@@ -298,7 +298,7 @@ def _sampled(rows: Rows, sample: req.Sample) -> Rows:
 
 def _page(rows: Rows, request: req.Query | req.Scan, engine: Engine) -> req.Page:
     filter_, limit = request.filter, request.limit
-    examine = request.examine if isinstance(request, req.Query) else None
+    examine = request.examine
     found: list[Row] = []
     seen = found if filter_ is None else []
     read = counted = examined = 0  # bytes and number of the rows that were counted; rows

@@ -200,7 +200,7 @@ class _TalliedView:
                     yield row
                 except GeneratorExit:
                     if request.filter is not None and request.limit is not None and not self.tally.needs_items:
-                        examine = request.examine if isinstance(request, Query) else None
+                        examine = request.examine
                         rest = chain((row,), rows)
                         self._read_on(
                             rest if examine is None else islice(rest, examine - examined),

@@ -83,28 +83,7 @@ class Pending:
         """
         self._check_open()
         target, _, request = put_request(self._context, entity, batched=True)
-        if target.entity.revision is not None:
-            raise BadValue(
-                f"{target.entity.name} has a Revision, and a batch cannot check it, so it could overwrite another "
-                "writer's change: put() it on its own; new ones can be loaded with bulk_load(items, new=True)"
-            )
-        if target.entity.versioned:
-            raise BadValue(
-                f"{target.entity.name} keeps former values (CellVersions), and a batch does not read the value that it "
-                "replaces: put() it on its own, or in a transaction; new ones can be loaded with bulk_load(items, "
-                "new=True)"
-            )
-        if request.known is not None:
-            raise BadValue(
-                f"{target.entity.name}: a batch replaces whole items, and its table has keep_unknown=True: put() it on "
-                "its own, or in a transaction"
-            )
-        if target.entity.companions:
-            raise BadValue(
-                f"{target.entity.name} has {_names(target.entity)}, which is written on conditions that a batch does "
-                "not have: put() it on its own, or in a transaction; new ones can be loaded with bulk_load(items, "
-                "new=True)"
-            )
+        check_unconditional(target, request)
         self._add(request, target, entity)
 
     def delete(self, which: Any, /, **key: Any) -> None:
@@ -201,6 +180,32 @@ class Pending:
         """As many parts as requests are sent at the same time, unless there are few operations."""
         size = max(LEAST, -(-len(whole) // self._parallel))
         return [whole[start : start + size] for start in range(0, len(whole), size)]
+
+
+def check_unconditional(target: Target, request: req.Put) -> None:
+    """Raise BadValue for a put that needs a condition, or a read of what it replaces: a batch has neither."""
+    if target.entity.revision is not None:
+        raise BadValue(
+            f"{target.entity.name} has a Revision, and a batch cannot check it, so it could overwrite another "
+            "writer's change: put() it on its own; new ones can be loaded with bulk_load(items, new=True)"
+        )
+    if target.entity.versioned:
+        raise BadValue(
+            f"{target.entity.name} keeps former values (CellVersions), and a batch does not read the value that it "
+            "replaces: put() it on its own, or in a transaction; new ones can be loaded with bulk_load(items, "
+            "new=True)"
+        )
+    if request.known is not None:
+        raise BadValue(
+            f"{target.entity.name}: a batch replaces whole items, and its table has keep_unknown=True: put() it on "
+            "its own, or in a transaction"
+        )
+    if target.entity.companions:
+        raise BadValue(
+            f"{target.entity.name} has {_names(target.entity)}, which is written on conditions that a batch does "
+            "not have: put() it on its own, or in a transaction; new ones can be loaded with bulk_load(items, "
+            "new=True)"
+        )
 
 
 def check_strangers(

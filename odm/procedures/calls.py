@@ -237,7 +237,13 @@ class Calls(Protocol):
         ...
 
     def scan_page(
-        self, after: str | None = None, *, size: int = PAGE, expired: bool = False, consistent: bool = True
+        self,
+        after: str | None = None,
+        *,
+        size: int = PAGE,
+        expired: bool = False,
+        consistent: bool = True,
+        where: Query[Any] | None = None,
     ) -> CoreGen[Page[RawItem]]:
         """A page of the whole table, or of a part of it, as raw items."""
         ...
@@ -263,6 +269,10 @@ class Calls(Protocol):
 
     def key_of(self, entity: Entity) -> tuple[str, str]:
         """The key of an entity: partition key and sort key, as text; "" if it has no sort key."""
+        ...
+
+    def raw_item(self, entity: Entity) -> RawItem:
+        """The item that a batch would put for an entity, for `put_raw`."""
         ...
 
     def batch(self, *, parallel: int = 1) -> BatchSteps:

@@ -7,19 +7,23 @@ not know. A copy of raw items does none of this; it only computes their keys and
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
-from odm.codec import TTL_ATTRIBUTE
+from odm.codec import TTL_ATTRIBUTE, EntityCodec
 from odm.entities.entity import Entity
+from odm.entities.query import Query
 from odm.errors import BadValue, ItemInvalid
-from odm.expressions.nodes import Item
-from odm.procedures.batch import check_strangers
+from odm.expressions.nodes import Condition, Item
+from odm.procedures.batch import check_strangers, check_unconditional
 from odm.procedures.context import Context
 from odm.procedures.scan import MOST_CONCURRENT, Segment
 from odm.procedures.unprocessed import send_batch
+from odm.procedures.upgrades import judged, passing_older
+from odm.procedures.write import put_request
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.limits import check_item
+from odm.protocol.predicates import every, has_tag
 from odm.schema.entity import EntitySchema, Key
 from odm.schema.evidence import same_entry
 from odm.schema.target import Target
@@ -72,36 +76,77 @@ def cut(parts: int) -> CoreGen[list[Segment]]:
 
 
 def scan_page(
-    context: Context, segment: Segment, size: int, *, expired: bool, consistent: bool
+    context: Context,
+    segment: Segment,
+    size: int,
+    *,
+    expired: bool,
+    consistent: bool,
+    where: Query[Any] | None = None,
 ) -> CoreGen[tuple[list[RawItem], req.Position | None]]:
     """A page of a part of the table, and the position where the next page begins, or None at the end.
 
-    No filter is sent, so ``size`` limits the items that are read and paid for, including those left out here.
+    ``size`` limits the items that are read and paid for, including those left out by a filter or here: without
+    ``where`` no filter is sent, and with it the scan has a number of items to examine.
 
     Raises:
+        BadValue: an argument is out of range, or ``where`` is more than an entity with conditions.
         ItemInvalid: an item does not fit its model, or is stored under another key than its model computes.
     """
     if type(size) is not int or size < 1:
         raise BadValue(f"scan_page(size={size!r}): give the number of items to read, an int of 1 or more")
+    entity = filter_ = None
+    if where is not None:
+        entity, filter_ = _where(context, where)
     scan = req.Scan(
-        limit=size,
+        context.filter(entity, passing_older(context, entity, filter_), expired=expired) if where else None,
+        limit=None if where else size,
+        examine=size if where else None,
         after=segment.after,
         consistent=consistent,
         segment=segment.number,
         part=segment.part,
         entries=True,
-        pattern="scan()",
+        pattern="scan()" if entity is None else f"scan({entity.name})",
+        tag=None if entity is None else entity.tag,
     )
     page: req.Page = yield scan
     now = context.now()
-    entities = context.decode_all(page.items, page.positions)
-    rows = zip(entities, page.items, page.positions, page.entries, strict=True)
+    items, positions = judged(context, entity, filter_, page.items, page.positions)
+    entries = dict(zip(page.positions, page.entries, strict=True))
+    entities = context.decode_all(items, positions)
+    rows = zip(entities, items, positions, map(entries.__getitem__, positions), strict=True)
     found = [
         _raw(context, entity, dict(item), position.key, entries)
         for entity, item, position, entries in rows
         if entity is not None and (expired or not now.expired(item))
     ]
     return found, page.next
+
+
+def _where(context: Context, where: Query[Any]) -> tuple[EntitySchema, Condition]:
+    """The entity and the filter of ``select(Order).where(...)``."""
+    if where != Query(where.entity, conditions=where.conditions):
+        raise BadValue(
+            f"scan_page(where={where}): a page of a scan takes an entity and conditions only, such as "
+            f"select({where.entity.__name__}).where(...): read a partition, an order or a limit with page()"
+        )
+    entity = context.schema.entity(where.entity)
+    filter_ = every(*map(entity.codec.lower, where.conditions), has_tag(entity.tag))
+    assert filter_ is not None
+    context.check_filter(entity, filter_)
+    return entity, filter_
+
+
+def raw_item(context: Context, instance: Entity) -> RawItem:
+    """The item that a batch would put for an entity.
+
+    Raises:
+        BadValue: it cannot be stored, or a batch cannot put it.
+    """
+    target, _, request = put_request(evolve(context, encode=EntityCodec.encode), instance, batched=True)
+    check_unconditional(target, request)
+    return RawItem(instance, request.item, *target.key)
 
 
 def _raw(context: Context, entity: Entity, item: Item, stored: Key, entries: Mapping[str, Key]) -> RawItem:

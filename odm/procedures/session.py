@@ -139,10 +139,15 @@ class Session:
         found = yield from raw.cut(parts)
         return [self.place(segment) for segment in found]
 
-    def scan_page(self, after: object, size: int, *, expired: bool, consistent: bool) -> CoreGen[Page[RawItem]]:
+    def scan_page(
+        self, after: object, size: int, *, expired: bool, consistent: bool, where: object = None
+    ) -> CoreGen[Page[RawItem]]:
         """A page of a part of the table, with the cursor of the next page."""
         segment = self.segment(after)
-        items, further = yield from raw.scan_page(self.context, segment, size, expired=expired, consistent=consistent)
+        chosen = None if where is None else self.query(where)
+        items, further = yield from raw.scan_page(
+            self.context, segment, size, expired=expired, consistent=consistent, where=chosen
+        )
         return Page(items, None if further is None else self.place(evolve(segment, after=further)))
 
     def segment(self, after: object) -> Segment:

@@ -243,7 +243,8 @@ class Scan(_Patterned):
 
     ``tag``: items with the tag of another entity are not needed, but those with an unknown tag are; a backend may
     return them. ``only``: as for a `Query`. ``partitions``: only items with these partition keys; a backend whose
-    partitions have no order raises `Unsupported`. ``sample``: only a random part of the items.
+    partitions have no order raises `Unsupported`. ``sample``: only a random part of the items. ``examine``: with a
+    filter, as for a `Query`.
     """
 
     filter: Condition | None = None
@@ -258,6 +259,7 @@ class Scan(_Patterned):
     only: Only | None = field(default=None, kw_only=True)
     partitions: Partitions | None = field(default=None, kw_only=True)
     sample: Sample | None = field(default=None, kw_only=True)
+    examine: int | None = field(default=None, kw_only=True)
 
 
 @frozen

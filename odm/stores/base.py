@@ -22,6 +22,7 @@ from odm.procedures.calls import Calls
 from odm.procedures.context import Context
 from odm.procedures.cursor import sealed, unsealed
 from odm.procedures.explain import Explanation, explain
+from odm.procedures.raw import RawItem, raw_item
 from odm.procedures.session import Session
 from odm.procedures.transaction import Operations
 from odm.protocol.connection import DEFAULT_POLICY, Backend, Connection, RetryPolicy
@@ -264,6 +265,17 @@ class BaseStore:
             BadCursor: the text is damaged, or another program made it.
         """
         return unsealed(text, self._secret)
+
+    def raw_item(self, entity: Entity) -> RawItem:
+        """The item that a batch would put for an entity, for `odm.Store.put_raw`; sends nothing.
+
+        It is equal to what `odm.Store.scan_page` returns once it is stored, on every backend.
+
+        Raises:
+            BadValue: the entity cannot be stored, or has a Revision, companions or former values (CellVersions), which
+                a batch cannot write.
+        """
+        return raw_item(self._session.context, entity)
 
     def explain(
         self,

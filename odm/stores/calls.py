@@ -167,9 +167,15 @@ class StoreCalls(Calls):
         return self._session.parts(parts)
 
     def scan_page(
-        self, after: str | None = None, *, size: int = PAGE, expired: bool = False, consistent: bool = True
+        self,
+        after: str | None = None,
+        *,
+        size: int = PAGE,
+        expired: bool = False,
+        consistent: bool = True,
+        where: Query[Any] | None = None,
     ) -> CoreGen[Page[RawItem]]:
-        return self._session.scan_page(after, size, expired=expired, consistent=consistent)
+        return self._session.scan_page(after, size, expired=expired, consistent=consistent, where=where)
 
     def put_raw(self, items: Sequence[RawItem]) -> CoreGen[None]:
         return raw.put_raw(self._context, items)
@@ -182,6 +188,9 @@ class StoreCalls(Calls):
 
     def key_of(self, entity: Entity) -> tuple[str, str]:
         return self._context.schema.target(entity).key
+
+    def raw_item(self, entity: Entity) -> RawItem:
+        return raw.raw_item(self._context, entity)
 
     def batch(self, *, parallel: int = 1) -> BatchSteps:
         return BatchSteps(lambda: self._context, parallel)

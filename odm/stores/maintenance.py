@@ -116,7 +116,13 @@ class Maintenance(BaseStore):
         return run(calls.parts(parts), send)
 
     def scan_page(
-        self, after: str | None = None, *, size: int = PAGE, expired: bool = False, consistent: bool = True
+        self,
+        after: str | None = None,
+        *,
+        size: int = PAGE,
+        expired: bool = False,
+        consistent: bool = True,
+        where: Query[Any] | None = None,
     ) -> Page[RawItem]:
         """A page of the whole table, or of a part of it, as raw items.
 
@@ -126,6 +132,8 @@ class Maintenance(BaseStore):
             size: the most items to read, 1 or more; the backend may end a page sooner.
             expired: include expired items that are still stored.
             consistent: False: cheaper, may miss the newest writes.
+            where: only the items of ``select(Order).where(...)``: an entity, with any conditions. Also the other items
+                are read and count for ``size``.
 
         Returns:
             The page. It may have fewer items, even none, and still a cursor; the cursor is None only at the end of the
@@ -136,7 +144,7 @@ class Maintenance(BaseStore):
             ItemInvalid: an item does not fit its model.
         """
         calls, send = self._call()
-        return run(calls.scan_page(after, size=size, expired=expired, consistent=consistent), send)
+        return run(calls.scan_page(after, size=size, expired=expired, consistent=consistent, where=where), send)
 
     def put_raw(self, items: Sequence[RawItem]) -> None:
         """Write raw items unchanged, in few requests; replaces items under their keys. Not atomic.
@@ -231,11 +239,17 @@ class AsyncMaintenance(BaseStore):
         return await arun(calls.parts(parts), send)
 
     async def scan_page(
-        self, after: str | None = None, *, size: int = PAGE, expired: bool = False, consistent: bool = True
+        self,
+        after: str | None = None,
+        *,
+        size: int = PAGE,
+        expired: bool = False,
+        consistent: bool = True,
+        where: Query[Any] | None = None,
     ) -> Page[RawItem]:
         """A page of the whole table, or of a part of it, as raw items; as `odm.Store.scan_page`."""
         calls, send = self._call()
-        return await arun(calls.scan_page(after, size=size, expired=expired, consistent=consistent), send)
+        return await arun(calls.scan_page(after, size=size, expired=expired, consistent=consistent, where=where), send)
 
     async def put_raw(self, items: Sequence[RawItem]) -> None:
         """Write raw items unchanged; replaces items under their keys; as `odm.Store.put_raw`."""

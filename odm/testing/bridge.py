@@ -1,7 +1,7 @@
 """A sync wrapper of `odm.AsyncStore`, so that one test runs sync and async."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextvars import copy_context
 from inspect import iscoroutinefunction
 from types import TracebackType
@@ -18,6 +18,22 @@ T = TypeVar("T")
 def blocking(store: AsyncStore, runner: asyncio.Runner) -> Store:
     """The async store with the methods of `odm.Store`: each call runs to completion on the runner's event loop."""
     return cast(Store, _BlockingStore(store, runner))
+
+
+def blocking_call(call: Callable[..., T], acall: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., T]:
+    """A function with stores among its arguments: the async one, run to completion, if the first one is async."""
+
+    def either(*args: Any, **kwargs: Any) -> T:
+        if not isinstance(args[0], _BlockingStore):
+            return call(*args, **kwargs)
+        named = {name: _inner(value) for name, value in kwargs.items()}
+        return args[0]._run(acall(*map(_inner, args), **named))
+
+    return either
+
+
+def _inner(value: object) -> object:
+    return value._inner if isinstance(value, _BlockingStore) else value
 
 
 class _Blocking:

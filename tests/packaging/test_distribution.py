@@ -160,6 +160,7 @@ def test_metadata_names_extras_and_license(metadata: Message) -> None:
     assert metadata["License-Expression"] == "Apache-2.0"
     assert set(metadata.get_all("Provides-Extra", [])) == {
         "async",
+        "beam",
         "bench",
         "bigtable",
         "cli",
@@ -167,6 +168,7 @@ def test_metadata_names_extras_and_license(metadata: Message) -> None:
         "emulator",
         "fast",
         "test",
+        "test-beam",
     }
 
 

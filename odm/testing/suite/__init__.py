@@ -35,6 +35,15 @@ from odm.testing.suite.copying import TestBatchInProcedures, TestPutRaw, TestSca
 from odm.testing.suite.counters import TestCounter, TestCounterPut
 from odm.testing.suite.currents import TestCurrent, measured
 from odm.testing.suite.deletes import TestConditionalDelete, TestDelete, TestDeleteAll
+from odm.testing.suite.deriving import (
+    TestDerive,
+    TestDeriveCosts,
+    TestDeriveRefuses,
+    TestDeriveVerified,
+    TestRawItem,
+    orders,
+    target,
+)
 from odm.testing.suite.described import TestDescribed
 from odm.testing.suite.errors import TestErrors, TestStores, TestTables
 from odm.testing.suite.expression_limits import TestExpressionLimits
@@ -133,6 +142,10 @@ __all__ = [
     "TestCursors",
     "TestDelete",
     "TestDeleteAll",
+    "TestDerive",
+    "TestDeriveCosts",
+    "TestDeriveRefuses",
+    "TestDeriveVerified",
     "TestDescending",
     "TestDescribed",
     "TestErrors",
@@ -183,6 +196,7 @@ __all__ = [
     "TestPut",
     "TestPutRaw",
     "TestRanges",
+    "TestRawItem",
     "TestRefused",
     "TestRefusedActions",
     "TestRefusedCompanions",
@@ -268,11 +282,13 @@ __all__ = [
     "meters",
     "mode",
     "offline",
+    "orders",
     "pointed",
     "posts",
     "ranged",
     "sharded",
     "stores",
     "table",
+    "target",
     "visited",
 ]

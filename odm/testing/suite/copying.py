@@ -6,7 +6,20 @@ from typing import Any
 
 import pytest
 
-from odm import BadCursor, BadValue, Calls, Gen, ItemInvalid, RawItem, SchemaError, increment, procedure
+from odm import (
+    BadCursor,
+    BadValue,
+    Calls,
+    Gen,
+    ItemInvalid,
+    Query,
+    RawItem,
+    SchemaError,
+    collection,
+    increment,
+    procedure,
+    select,
+)
 from odm.protocol import requests as req
 from odm.stores.sync import Store
 from odm.testing.entities import (
@@ -32,13 +45,15 @@ ORDERS = [Order(customer_id=f"c{n}", order_id=f"o{m}") for n in range(9) for m i
 TICKET = Ticket(member_id="m", ticket_id="t", filed_at=at(1), due_at=at(2), assignee="a#b", seen=4)
 
 
-def all_of(db: Store, *, parts: int = 1, size: int = 250, expired: bool = False) -> list[RawItem]:
+def all_of(
+    db: Store, *, parts: int = 1, size: int = 250, expired: bool = False, where: Query[Any] | None = None
+) -> list[RawItem]:
     """Every item of the table, read page by page."""
     found: list[RawItem] = []
     for start in db.parts(parts):
         cursor: str | None = start
         while cursor is not None:
-            page = db.scan_page(cursor, size=size, expired=expired)
+            page = db.scan_page(cursor, size=size, expired=expired, where=where)
             found += page.items
             cursor = page.cursor
     return found
@@ -65,6 +80,56 @@ class TestScanPages:
             (order.customer_id, order.order_id) for order in ORDERS
         ]
         assert set(keys) == {db.key_of(entity) for entity in entities(found)}
+
+    @pytest.mark.parametrize(("parts", "size"), [(1, 5), (4, 250), (3, 2)])
+    def test_hold_what_a_condition_selects(self, db: Store, parts: int, size: int) -> None:
+        fill(db, ORDERS)
+        fill(db, [Customer(customer_id=f"c{n}", name="Ann") for n in range(9)])
+        where = select(Order).where(Order.order_id != "o1", Order.customer_id > "c3")
+        found = all_of(db, parts=parts, size=size, where=where)
+        assert sorted((e.customer_id, e.order_id) for e in entities(found)) == [
+            (f"c{n}", order) for n in range(4, 9) for order in ("o0", "o2")
+        ]
+        every = {(item.partition, item.sort): item for item in all_of(db)}
+        assert all(item == every[item.partition, item.sort] for item in found)
+        assert len(all_of(db, parts=parts, size=size, where=select(Order))) == len(ORDERS)
+
+    def test_with_a_condition_read_as_many_items_at_once(self, db: Store, stores: Stores) -> None:
+        fill(db, ORDERS)
+        stores.forget()
+        page = db.scan_page(size=6, where=select(Order).where(Order.order_id == "o1"))
+        (request,) = stores.requests
+        assert isinstance(request, req.Scan)
+        assert (request.limit, request.examine, request.tag) == (None, 6, "Order")
+        assert len(page.items) < len(ORDERS) / 3 or page.cursor is None
+
+    def test_with_a_condition_judge_older_and_expired_items(self, db: Store, stores: Stores) -> None:
+        fill(db, [Session(user="u", session_id=name, expires_at=when) for name, when in (("a", FUTURE), ("b", PAST))])
+        where = select(Session).where(Session.user == "u")
+        assert [item.sort for item in all_of(db, where=where)] == ["a"]
+        assert sorted(item.sort for item in all_of(db, where=where, expired=True)) == ["a", "b"]
+        old = stores.open(parcels)
+        for number in range(4):
+            old.put(Parcel(parcel_id=f"p{number}", place="Oslo", weight=number))
+        new = stores.open(parcels_v2)
+        new.put(ParcelV2(parcel_id="p4", city="Oslo", grams=4000))
+        heavy = all_of(new, size=2, where=select(ParcelV2).where(ParcelV2.grams >= 2000))
+        assert sorted((item.partition, len(item.stale)) for item in heavy) == [
+            ("PARCEL#p2", 1),
+            ("PARCEL#p3", 1),
+            ("PARCEL#p4", 0),
+        ]
+
+    def test_refuse_more_than_conditions(self, offline: Store) -> None:
+        for where in (
+            Order.primary(customer_id="c"),
+            select(Order).limit(2),
+            collection(Order.primary(customer_id="c")),
+        ):
+            with pytest.raises(BadValue, match="takes an entity and conditions only"):
+                offline.scan_page(where=where)
+        with pytest.raises(BadValue, match="is an entity class, not a query"):
+            offline.scan_page(where=Order)  # type: ignore[arg-type]
 
     def test_go_on_in_another_program(self, db: Store, stores: Stores) -> None:
         fill(db, ORDERS)

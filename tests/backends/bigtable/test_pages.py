@@ -100,6 +100,9 @@ def test_a_page_with_a_number_of_items_to_examine_is_one_read() -> None:
     sent, answer = play(Query("hats", filter=OPEN, limit=2, examine=2), Read(found.rows[:50]))
     assert [one.limit for one in sent] == [pages.FIRST_ROWS]
     assert answer.next == hat("49")
+    sent, answer = play(Query("hats", filter=OPEN, examine=9), Read(found.rows[:9]))
+    assert [one.limit for one in sent] == [9]
+    assert (len(answer.items), answer.next) == (1, hat("08"))
 
 
 def test_a_page_that_ends_with_the_last_row_has_no_next() -> None:

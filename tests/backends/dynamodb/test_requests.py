@@ -37,6 +37,7 @@ from odm.protocol.requests import (
     Put,
     Query,
     Request,
+    Scan,
     Sleep,
     Update,
     Written,
@@ -233,6 +234,7 @@ def test_the_limit_with_a_filter_is_the_number_of_items_to_examine() -> None:
     assert first(Query("p", filter=IS_OPEN, limit=2, examine=5)).kwargs["Limit"] == 5
     assert first(Query("p", filter=IS_OPEN, limit=2, examine=2**40)).kwargs["Limit"] == 2**31 - 1
     assert first(Query("p", limit=2, examine=5)).kwargs["Limit"] == 2
+    assert first(Scan(IS_OPEN, examine=5)).kwargs["Limit"] == 5
 
 
 def test_creation_waits_until_the_table_exists() -> None:

@@ -315,6 +315,12 @@ def test_pages_of_a_scan_together_have_all_items(five: Send, limit: int) -> None
         joined += [item["name"] for item in page.items]
     assert sorted(joined) == ["0", "1", "2", "3", "4", "other"]
     assert sorted(names(five, Scan(filter=EVEN))) == ["0", "2", "4", "other"]
+    page, examined = five(Scan(EVEN, examine=limit)), 0
+    while page.next is not None:
+        assert page.examined == limit
+        examined += limit
+        page = five(Scan(EVEN, examine=limit, after=page.next))
+    assert examined + page.examined == 6
 
 
 def test_a_page_ends_after_a_megabyte(send: Send) -> None:
