@@ -49,7 +49,7 @@ transaction:
 |---|---|---|---|
 | `count`, `total` | n | 2n + 2g | 1 read, and 1 transaction |
 | in the key of an index | n + g | 2n + 4g | 2 reads, and 1 transaction |
-| also `highest`, `lowest`, `top` | n + 2g or more | 6n + 2g, at most | 1 read, 2 for each group, and 1 transaction |
+| also r of the other fields | n + g + rg, or more | 2n + 2g + 2rn, or 4rn if they change | 2 + g + rg |
 | a change that was applied before | n | 0 | 1 read |
 
 Each source item has a member of about 200 bytes. Removed items keep theirs for `forget`, 8 days by default: a change

@@ -219,7 +219,7 @@ class _Job:
                 f"derive({self.query}, into={self.target!r}): the target is another table, so make= must make its "
                 "items: give a function that takes an item and returns an entity, several or None"
             )
-        there = same and self.source.backend is self.target.backend and self.source.prefix == self.target.prefix
+        there = same and self.source.backend is self.target.backend and self.source.name == self.target.name
         owned = [query.entity for query in self.makes]
         if (there or self.replace) and not owned:
             why = "replace=True removes items" if self.replace else "source and target are the same store"

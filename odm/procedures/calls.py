@@ -1,7 +1,7 @@
 """Procedures and companions, and the calls that they can make.
 
-A procedure is a generator function that makes its calls with ``yield from do.get(...)``. It does no I/O itself, so both
-``db.run(...)`` of an `odm.Store` and ``await db.run(...)`` of an `odm.AsyncStore` can run it.
+A procedure is a generator function that makes its calls with ``yield from do.get(...)``. It does no I/O itself:
+``db.run(...)`` of an `odm.Store` or ``await db.run(...)`` of an `odm.AsyncStore` runs it.
 """
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -257,9 +257,7 @@ class Calls(Protocol):
         ...
 
     def changes(self, shard: str, after: str | None = None, *, size: int = PAGE) -> CoreGen[Changes]:
-        """A page of changes of a shard, from a position, or from the oldest change that can be read.
-
-        The page is empty if there is no newer change now. `odm.patterns.feed` reads all shards, in order.
+        """A page of changes of a shard, after a position or from the oldest change on; empty if there is none now.
 
         Raises:
             BadCursor: changes after the position were lost, or it is not one of this feed.

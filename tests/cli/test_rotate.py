@@ -99,7 +99,8 @@ def test_in_both_clouds(
     for place in places:
         assert run("rotate", "metered:readings", place, "--yes").code == 0
         assert run("rotate", "metered:readings", place, "--yes").out.startswith("check ")
-    client = boto3.client("dynamodb", endpoint_url=dynamodb_local, region_name="eu-west-1")
+    session = boto3.Session("rotate", "secret", region_name="eu-west-1")  # the default one may have other credentials
+    client = session.client("dynamodb", endpoint_url=dynamodb_local)
     table = f"{prefix}{name(series, -1)}"
     keys = [{"AttributeName": key, "AttributeType": "S"} for key in ("pk", "sk")]
     schema = [{"AttributeName": key, "KeyType": kind} for key, kind in (("pk", "HASH"), ("sk", "RANGE"))]

@@ -29,6 +29,7 @@ from examples import (
     product_catalog,
     server_metrics,
     shop_orders,
+    songs_from_feed,
     stream_handler,
     testing_your_app,
     video_page,
@@ -396,6 +397,10 @@ def test_stream_handler() -> None:
         "loans": [("Emma", "2026-05-24T12:00:00+00:00", 1)],
         "overdue": [("ann", "Ulysses")],
     }
+
+
+def test_songs_from_feed() -> None:
+    assert songs_from_feed.main() == {"top of May": ["hit 52", "ode 41", "jig 26"], "removed": ["20"]}
 
 
 def test_testing_your_app() -> None:

@@ -286,13 +286,19 @@ def test_consumers_in_threads(db: Store) -> None:
     assert kept(db) == recounted(left)
 
 
-def test_conflicts_without_end_are_reported(db: Store) -> None:
+class NoPause(Random):
+    def uniform(self, a: float, b: float) -> float:
+        return 0.0
+
+
+def test_conflicts_without_end_are_reported() -> None:
     faults = Faults()
-    store = Store(songs, Memory(faults=faults))
+    store = Store(songs, Memory(faults=faults), random=NoPause())
     store.create()
     faults.lose("transaction", applied=False, times=None)
     with pytest.raises(Conflict, match="other writers kept changing the same totals: apply the changes again"):
         store.run(by_month.apply([Inserted(key=("DOWNLOAD#1", ""), new=download(1), order="1")]))
+    assert len(faults.happened) == 20
 
 
 def test_a_total_keeps_the_other_fields_of_its_item(db: Store) -> None:
@@ -418,6 +424,23 @@ def test_it_costs_what_it_says() -> None:
         db.run(by_month.apply(changes))
     assert (meter.read_units, meter.write_units, meter.calls) == (n, 0, 1)
     assert g == len(list(db.scan(SongMonth)))
+
+
+def test_rankings_cost_what_they_say() -> None:
+    db = Store(songs, Memory())
+    db.create()
+    n, g, r = 10, 2, 3
+    changes = [
+        Inserted(key=key_of(item), new=item, order="1") for item in (download(m, "ab"[m % 2], m, m) for m in range(n))
+    ]
+    with db.meter() as meter:
+        db.run(sizes.apply(changes))
+    assert meter.calls == 1 + g * (1 + r) + 1
+    assert (meter.read_units, meter.write_units) == (n + g + g * r, 2 * n + 2 * g + 2 * r * n)
+    item = download(0, "b", 0, 50)
+    with db.meter() as meter:  # it moves to the other group
+        db.run(sizes.apply([Changed(key=key_of(item), old=download(0, "a", 0, 0), new=item, order="2")]))
+    assert meter.write_units == 2 + 2 * g + 4 * r
 
 
 BACKENDS = ["file", "moto", "dynamodb_local", "bigtable", "wide"]

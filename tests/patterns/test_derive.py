@@ -98,6 +98,7 @@ def opened() -> Iterator[tuple[Store, Store]]:
         yield source, target
 
 
+@pytest.mark.one_of(3)
 class TestStops:
     @pytest.mark.parametrize("mode", ["sync", "async"])
     @pytest.mark.parametrize("recorded", [True, False])

@@ -10,7 +10,7 @@ from typing import Any
 import boto3
 import pytest
 
-from odm import AsyncStore, BackendError, OdmError, RequestInfo, Store, Throttled, increment
+from odm import AsyncStore, BackendError, OdmError, RequestInfo, Store, TableNotFound, Throttled, increment
 from odm.backends.dynamodb import DynamoDB
 from odm.testing.bridge import blocking
 from odm.testing.entities import Account, Tally, plain
@@ -124,7 +124,7 @@ def db(server: Canned, asynchronous: bool, transport: Any) -> Iterator[Store]:
         ("ExpiredTokenException", BackendError, "check the credentials"),
         (
             "ResourceNotFoundException",
-            BackendError,
+            TableNotFound,
             r"not exist in this account and region: call store\.create\(\)",
         ),
     ],
