@@ -226,6 +226,7 @@ def _kill() -> None:
 
 def test_a_consumer_is_stopped_at_every_request() -> None:
     changes, left = some_changes()
+    stop = 0
     for stop in numbers():
         faults = Faults()
         db = Store(songs, Memory(faults=faults))
@@ -246,6 +247,7 @@ def test_a_consumer_is_stopped_at_every_request() -> None:
 @pytest.mark.parametrize("applied", [True, False])
 def test_the_answer_of_any_write_is_lost(applied: bool) -> None:
     changes, left = some_changes()
+    lost = 0
     for lost in numbers():
         faults = Faults()
         db = Store(songs, Memory(faults=faults))
@@ -263,6 +265,7 @@ def test_another_consumer_runs_before_every_request() -> None:
     """It applies other changes of the same items, or all of them."""
     changes, left = some_changes()
     for others in (changes, changes[::-1], changes[7:]):
+        stop = 0
         for stop in numbers():
             faults = Faults()
             backend = Memory(faults=faults)

@@ -190,6 +190,7 @@ def _kill() -> None:
 
 def test_it_is_stopped_at_every_request() -> None:
     """Each change is handled, those of an item in order, wherever the program ends."""
+    stop = 0
     for stop in count():
         faults = Faults()
         db, state = Store(shelf, Memory(changes=True, faults=faults)), Store(positions, Memory(faults=faults))

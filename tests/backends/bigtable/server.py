@@ -176,8 +176,8 @@ class _Passed(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # not generic 
     def __init__(self, channel: grpc.Channel | None) -> None:
         self._channel = channel
 
-    def service(self, called: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[Any, Any] | None":
-        channel, method = self._channel, called.method
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[Any, Any] | None":
+        channel, method = self._channel, handler_call_details.method
         if channel is None or not method.startswith("/google.bigtable.admin."):
             return None
         return grpc.unary_unary_rpc_method_handler(lambda request, _: channel.unary_unary(method, None, None)(request))
