@@ -110,7 +110,7 @@ class _Follower:
                 f"the feed is of {feed.table!r}, but the store has {store.table!r}: pass the store of its table"
             )
         if state.table is not positions:
-            raise BadValue(f"state={state!r}: pass Store(positions, ...), of odm.patterns.feed")
+            raise BadValue(f"state={state!r}: pass Store(positions, ...), of odm.patterns.follower")
         if type(size) is not int or size < 1:
             raise BadValue(f"size={size!r}: give the number of changes to read at once, an int of 1 or more")
         self._store = store

@@ -16,6 +16,7 @@ from attrs import Factory, define, evolve, field, frozen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import stream_handler
 from odm import (
     AsyncStore,
     BadCursor,
@@ -33,6 +34,7 @@ from odm import (
     Unsupported,
     set_,
 )
+from odm.backends.dynamodb import streams
 from odm.backends.local import Faults, LocalFile, Memory
 from odm.patterns.feed import Feed
 from odm.patterns.follower import END, AsyncFollower, Follower, Positions, positions
@@ -214,6 +216,23 @@ def test_it_is_stopped_at_every_request() -> None:
         if not faults.happened:
             break
     assert stop > 12
+
+
+def test_a_lambda_function_calls_the_handlers() -> None:
+    feed, names = Feed(stream_handler.library), list[str]()
+
+    @feed.on(stream_handler.Loan)
+    def _each(change: Change[stream_handler.Loan]) -> None:
+        if change.new is not None and change.new.renewals:
+            raise ValueError("renewed")
+        names.append(type(change).__name__)
+
+    function = streams.handler(feed)
+    renewed = stream_handler.EVENT["Records"][3]["dynamodb"]["SequenceNumber"]
+    assert function(stream_handler.EVENT, None) == {"batchItemFailures": [{"itemIdentifier": renewed}]}
+    assert names == ["Inserted", "Inserted"]
+    assert function({"Records": stream_handler.EVENT["Records"][4:]}, None) == {"batchItemFailures": []}
+    assert names == ["Inserted", "Inserted", "Removed"]
 
 
 def test_async_handlers_are_awaited(db: Store) -> None:
