@@ -29,6 +29,10 @@ DYNAMODB: dict[str, Callable[[], bool]] = {
 """The modules that run the suite on DynamoDB's stand-ins; by default, the first that can run."""
 
 
+STEPS = ("TestCurrent", "TestDerive", "TestRawItem", "TestRotation", "TestSeries")
+"""The beginnings of classes whose tests run once in each module, also with ``--full``: their steps are the same in both
+modes, and each module shows what its backend does with them."""
+
 ONCE = {"test_bigtable_wide"}
 """The modules of which each test runs once, sync or async, also with ``--full``: another module runs it in both, on the
 same backend in another layout."""
@@ -39,16 +43,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     out = {
         item
         for item in items
-        if HERE in item.path.parents and not (full and item.path.stem not in ONCE) and not _by_default(item)
+        if HERE in item.path.parents and not (full and not _runs_once(item)) and not _by_default(item)
     }
     if out:
         config.hook.pytest_deselected(items=list(out))
         items[:] = [item for item in items if item not in out]
 
 
+def _first_dynamodb() -> str:
+    return next(name for name, can_run in DYNAMODB.items() if can_run())
+
+
+def _runs_once(item: pytest.Item) -> bool:
+    owner = item.getparent(pytest.Class)
+    return item.path.stem in ONCE or (owner is not None and owner.name.startswith(STEPS))
+
+
 def _by_default(item: pytest.Item) -> bool:
     module = item.path.stem
-    if module in DYNAMODB and module != next(name for name, can_run in DYNAMODB.items() if can_run()):
+    if not effort.full() and module in DYNAMODB and module != _first_dynamodb():
         return False
     name, _, parameters = item.nodeid.partition("[")
     modes = {"sync", "async"}.intersection(parameters.rstrip("]").split("-"))
