@@ -32,10 +32,13 @@ def capabilities() -> Capabilities:
     )
     of_patterns = (
         "are_one_request_each_and_cost_what_they_hold",
+        "cost_what_they_say",
         "it_reads_no_more_than_it_may_need",
         "it_reports_its_reads",
         "of_versions_are_requests",
         "of_versions_are_units",
+        "one_period_needs_one_request",
+        "read_only_the_partitions_of_each_table",
         "removing_a_node_costs_its_edges",
     )
     tests = (*of_reads, *of_patterns)
