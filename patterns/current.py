@@ -130,7 +130,7 @@ class Current(Companion):
             )
         of.own, of.by = own, self.by or rest[0]
         of.others = tuple(name for name in rest if name != of.by)
-        types = self.copies(entity, entity.model_fields)
+        types = self.copies(entity, entity.model_fields, optional=True)
         fields = {name: _field(types[name], info) for name, info in entity.model_fields.items()}
         declared = {"primary": self.key, "model_config": entity.model_config}
         of.entity = self.make(entity, Entity, fields, declared, upgraded=True)
@@ -177,6 +177,5 @@ def _field(kind: Any, info: FieldInfo) -> Any:
     """The type of a copied field, with its default."""
     if info.is_required():
         return kind
-    default = info.get_default(call_default_factory=False)
-    kind = kind | None if default is None and info.default_factory is None else kind
-    return kind, FieldInfo(default_factory=info.default_factory) if info.default_factory is not None else default
+    factory = info.default_factory
+    return kind, info.default if factory is None else FieldInfo(default_factory=factory)

@@ -17,7 +17,7 @@ from odm.entities.markers import Marker, Stored
 from odm.entities.metaclass import ReferringModel
 from odm.entities.upgrades import upgrades_of
 from odm.entities.views import SchemaView
-from odm.keys.types import stripped
+from odm.keys.types import admits_none, stripped
 
 if TYPE_CHECKING:
     from odm.entities.entity import Entity
@@ -92,10 +92,15 @@ class BaseCompanion:
         """The fields that its items depend on; an update of other fields does not affect them. None: all fields."""
         return None
 
-    def copies(self, entity: "type[Entity]", names: Iterable[str]) -> dict[str, Any]:
-        """Fields for `make` with the types and stored names of these entity fields, but never None.
+    def copies(self, entity: "type[Entity]", names: Iterable[str], *, optional: bool = False) -> dict[str, Any]:
+        """Fields for `make` with the types and stored names of these entity fields.
 
         They have no role markers such as TTL, and no column family: its items are not deleted with those of the entity.
+
+        Args:
+            entity: the entity.
+            names: the names of its fields.
+            optional: the fields may be None where those of the entity may; otherwise none of them may.
         """
         found: dict[str, Any] = {}
         for name in names:
@@ -105,7 +110,7 @@ class BaseCompanion:
                 kept = evolve(one, family=None, gc=None) if isinstance(one, Stored) else one
                 is_role = isinstance(kept, Marker) and not isinstance(kept, Stored)
                 kind = kind if is_role or kept == Stored() else Annotated[kind, kept]
-            found[name] = kind
+            found[name] = kind | None if optional and admits_none(info.annotation) else kind
         return found
 
     def make(

@@ -72,6 +72,18 @@ def stripped(annotation: Any, metadata: Sequence[Any]) -> tuple[Any, list[Any]]:
     return _ALIASES.get(annotation, annotation), list(metadata)
 
 
+def admits_none(annotation: Any) -> bool:
+    """Whether None is one of the type's members, within Annotated and aliases too."""
+    if get_origin(annotation) is Annotated:
+        return admits_none(get_args(annotation)[0])
+    if get_origin(annotation) in {Union, UnionType}:
+        return any(map(admits_none, get_args(annotation)))
+    for alias in ("__value__", "__supertype__"):
+        if hasattr(annotation, alias):
+            return admits_none(getattr(annotation, alias))
+    return annotation in {None, NoneType}
+
+
 def _flatten(metadata: Iterable[Any]) -> Iterator[Any]:
     for entry in metadata:
         if isinstance(entry, FieldInfo):

@@ -33,9 +33,9 @@ STEPS = ("TestCurrent", "TestDerive", "TestRawItem", "TestRotation", "TestSeries
 """The beginnings of classes whose tests run once in each module, also with ``--full``: their steps are the same in both
 modes, and each module shows what its backend does with them."""
 
-ONCE = {"test_bigtable_wide"}
+ONCE = {"test_bigtable_wide", "test_bigtable_wide_transactions", "test_dynoxide"}
 """The modules of which each test runs once, sync or async, also with ``--full``: another module runs it in both, on the
-same backend in another layout."""
+same backend in another layout, or on another stand-in for the service."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

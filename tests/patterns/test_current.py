@@ -4,13 +4,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 from types import new_class
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import Field
 
-from odm import AccessPattern, BadValue, Calls, Entity, Gen, PrimaryKey, SchemaError, Store, Table, Unsupported
+from odm import AccessPattern, BadValue, Calls, Entity, Gen, PrimaryKey, SchemaError, Store, Stored, Table, Unsupported
 from odm import set_ as set_to
 from odm.backends.local import Memory
 from odm.patterns.current import Current
@@ -191,6 +192,37 @@ def test_without_transactions_a_pattern_finds_the_newest() -> None:
             db.run(probe.newest.refresh(device="d"))
     better = entity(Current("NEWEST#{device}", by="at"), by_at=AccessPattern("AT#{device}", "{at}#{probe}"))
     Store(better.__odm_table__, backend).create()
+
+
+optionals = Table("optional")
+
+
+class Optional(Entity, table=optionals):
+    """Fields that may be None, with and without a default."""
+
+    name: str
+    number: int
+    required: str | None
+    given: Annotated[int | None, Field(ge=0)] = 3
+    none: Annotated[str, Stored("n")] | None = None
+    made: list[str] | None = Field(default_factory=list)
+
+    primary = PrimaryKey("OPTIONAL#{name}", "{number}")
+    newest = Current("NEWEST#{name}")
+
+
+def test_fields_may_be_none_in_a_copy_as_in_its_item() -> None:
+    with Store(optionals, Memory()) as db:
+        db.create()
+        for number, item in enumerate(
+            (
+                Optional(name="a", number=1, required=None, given=None, none=None, made=None),
+                Optional(name="a", number=2, required="r", given=5, none="n", made=["m"]),
+                Optional(name="a", number=3, required=None),
+            )
+        ):
+            db.put(item)
+            assert db.get(Optional.newest(name="a")) == item, number
 
 
 def test_wrong_keys_are_refused() -> None:
