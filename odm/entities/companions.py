@@ -9,7 +9,7 @@ This module holds what the compiler needs of a companion. `odm.procedures.calls`
 from collections.abc import Iterable, Mapping, Sequence
 from inspect import getattr_static
 from types import new_class
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeVar, cast
 
 from attrs import evolve, frozen
 
@@ -110,7 +110,7 @@ class BaseCompanion:
                 kept = evolve(one, family=None, gc=None) if isinstance(one, Stored) else one
                 is_role = isinstance(kept, Marker) and not isinstance(kept, Stored)
                 kind = kind if is_role or kept == Stored() else Annotated[kind, kept]
-            found[name] = kind | None if optional and admits_none(info.annotation) else kind
+            found[name] = cast("Any", kind) | None if optional and admits_none(info.annotation) else kind
         return found
 
     def make(
