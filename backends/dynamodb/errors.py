@@ -63,7 +63,7 @@ ITERATOR_EXPIRED = "ExpiredIteratorException"
 CHANGES_TRIMMED = "TrimmedDataAccessException"
 FORBIDDEN = ("AccessDeniedException", "AccessDenied")
 
-_INVALID = "ValidationException"
+INVALID = "ValidationException"
 _THROTTLED = (
     "ProvisionedThroughputExceededException ThrottlingException Throttling ThrottledException "
     "RequestLimitExceeded RequestThrottledException TooManyRequestsException LimitExceededException 429"
@@ -100,42 +100,42 @@ _NO_INDEX = "index {index!r} of table {table!r} does not exist: call store.creat
 
 _TABLE = (
     _row(TABLE_MISSING, BackendError, _NO_INDEX, "Invalid index"),  # moto's message
-    _row(_INVALID, BackendError, _NO_INDEX, "specified index"),
+    _row(INVALID, BackendError, _NO_INDEX, "specified index"),
     _row(TABLE_MISSING, TableNotFound, _NO_TABLE),
     _row(CHANGES_TRIMMED, BadCursor, CHANGES_LOST),
     _row(
-        _INVALID,
+        INVALID,
         ItemTooLarge,
         "keep the item within 400 KB: split it, or store large values elsewhere",
         "Item size",
     ),
-    _row(_INVALID, KeyValueError, "make the partition key at most 2,048 bytes long", "Size of hashkey"),
-    _row(_INVALID, KeyValueError, "make the sort key at most 1,024 bytes long", "size of all range keys"),
-    _row(_INVALID, BadCursor, "start again without the cursor: it is not a position in this query", "starting key"),
-    _row(_INVALID, BadCursor, "pass a position of this shard, as a page of changes returned it", "equenceNumber"),
-    _row(_INVALID, BackendError, _OTHER_KEY, "element does not match the schema"),
-    _row(_INVALID, BackendError, _OTHER_KEY, "Missing the key"),
-    _row(_INVALID, BackendError, _OTHER_KEY, "missed key schema element"),
-    _row(_INVALID, BackendError, _OTHER_KEY, "required keys was not given"),  # DynamoDB Local's message
-    _row(_INVALID, BackendError, _OTHER_KEY, "conditions on the keys"),  # its message for a table without a sort key
-    _row(_INVALID, BackendError, _OTHER_KEY, "key condition not supported"),
-    _row(_INVALID, BackendError, _OTHER_KEY, "does not match schema type"),
-    _row(_INVALID, BackendError, _OTHER_KEY, "mismatch for key"),
-    _row(_INVALID, BackendError, _OTHER_KEY, "mismatch for Index Key"),
-    _row(_INVALID, BadValue, "set the parent of the path first: it is missing, or not a map or list", _NO_PARENT),
-    _row(_INVALID, BadValue, "set the attribute first: the path does not exist", _NO_ATTRIBUTE),
-    _row(_INVALID, BadValue, "use an action that fits the type of the stored attribute", "incorrect data type"),
-    _row(_INVALID, BadValue, "use an action that fits the type of the stored attribute", "Type mismatch"),
-    _row(_INVALID, BadValue, "use an action that fits the type of the stored attribute", "Incorrect operand type"),
-    _row(_INVALID, BadValue, "keep numbers to 38 digits, 1E-130 to 9.9E125 in size", "significant digits"),
-    _row(_INVALID, BadValue, "keep numbers to 38 digits, 1E-130 to 9.9E125 in size", "precision up to"),
-    _row(_INVALID, BadValue, "keep numbers to 38 digits, 1E-130 to 9.9E125 in size", "magnitude"),
-    _row(_INVALID, BadValue, "keep the keys of dicts to 65,535 bytes", "name is too large"),
-    _row(_INVALID, BadValue, "use fewer or smaller values in conditions and actions", "Expression size"),
+    _row(INVALID, KeyValueError, "make the partition key at most 2,048 bytes long", "Size of hashkey"),
+    _row(INVALID, KeyValueError, "make the sort key at most 1,024 bytes long", "size of all range keys"),
+    _row(INVALID, BadCursor, "start again without the cursor: it is not a position in this query", "starting key"),
+    _row(INVALID, BadCursor, "pass a position of this shard, as a page of changes returned it", "equenceNumber"),
+    _row(INVALID, BackendError, _OTHER_KEY, "element does not match the schema"),
+    _row(INVALID, BackendError, _OTHER_KEY, "Missing the key"),
+    _row(INVALID, BackendError, _OTHER_KEY, "missed key schema element"),
+    _row(INVALID, BackendError, _OTHER_KEY, "required keys was not given"),  # DynamoDB Local's message
+    _row(INVALID, BackendError, _OTHER_KEY, "conditions on the keys"),  # its message for a table without a sort key
+    _row(INVALID, BackendError, _OTHER_KEY, "key condition not supported"),
+    _row(INVALID, BackendError, _OTHER_KEY, "does not match schema type"),
+    _row(INVALID, BackendError, _OTHER_KEY, "mismatch for key"),
+    _row(INVALID, BackendError, _OTHER_KEY, "mismatch for Index Key"),
+    _row(INVALID, BadValue, "set the parent of the path first: it is missing, or not a map or list", _NO_PARENT),
+    _row(INVALID, BadValue, "set the attribute first: the path does not exist", _NO_ATTRIBUTE),
+    _row(INVALID, BadValue, "use an action that fits the type of the stored attribute", "incorrect data type"),
+    _row(INVALID, BadValue, "use an action that fits the type of the stored attribute", "Type mismatch"),
+    _row(INVALID, BadValue, "use an action that fits the type of the stored attribute", "Incorrect operand type"),
+    _row(INVALID, BadValue, "keep numbers to 38 digits, 1E-130 to 9.9E125 in size", "significant digits"),
+    _row(INVALID, BadValue, "keep numbers to 38 digits, 1E-130 to 9.9E125 in size", "precision up to"),
+    _row(INVALID, BadValue, "keep numbers to 38 digits, 1E-130 to 9.9E125 in size", "magnitude"),
+    _row(INVALID, BadValue, "keep the keys of dicts to 65,535 bytes", "name is too large"),
+    _row(INVALID, BadValue, "use fewer or smaller values in conditions and actions", "Expression size"),
     _row(_THROTTLED, Throttled, "try again later, or spread the load over more partitions"),
-    _row(_INVALID, ItemTooLarge, "split the work into several transactions", "payload size"),
-    _row(_INVALID, ItemTooLarge, "split the work into several transactions", "aggregate size of the items"),
-    _row(_INVALID, ItemTooLarge, "read fewer items at a time", "Payload in response is too large"),
+    _row(INVALID, ItemTooLarge, "split the work into several transactions", "payload size"),
+    _row(INVALID, ItemTooLarge, "split the work into several transactions", "aggregate size of the items"),
+    _row(INVALID, ItemTooLarge, "read fewer items at a time", "Payload in response is too large"),
     _row(CONFLICTS, Throttled, "a transaction or another region is writing the same item: try again"),
     _row("TransactionInProgressException", BackendError, "DynamoDB is still processing it", lost=True),
     _row(_REFUSED, BackendError, "check the credentials and their permissions on table {table!r}"),
@@ -214,7 +214,7 @@ def misfit(message: str, operation: Operation, table: str) -> BadValue | None:
         operation: the operation.
         table: the table's name.
     """
-    row = next((row for row in _TABLE if _INVALID in row.kinds and row.said in message), _ELSE)
+    row = next((row for row in _TABLE if INVALID in row.kinds and row.said in message), _ELSE)
     if not issubclass(row.error, BadValue):
         return None
     return row.error(f"{type(operation).__name__} on table {table!r}, {operation.key}: {row.advice} ({message})")
@@ -275,7 +275,7 @@ def _row_of(error: Exception) -> _Row:
     if _is_unsent(error):
         kinds.add(_UNSENT)
     if _invalid(error):
-        kinds.add(_INVALID)
+        kinds.add(INVALID)
     said = _said(error)
     return next((row for row in _TABLE if row.kinds & kinds and row.said in said), _ELSE)
 

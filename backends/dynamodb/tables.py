@@ -18,7 +18,7 @@ from odm.backends.dynamodb.changes import (
     key_conflicts,
     settings_differences,
 )
-from odm.backends.dynamodb.errors import FORBIDDEN, LIMIT_EXCEEDED, TABLE_IN_USE, TABLE_MISSING, code_of
+from odm.backends.dynamodb.errors import FORBIDDEN, INVALID, LIMIT_EXCEEDED, TABLE_IN_USE, TABLE_MISSING, code_of
 from odm.backends.dynamodb.native import Call, Steps
 from odm.backends.dynamodb.options import TableOptions
 from odm.backends.dynamodb.schema import Layout, check_capacity, global_indexes
@@ -33,6 +33,10 @@ _PATIENT: Final = 5.0
 
 _TRIES: Final = 20
 """How often to send an accepted change that has no effect: some services accept requests that they do not implement."""
+
+_REFUSALS: Final = 3
+"""How often to send a change that DynamoDB finds invalid. It does so if another program has just made the same change
+("the requested throughput value equals the current value"): the next description of the table shows it."""
 
 _LOG: Final = logging.getLogger("odm.dynamodb")
 
@@ -120,7 +124,7 @@ def alter(layout: Layout, options: object, *, dry_run: bool) -> Steps[tuple[str,
     if not isinstance(options, TableOptions):
         raise BadValue(f"table {layout.table!r}: {options!r} is not TableOptions(billing=..., table_class=...)")
     check_capacity(layout.table, global_indexes(layout), options)
-    wanted, tries = evolve(layout, options=options), 0
+    wanted, tries, refusals = evolve(layout, options=options), 0, 0
     made: dict[str, str] = {}
     for pause in _PAUSES:
         table = yield from _described(layout)
@@ -138,7 +142,9 @@ def alter(layout: Layout, options: object, *, dry_run: bool) -> Steps[tuple[str,
             tries = tries + 1 if what in made else 0
             if tries > _TRIES:
                 break
-            if (yield from _unless(change.call, TABLE_IN_USE, LIMIT_EXCEEDED, TABLE_MISSING)) is None:
+            code = yield from _unless(change.call, TABLE_MISSING, *_rivals(refusals))
+            refusals += code == INVALID
+            if code is None:
                 made.setdefault(what, change.text)
         yield Sleep(pause)
     why = f"changes of its settings have no effect yet ({', '.join(made)}): try again later"
@@ -188,17 +194,22 @@ def _exist(layout: Layout, tell: Tell) -> Steps[None]:
 
 
 def _expire(layout: Layout, tell: Tell) -> Steps[None]:
-    response = yield Call("describe_time_to_live", {"TableName": layout.table})
-    change = expiry_difference(layout, response["TimeToLiveDescription"])
-    if change is not None:
+    for refusals, pause in enumerate(_PAUSES):
+        response = yield Call("describe_time_to_live", {"TableName": layout.table})
+        change = expiry_difference(layout, response["TimeToLiveDescription"])
+        if change is None:
+            return
         _refuse([change])
-        tell(change)
-        yield change.call
+        if refusals == 0:
+            tell(change)
+        if (yield from _unless(change.call, *_rivals(refusals))) is None:
+            return
+        yield Sleep(pause)
 
 
 def _settle(layout: Layout, kinds: Collection[Kind], pauses: Iterable[float], tell: Tell) -> Steps[None]:
     """Apply the changes of these kinds one at a time, as AWS requires, and wait until the table is ready."""
-    waited, begun, tries, state = 0.0, "", 0, f"table {layout.table!r} is still absent"
+    waited, begun, tries, refusals, state = 0.0, "", 0, 0, f"table {layout.table!r} is still absent"
     for pause in pauses:
         table = yield from _described(layout)
         if table is not None:
@@ -214,8 +225,8 @@ def _settle(layout: Layout, kinds: Collection[Kind], pauses: Iterable[float], te
                     tell(change)
                     begun, tries = change.what, 0
                 state = f"{change.what} of table {layout.table!r} is still absent"
-                # While another change is in progress, DynamoDB rejects this one; it is sent again later.
-                tries += (yield from _unless(change.call, TABLE_IN_USE, LIMIT_EXCEEDED)) is None
+                code = yield from _unless(change.call, *_rivals(refusals))
+                refusals, tries = refusals + (code == INVALID), tries + (code is None)
                 if tries > _TRIES:
                     break
         waited += pause
@@ -275,6 +286,14 @@ def _overdue(what: str, waited: float) -> BackendError:
         f"{what} after {waited:.0f} seconds: call it again to continue waiting, or look for the cause in the AWS "
         "console"
     )
+
+
+def _rivals(refusals: int) -> tuple[str, ...]:
+    """The errors of a change after which it is sent again, if the table still lacks it.
+
+    While another change is in progress, DynamoDB rejects this one; and it may have been the same.
+    """
+    return (TABLE_IN_USE, LIMIT_EXCEEDED, *([INVALID] if refusals < _REFUSALS else []))
 
 
 def _unless(call: Call, *codes: str) -> Steps[str | None]:

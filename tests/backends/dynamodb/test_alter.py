@@ -33,6 +33,7 @@ class Fake:
         }
         self.errors, self.ignores = [*errors], ignores
         self.sent: list[Call] = []
+        self.made_by_another: dict[str, Any] = {}
 
     def __call__(self, native: Call | Sleep) -> Any:
         if isinstance(native, Sleep):
@@ -47,6 +48,8 @@ class Fake:
         if self.errors and (error := self.errors.pop(0)):
             if error == "ResourceNotFoundException":
                 self.table = None
+            elif self.table is not None:
+                self.table |= self.made_by_another
             raise failure(error)
         if not self.ignores and self.table is not None:
             self.table["TableStatus"] = "UPDATING"
@@ -87,6 +90,25 @@ def test_while_another_program_changes_it(errors: list[str]) -> None:
     fake = Fake(*errors)
     assert len(run(alter(LAYOUT, IA, dry_run=False), fake)) == 2
     assert len(fake.sent) == 3
+
+
+def test_that_another_program_makes() -> None:
+    """DynamoDB finds a change invalid that has just been made."""
+    fake = Fake("ValidationException")
+    fake.made_by_another = {
+        "BillingModeSummary": {},
+        "ProvisionedThroughput": {"ReadCapacityUnits": 1, "WriteCapacityUnits": 1},
+    }
+    made = run(alter(LAYOUT, IA, dry_run=False), fake)
+    assert made == ("table class: standard → standard_infrequent_access",)
+    assert len(fake.sent) == 2
+
+
+def test_an_invalid_change_is_an_error() -> None:
+    fake = Fake(*["ValidationException"] * 9)
+    with pytest.raises(ClientError, match="ValidationException"):
+        run(alter(LAYOUT, IA, dry_run=False), fake)
+    assert len(fake.sent) == 4
 
 
 @pytest.mark.parametrize("errors", [["ResourceNotFoundException"], ["", "ResourceNotFoundException"]])

@@ -279,6 +279,27 @@ def test_apply_creates_what_is_missing_and_waits_for_deletions() -> None:
     assert play([there(old="DELETING"), there(old="DELETING")], shop()) == (["describe_table"] * 2, [])
 
 
+def test_apply_beside_another_program_that_makes_the_same_changes() -> None:
+    """DynamoDB finds a change invalid that has just been made."""
+    sent, _ = play(
+        [
+            there(),
+            there(),
+            "ValidationException",
+            there(by_email="CREATING"),
+            there(by_email="ACTIVE"),
+            {"TimeToLiveDescription": {"TimeToLiveStatus": "DISABLED"}},
+            "ValidationException",
+            {"TimeToLiveDescription": {"TimeToLiveStatus": "ENABLED", "AttributeName": "_ttl"}},
+        ],
+        shop(None, "by_email", has_ttl=True),
+    )
+    assert [operation for operation in sent if "describe" not in operation] == ["update_table", "update_time_to_live"]
+    refused = [{"TimeToLiveDescription": {"TimeToLiveStatus": "DISABLED"}}, "ValidationException"]
+    with pytest.raises(ClientError):
+        play([there(), there(), *refused * 4], shop(has_ttl=True))
+
+
 def test_a_change_that_is_accepted_without_effect_is_given_up() -> None:
     answers = [there(), *([there(), {}] * 21)]
     with pytest.raises(BackendError, match=r"stream of table 'shop' is still absent after \d+ seconds: call it again"):
