@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -11,7 +10,7 @@ from moto.server import ThreadedMotoServer
 
 from tests import dynamodb_local as local
 from tests import dynoxide as oxide
-from tests import effort, emulator, servers
+from tests import effort, emulator, selection, servers
 from tests.conformance.moto import one_at_a_time
 
 # Without deadlines: a property must not fail because the machine is busy.
@@ -22,13 +21,16 @@ settings.load_profile("odm")
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("odm")
     group.addoption("--full", action="store_true", help="Run everything at full length: see tests/effort.py.")
+    group.addoption("--rest", action="store_true", help="With --full: without what a run without --full tests as well.")
     group.addoption("--times", type=int, default=1, help="With --full: so many times as many examples and steps.")
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-timeout reads its variable
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "full: runs only with --full; see tests/effort.py")
-    config.addinivalue_line("markers", "one_of(n): without --full, one of n such tests runs; see tests/effort.py")
+    config.addinivalue_line(
+        "markers", "one_of(n, m=1): one of n such tests runs, with --full one of m; see tests/effort.py"
+    )
     if config.getoption("--full"):
         times = int(str(config.getoption("--times")))
         os.environ[effort.FULL] = str(times)
@@ -42,25 +44,17 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         config.option.dist = "worksteal"
 
 
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Modules without a test in this run are not even collected, which takes seconds."""
+    return None if selection.in_use(collection_path) else True
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if effort.full():
-        return
-    out = {item for item in items if item.get_closest_marker("full") or _on_moto(item) or _left_out(item)}
+    rest = bool(config.getoption("--rest"))
+    out = {item for item in items if not selection.chosen(item, rest=rest)}
     if out:
         config.hook.pytest_deselected(items=list(out))
         items[:] = [item for item in items if item not in out]
-
-
-def _left_out(item: pytest.Item) -> bool:
-    """Whether a test with the mark ``one_of(n)`` is not the one of n that the checksum of its name chooses."""
-    mark = item.get_closest_marker("one_of")
-    return mark is not None and crc32(item.nodeid.encode()) % mark.args[0] != 0
-
-
-def _on_moto(item: pytest.Item) -> bool:
-    """Whether this is the moto run of a test that also runs on DynamoDB Local."""
-    parameters = item.nodeid.partition("[")[2].rstrip("]").split("-")
-    return "moto_server" in parameters and local.available()
 
 
 @pytest.fixture(scope="session")

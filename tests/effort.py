@@ -1,12 +1,14 @@
 """How much the tests try: little by default, much with ``pytest --full``, more with ``pytest --full --times 50``.
 
-The default run is for people who wait for it; CI runs both. What differs:
+The default run is for people who wait for it; CI runs both, the second with ``--full --rest``, which leaves out what
+the first has tested in the same way. What differs (tests/selection.py chooses):
 
 * properties and random walks try fewer examples and steps (`times`);
-* the conformance suite runs once on each backend, sync or async, not in both (tests/conformance/conftest.py);
+* the conformance suite runs once on each backend, sync or async, not in both;
 * for DynamoDB, that is one of its stand-ins: Dynoxide if it is installed;
-* a test that runs on several services leaves out moto where DynamoDB Local is installed (tests/conftest.py);
+* a test that runs on several services leaves out moto where DynamoDB Local is installed;
 * of tests marked ``one_of(3)``, which are many of a kind, the checksums of their names choose a third;
+  of those marked ``one_of(9, 2)``, a ninth, and a half with ``--full``;
 * tests marked ``full`` run only with ``--full``: each takes long, and shows what shorter ones next to it show too.
 """
 

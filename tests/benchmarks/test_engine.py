@@ -39,6 +39,7 @@ def contender(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Conten
         pytest.skip(str(missing))
 
 
+@pytest.mark.one_of(3)
 def test_each_call_of_a_contender_runs(contender: Contender) -> None:
     racers = {str(call): racer for call in CALLS if (racer := contender.racer(call))}
     assert racers
@@ -55,6 +56,7 @@ def test_a_contender_that_loses_an_order_is_not_measured(tmp_path: Path) -> None
             loaded.check()
 
 
+@pytest.mark.full
 def test_a_run_prints_times_and_verdicts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     only = ["--only", "operations", "--candidates", OURS, "--folder", str(tmp_path)]
     BENCHMARK.main(["--sizes", "200,400", *only, *TINY])

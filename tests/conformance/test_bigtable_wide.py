@@ -8,6 +8,8 @@ from odm.testing.suite import *  # noqa: F403  # pytest collects its classes and
 from tests.conformance.emulator_faults import FAULTS
 from tests.wide import WideBigtable
 
+pytestmark = pytest.mark.one_of(3)
+
 
 @pytest.fixture
 def backend(bigtable_emulator: str) -> Bigtable:

@@ -8,6 +8,8 @@ from odm.backends.local import LocalFile
 from odm.testing import Capabilities
 from odm.testing.suite import *  # noqa: F403  # pytest collects its classes and fixtures
 
+pytestmark = pytest.mark.one_of(2)
+
 
 @pytest.fixture
 def backend(tmp_path: Path) -> LocalFile:

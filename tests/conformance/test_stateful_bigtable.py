@@ -65,7 +65,7 @@ LAYOUTS: dict[str, tuple[type[Bigtable], int, bool]] = {
 """The backend, the most operations in a transaction, and whether updates are safe to retry."""
 
 
-@pytest.mark.one_of(2)
+@pytest.mark.one_of(4)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("machine", [OnBigtable, OnAsyncBigtable])
 def test_random_calls(bigtable_emulator: str, machine: type[OnBigtable], layout: str) -> None:

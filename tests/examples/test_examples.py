@@ -420,6 +420,7 @@ def judged_below() -> set[str]:
     return {name for name in EXAMPLES if f"def test_{name}(" in text}
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("name", [name for name in ANYWHERE if name not in judged_below()])
 def test_one_that_judges_its_own_answers(name: str, backend: Backend) -> None:
     main: Callable[[Backend], Any] = EXAMPLES[name].main
@@ -435,7 +436,7 @@ def test_a_second_run_gives_the_same_answers(name: str, tmp_path: Path) -> None:
     assert main(backend) == main(backend)
 
 
-@pytest.mark.one_of(3)
+@pytest.mark.one_of(6)
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_it_runs_as_a_script_and_leaves_nothing_behind(script: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"}

@@ -118,6 +118,7 @@ def test_the_list_of_packages_is_complete() -> None:
     assert listed == sorted({".".join(module.parent.parts) for module in modules})
 
 
+@pytest.mark.full
 @pytest.mark.skipif(shutil.which("git") is None or not (ROOT / ".git").exists(), reason="the tree is not a clone")
 def test_a_clone_without_symbolic_links_installs(tmp_path: Path) -> None:
     """As on Windows, where `odm/backends` and `odm/patterns` arrive as text files."""

@@ -120,6 +120,7 @@ class TestCopy:
         async with AsyncStore(zoo, here) as source, AsyncStore(zoo, there) as target:
             return await acopy(source, target, parallel=3)
 
+    @pytest.mark.full
     def test_of_several_thousand_items_through_all_backends(self, open_backend: Open) -> None:
         said: list[str] = []
         names = ["file", "dynamodb_local", "bigtable", "wide", "file"]

@@ -83,6 +83,7 @@ def test_examples_run(page: Path, file: bool, tmp_path: Path) -> None:
         exec(compile("\n" * (block.line - 1) + text, page.name, "exec"), names)
 
 
+@pytest.mark.full
 def test_examples_satisfy_a_strict_type_checker(tmp_path: Path) -> None:
     for page in PAGES:
         text = "\n".join(block.text for block in blocks(page) if block.language == "python")

@@ -204,6 +204,7 @@ SLOW = (PAIRS[2], PAIRS[-1])
 """Pairs with so many orders that only ``--full`` runs them."""
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize(
     ("before", "one", "two"),
     [pytest.param(*pair, marks=[pytest.mark.full] if pair in SLOW else []) for pair in PAIRS],

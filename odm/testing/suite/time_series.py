@@ -237,8 +237,9 @@ class TestSeriesReads:
 class TestSeriesPatterns:
     def test_of_all_meters_by_day(self, meter_series: Stores) -> None:
         db, plain = filled(meter_series, MONTHS)
-        query = select(Reading).where(Reading.at >= TIMES[8], Reading.at <= TIMES[2])
-        for one in (query, query.reverse(), query.limit(5), query.where(Reading.kwh > 1)):
+        same(db, plain, select(Reading).where(Reading.at >= TIMES[8], Reading.at <= TIMES[2]))
+        few = select(Reading).where(Reading.at >= TIMES[5], Reading.at <= TIMES[3])  # of two months
+        for one in (few.reverse(), few.limit(2), few.where(Reading.kwh > 1)):
             same(db, plain, one)
 
     def test_read_only_the_partitions_of_each_table(self, meter_series: Stores) -> None:

@@ -34,6 +34,8 @@ from odm.schema.entity import Key
 from odm.schema.model import Schema
 from tests.backends.bigtable.server import Delay, Server, Status, done, entries, first, packed, serving
 
+pytestmark = pytest.mark.one_of(3)
+
 EXISTS, ABSENT = Exists(Path(("_t",))), Missing(Path(("_t",)))
 ITEM = {"_t": "Pet", "name": "Rex", "age": 3}
 LETTERS = "abcdefghij"

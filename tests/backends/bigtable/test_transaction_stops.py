@@ -33,6 +33,8 @@ from odm.backends.bigtable.scrub import scrub
 from odm.errors import OdmError
 from tests.effort import times
 
+pytestmark = pytest.mark.one_of(3)
+
 bank = Table("stops", transactions=True)
 
 

@@ -14,6 +14,8 @@ from odm.protocol.requests import Check, Delete, Put, Refusals, Refused, Request
 from odm.schema.entity import Key
 from tests.backends.bigtable.stopping import Scene, Steps, World
 
+pytestmark = pytest.mark.one_of(4)
+
 Make = Callable[[Scene], Request]
 
 

@@ -542,6 +542,7 @@ def test_a_first_get_loads_neither_boto3_nor_models_of_services(service: Service
     assert "lib/odm" in headers["User-Agent"]
 
 
+@pytest.mark.one_of(4)
 @pytest.mark.parametrize("name", ["AWS_PROFILE", "AWS_RETRY_MODE", "BOTOCORE_TCP_KEEPALIVE", "config", "credentials"])
 def test_other_settings_are_read_by_botocores_session(service: Service, tmp_path: Path, name: str) -> None:
     """Which reads no model of a service either."""

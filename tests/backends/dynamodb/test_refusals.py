@@ -16,6 +16,8 @@ from odm.testing.bridge import blocking
 from odm.testing.entities import Account, Tally, plain
 from tests.backends.dynamodb.canned import Answer, Canned, serving
 
+pytestmark = pytest.mark.one_of(3)
+
 ANN = Account.primary(name="ann")
 HITS = Tally.primary(name="t")
 SESSION = boto3.Session("key", "secret", region_name="eu-west-1")

@@ -20,6 +20,8 @@ from odm.testing.bridge import blocking
 from odm.testing.entities import Account, Tally, plain
 from tests.backends.dynamodb.line import Line, line_to
 
+pytestmark = pytest.mark.one_of(3)
+
 Open = Callable[..., Store]
 ANN = Account.primary(name="ann")
 HITS = Tally.primary(name="t")
