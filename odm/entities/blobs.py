@@ -81,7 +81,7 @@ class LazyBytes:
 
     @property
     def pointer(self) -> Mapping[str, Any] | None:
-        """The pointer to the blob, as it is stored; None: the value is held here."""
+        """The stored pointer to the blob; None: the value is held here."""
         return self._pointer
 
     @property

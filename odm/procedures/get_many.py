@@ -47,7 +47,7 @@ def get_many(
     found = {
         key: context.decode(item, key) if asked is None else asked.of(context, item, key)
         for key, item in zip(distinct, items, strict=True)
-        if context.living(item) is not None
+        if item is not None and context.living(item) is not None
     }
     made = [found.get(target.key) for target in targets]
     if asked is not None:
