@@ -17,7 +17,7 @@ from odm.codec.scalars import BYTES
 from odm.codec.stored import BINARY, MAP, StoredType, unfit
 from odm.entities.blobs import LazyBytes
 from odm.errors import Unsupported
-from odm.expressions.nodes import Value
+from odm.expressions.nodes import Item, Value
 
 KINDS: Final = BINARY | MAP
 
@@ -26,6 +26,7 @@ BLOB: Final = "blob"
 
 _NAME: Final = compiled("[0-9a-f]{32}")
 _PARTS: Final = {BLOB, "size", "sha256"}
+_MOST: Final = 2**20
 
 
 class Pointer(dict[str, Value]):
@@ -40,12 +41,29 @@ class Pointer(dict[str, Value]):
         self.data = data
 
 
+def is_name(text: str) -> bool:
+    """Whether this is the name of a blob."""
+    return _NAME.fullmatch(text) is not None
+
+
+def placeholders(eager: Mapping[str, bool], item: Item) -> Item:
+    """The item with zeros in place of the large values that are not read here, to look at its other fields.
+
+    Args:
+        eager: see `odm.schema.entity.EntitySchema`.
+        item: a stored item.
+    """
+    found = {name: pointer_of(item.get(name)) for name, is_eager in eager.items() if is_eager}
+    zeros = {name: bytes(min(pointer["size"], _MOST)) for name, pointer in found.items() if pointer is not None}
+    return {**item, **zeros} if zeros else item
+
+
 def pointer_of(value: object) -> Mapping[str, Any] | None:
     """The stored value, if it is a pointer; another program may have stored anything."""
     if not isinstance(value, dict) or not value.keys() >= _PARTS:
         return None
     name, size, digest = value[BLOB], value["size"], value["sha256"]
-    named = isinstance(name, str) and _NAME.fullmatch(name) is not None  # it becomes a part of a path
+    named = isinstance(name, str) and is_name(name)  # it becomes a part of a path
     return value if named and type(size) is int and isinstance(digest, str) else None
 
 

@@ -146,8 +146,12 @@ class LazyBytes:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        shown = core_schema.plain_serializer_function_ser_schema(_shown, when_used="json")
-        return core_schema.no_info_plain_validator_function(_validated, serialization=shown)
+        shown = core_schema.plain_serializer_function_ser_schema(
+            _shown, return_schema=core_schema.dict_schema(), when_used="json"
+        )
+        return core_schema.no_info_plain_validator_function(
+            _validated, serialization=shown, json_schema_input_schema=core_schema.bytes_schema()
+        )
 
 
 def _validated(value: object) -> LazyBytes:

@@ -13,7 +13,7 @@ from attrs import define, evolve, field
 
 from odm.errors import OdmError, TransactionFailed, Unsupported
 from odm.observe.events import LOG
-from odm.procedures.blobs import gathered, names_after, names_in, plain, upload
+from odm.procedures.blobs import before, gathered, names_after, names_in, plain, upload
 from odm.procedures.commit import Reasons, Sender, commit
 from odm.procedures.companion_commit import REFUSALS
 from odm.procedures.context import Context
@@ -63,9 +63,12 @@ def commit_with_blobs(
     except NOT_APPLIED:
         yield from _discard(uploading, intents)
         raise
-    before = set().union(*(names_in(plan.target.entity, plan.base) for plan in plans))
-    after = set().union(*(names_after(plan.target.entity, plan.operation, plan.base) for plan in plans))
-    yield from _remove(uploading.folder, (before | uploading.uploaded) - after)
+    old, new = uploading.uploaded, set[str]()
+    for plan in plans:
+        there = before(context, plan.target, plan.base)
+        old |= names_in(plan.target.entity, there)
+        new |= names_after(plan.target.entity, plan.operation, there)
+    yield from _remove(uploading.folder, old - new)
     return plans, answer
 
 

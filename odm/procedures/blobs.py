@@ -17,6 +17,7 @@ from odm.errors import BadValue, Conflict, ItemInvalid, OdmError, Unsupported
 from odm.expressions.nodes import Compare, Condition, Const, Item, Missing, Path, Remove, Set
 from odm.procedures.context import Context
 from odm.procedures.update import ItemUpdate
+from odm.procedures.upgrades import unchanged, up_to_date
 from odm.procedures.write import Write
 from odm.protocol import requests as req
 from odm.protocol.blobs import BlobFolder, BlobRequest, Content, ReadBlob, WriteBlob
@@ -44,6 +45,9 @@ def concerns(intent: Write | ItemUpdate) -> bool:
 
 def same_pointers(entity: EntitySchema, there: Item) -> list[Condition]:
     """The conditions that the item has the same blobs; a value that is stored in the item may be another."""
+    if not entity.codec.upgrades.current(there):  # its fields may have other names
+        same = unchanged(entity, there)
+        return [] if same is None else [same]
     found: list[Condition] = []
     for stored in entity.blobs:
         path, pointer = Path((stored, BLOB)), pointer_of(there.get(stored))
@@ -51,13 +55,22 @@ def same_pointers(entity: EntitySchema, there: Item) -> list[Condition]:
     return found
 
 
-def misplaced(target: Target, operation: req.Operation, there: Item | None) -> OdmError | None:
+def before(context: Context, target: Target, there: Item | None) -> Item | None:
+    """The stored item with the current names of its fields; as it is if it cannot be upgraded."""
+    try:
+        return None if there is None else up_to_date(context, target.entity, there, target.key)
+    except ItemInvalid:
+        return there
+
+
+def misplaced(context: Context, target: Target, operation: req.Operation, there: Item | None) -> OdmError | None:
     """The error for a put that keeps a blob which is not that of the stored item; None if there is no such.
 
     An item that refers to the blob of another one would lose it when that is changed or deleted.
     """
     if not isinstance(operation, req.Put):
         return None
+    there = before(context, target, there)
     for stored in target.entity.blobs:
         value = operation.item.get(stored)
         pointer = None if isinstance(value, Pointer) else pointer_of(value)
@@ -213,7 +226,7 @@ def _lost(entity: EntitySchema, key: Key, item: Item, pointer: Mapping[str, Any]
 
 
 @frozen
-class Value:
+class BoundValue:
     """Reads the large value of one field of an item that was read before; see `odm.LazyBytes`."""
 
     binder: "Binder"
@@ -262,7 +275,7 @@ class Binder:
         for name, stored in schema.codec.stored.items():
             value = values[name] if stored in schema.blobs else None
             if isinstance(value, LazyBytes) and value.pointer is not None:
-                value.bind(Value(self, schema, schema.key(values), stored, value.pointer))
+                value.bind(BoundValue(self, schema, schema.key(values), stored, value.pointer))
 
 
 def _together(requests: Iterable[BlobRequest], *, keep: bool = False) -> req.Gather:

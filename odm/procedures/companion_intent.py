@@ -68,7 +68,7 @@ class IntentWithCompanions:
         if isinstance(operation, OdmError):
             return operation
         target = intent.target
-        if large and (misplaced_ := misplaced(target, operation, base)) is not None:
+        if large and (misplaced_ := misplaced(context, target, operation, base)) is not None:
             return misplaced_
         if kept:
             operation = remembering(context, target, operation, base)

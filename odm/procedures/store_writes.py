@@ -72,9 +72,9 @@ def update(  # the arguments of an update
 ) -> CoreGen[Any]:
     """Change an existing item, with its companions' items; returns the previous or the new item, or None."""
     check_returning(returning, retry_safe=retry_safe)
-    if returning != "none":
-        check_eager(context.schema.target(which).entity, f"update(returning={returning!r})")
     change = item_update(context, which, actions, when, returning, upsert=upsert)
+    if returning != "none":
+        check_eager(change.target.entity, f"update(returning={returning!r})")
     if retry_safe or concerned(change) or keeps(change) or concerns(change):
         plan, answer = yield from _write(context, do, change, once=retry_safe)
     elif change.base is None:

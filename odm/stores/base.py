@@ -104,9 +104,8 @@ class BaseStore:
             "random": random or SystemRandom(),
             "skip_unknown": on_unknown == "skip",
         }
-        self._blobs = None if blobs is None else Blobs.of(blobs)
         self._retry_policy = _retry_policy(timeout, retries)
-        self._on_request = on_request
+        self._on_request, self._blobs = on_request, Blobs.of(blobs)
         self._secret = cursor_secret.encode() if isinstance(cursor_secret, str) else cursor_secret
         self._lock = Lock()
         self._opened: _Opened | None = None

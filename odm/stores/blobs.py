@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 
 from attrs import field, frozen
 
+from odm.codec.blobs import is_name
 from odm.errors import BackendError, BadValue, OdmError, Unsupported
 from odm.protocol.blobs import BlobFolder
 
@@ -33,17 +34,17 @@ class Blobs:
         text = os.fspath(url) if isinstance(url, str | os.PathLike) else ""
         if not isinstance(text, str) or not text.strip("/"):
             raise BadValue(f'blobs={url!r}: give the path of a folder or a URL, as in "s3://bucket/prefix"')
-        self.url = text.rstrip("/")
+        self.url = text if text.endswith("://") else text.rstrip("/")
         self.options: Mapping[str, Any] = options
 
     @classmethod
-    def of(cls, given: object) -> "Blobs":
-        """The argument ``blobs=`` of a store.
+    def of(cls, given: object) -> "Blobs | None":
+        """The argument ``blobs=`` of a store; None: it has no place for them.
 
         Raises:
             BadValue: it is not a place for blobs.
         """
-        if isinstance(given, Blobs):
+        if given is None or isinstance(given, Blobs):
             return given
         if not isinstance(given, str | os.PathLike):
             raise BadValue(f"blobs={given!r}: give the path of a folder, a URL, or Blobs(url, **options)")
@@ -129,10 +130,11 @@ class _Folder:
         """The name of every blob, and when it was written, in seconds since the epoch."""
         system, folder = self._system
         self._call("listed", folder, lambda: system.invalidate_cache(folder))
-        found = self._call("listed", folder, lambda: _existing(lambda: system.find(folder, detail=True))) or {}
-        for path, info in found.items():
+        find = partial(system.find, folder, maxdepth=1, detail=True)
+        for path, info in (self._call("listed", folder, lambda: _existing(find)) or {}).items():
             name = str(path).replace(os.sep, "/").rpartition("/")[2]
-            yield name, self._call("listed", name, partial(_written, system, path, info))
+            if is_name(name):  # other files are not of odm
+                yield name, self._call("listed", name, partial(_written, system, path, info))
 
     def _call(self, done: str, name: str, call: Callable[[], R]) -> R:
         try:

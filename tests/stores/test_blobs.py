@@ -22,6 +22,7 @@ from odm import (
     Blobs,
     CellVersions,
     Entity,
+    ItemInvalid,
     LazyBytes,
     PrimaryKey,
     SchemaError,
@@ -34,10 +35,13 @@ from odm import (
     set_,
     set_if_missing,
     size,
+    upgrade,
 )
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import Memory
 from odm.patterns.unique import Unique
+from odm.schema.entity import Key
+from odm.schema.evidence import Stored, judge
 from tests.effort import full
 from tests.readme import blocks
 
@@ -204,6 +208,8 @@ def test_lazy_bytes_in_pydantic() -> None:
     assert held.model_dump() == {"text": LazyBytes(LONG)}
     assert Holder.model_validate(held.model_dump()) == held
     assert '"size":80' in held.model_dump_json()
+    assert Holder.model_json_schema()["properties"]["text"] == {"format": "binary", "title": "Text", "type": "string"}
+    assert Holder.model_json_schema(mode="serialization")["properties"]["text"]["type"] == "object"
     with pytest.raises(ValidationError, match="give bytes or LazyBytes"):
         Holder.model_validate({"text": "text"})
 
@@ -230,13 +236,15 @@ def test_sweep_keeps_what_is_young_and_what_items_refer_to(db: Store, tmp_path: 
     folder = tmp_path / "texts"
     (used,) = folder.iterdir()
     old, young = folder / ("a" * 32), folder / ("b" * 32)
-    for path in (old, young):
+    (folder / "more").mkdir()
+    foreign = [folder / "README", folder / "more" / ("c" * 32)]
+    for path in (old, young, *foreign):
         path.write_bytes(b"")
-    for path in (used, old):
+    for path in (used, old, *foreign):
         os.utime(path, (0, 0))
     assert db.sweep().orphans == (old.name,)
     assert db.sweep(remove=True).removed == 1
-    assert {*folder.iterdir()} == {used, young}
+    assert {*folder.rglob("*")} == {used, young, folder / "more", *foreign}
 
 
 def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,6 +299,10 @@ def test_boto3_reads_what_is_on_s3(s3: tuple[Any, str], moto_server: str) -> Non
         assert db.sweep().orphans == ()
         assert db.sweep(grace=0, force=True, remove=True).removed == 1
         assert db.sweep(grace=0, force=True).orphans == ()
+        db.put(Document(name="a", body=LONG))
+        client.delete_object(Bucket=bucket, Key=client.list_objects_v2(Bucket=bucket)["Contents"][0]["Key"])
+        with pytest.raises(ItemInvalid, match="does not exist"):
+            db.get(Document, name="a")
 
 
 async def test_s3_with_an_async_store(s3: tuple[Any, str], moto_server: str) -> None:
@@ -306,3 +318,49 @@ async def test_s3_with_an_async_store(s3: tuple[Any, str], moto_server: str) -> 
 @pytest.mark.skipif(not full(), reason="the example runs in a folder by default")
 def test_the_example_on_s3(s3: tuple[Any, str]) -> None:
     assert large_document.main(Memory(), f"s3://{s3[1]}/scans")["blobs that no item refers to"] == "0"
+
+
+def test_of_an_older_version_under_another_name(tmp_path: Path) -> None:
+    first, second = Table("notes"), Table("notes")
+    backend = Memory()
+
+    class First(Entity, table=first, tag="Note"):
+        name: str
+        text: Annotated[LazyBytes, Blob(over=20)]
+
+        primary = PrimaryKey("NOTE#{name}")
+
+    class Second(Entity, table=second, tag="Note", version=2):
+        name: str
+        words: Annotated[LazyBytes, Blob(over=20)]
+        title: str = ""
+
+        primary = PrimaryKey("NOTE#{name}")
+
+        @upgrade(from_=1)
+        @staticmethod
+        def renamed(item: dict[str, Any]) -> dict[str, Any]:
+            return {**item, "words": item["text"]}
+
+    old, new = (Store(table, backend, blobs=tmp_path) for table in (first, second))
+    old.create()
+    for name in "abc":
+        old.put(First(name=name, text=LazyBytes(LONG)))
+    found = new.one(Second, name="a")
+    assert found.words.read() == LONG
+    new.put(found.model_copy(update={"title": "put back"}))
+    new.update(Second.primary(name="b"), set_(Second.title, "updated"))
+    new.put(Second(name="c", words=LazyBytes(b"short")))
+    assert [new.one(Second, name=name).words.read() for name in "abc"] == [LONG, LONG, b"short"]
+    assert len([*(tmp_path / "notes").iterdir()]) == 2
+    assert new.sweep(grace=0, force=True).orphans == ()
+
+
+def test_stored_items_are_compared_with_the_models_without_their_blobs() -> None:
+    schema = texts.compile()
+    pointer = {"blob": "0" * 32, "size": 10**12, "sha256": ""}
+    item = {"_t": "Eager", "name": "a", "title": "t", "text": pointer}
+    entries = {"by_title": Key("TITLE#t", "Eager")}
+    assert judge(schema, [Stored(Key("EAGER#a", ""), item, entries)]) == ()
+    moved = judge(schema, [Stored(Key("EAGER#b", ""), item, entries)])
+    assert [one.level for one in moved] == ["orphans"]
