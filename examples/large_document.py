@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Annotated
 
-from odm import Backend, Blob, Conflict, Entity, LazyBytes, PrimaryKey, Store, Table, set_
+from odm import Backend, Blob, Blobs, Conflict, Entity, LazyBytes, PrimaryKey, Store, Table, set_
 from odm.backends.local import LocalFile
 
 archive = Table("archive")
@@ -34,7 +34,7 @@ class Text(Entity, table=archive):
     primary = PrimaryKey("DOCUMENT#{document}", "TEXT")
 
 
-def main(backend: Backend, blobs: str | None = None) -> dict[str, str]:
+def main(backend: Backend, blobs: str | Blobs | None = None) -> dict[str, str]:
     """Store a document of three pages, list and correct it, and remove what a stopped program would leave.
 
     Args:

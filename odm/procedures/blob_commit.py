@@ -32,11 +32,13 @@ class AfterUpload(Sender):
 
     Attributes:
         uploaded: the names of the blobs that were uploaded.
+        sent: an attempt was sent, so that an item may refer to them.
     """
 
     folder: BlobFolder
     inner: Sender
     uploaded: set[str] = field(factory=set, init=False)
+    sent: bool = field(default=False, init=False)
     lone: bool = field(init=False)
     in_transaction: bool = field(init=False)
 
@@ -46,6 +48,7 @@ class AfterUpload(Sender):
     def send(self, plans: Sequence[Planned]) -> CoreGen[req.Written | Reasons]:
         """Send one attempt."""
         yield from upload(self.folder, (plan.operation for plan in plans), self.uploaded)
+        self.sent = True
         return (yield from self.inner.send([evolve(plan, operation=plain(plan.operation)) for plan in plans]))
 
 
@@ -60,8 +63,9 @@ def commit_with_blobs(
     uploading = AfterUpload(context.folder(entity), sender)
     try:
         plans, answer = yield from commit(context, intents, uploading)
-    except NOT_APPLIED:
-        yield from _discard(uploading, intents)
+    except OdmError as error:
+        if isinstance(error, NOT_APPLIED) or not uploading.sent:
+            yield from _discard(uploading, intents)
         raise
     old, new = uploading.uploaded, set[str]()
     for plan in plans:

@@ -21,6 +21,7 @@ from odm import (
     Blob,
     Blobs,
     CellVersions,
+    Conflict,
     Entity,
     ItemInvalid,
     LazyBytes,
@@ -316,8 +317,9 @@ async def test_s3_with_an_async_store(s3: tuple[Any, str], moto_server: str) -> 
 
 
 @pytest.mark.skipif(not full(), reason="the example runs in a folder by default")
-def test_the_example_on_s3(s3: tuple[Any, str]) -> None:
-    assert large_document.main(Memory(), f"s3://{s3[1]}/scans")["blobs that no item refers to"] == "0"
+def test_the_example_on_s3(s3: tuple[Any, str], moto_server: str) -> None:
+    place = Blobs(f"s3://{s3[1]}/scans", endpoint_url=moto_server, key="test", secret="test")
+    assert large_document.main(Memory(), place)["blobs that no item refers to"] == "0"
 
 
 def test_of_an_older_version_under_another_name(tmp_path: Path) -> None:
@@ -364,3 +366,17 @@ def test_stored_items_are_compared_with_the_models_without_their_blobs() -> None
     assert judge(schema, [Stored(Key("EAGER#a", ""), item, entries)]) == ()
     moved = judge(schema, [Stored(Key("EAGER#b", ""), item, entries)])
     assert [one.level for one in moved] == ["orphans"]
+
+
+def test_changes_have_values_that_can_be_read(tmp_path: Path) -> None:
+    db = Store(texts, Memory(changes=True), blobs=tmp_path)
+    db.create()
+    db.put(Lazy(name="a", text=LazyBytes(LONG)))
+    db.update(Lazy.primary(name="a"), set_(Lazy.text, LazyBytes(LONG * 2)))
+    (shard,) = db.run(lambda do: do.change_shards())
+    (first, _), (second, _) = db.run(lambda do: do.changes(shard.id)).items
+    assert second.new is not None
+    assert second.new.text.read() == LONG * 2
+    assert first.new is not None
+    with pytest.raises(Conflict, match="read the item again"):
+        first.new.text.read()
