@@ -98,4 +98,4 @@ def _remove(folder: BlobFolder, names: Iterable[str]) -> CoreGen[None]:
     answers = yield from gathered([RemoveBlob(folder, name) for name in wanted])
     for name, answer in zip(wanted, answers, strict=True):
         if isinstance(answer, req.Failed):
-            LOG.warning("the blob %s was not removed, odm sweep will find it: %s", name, answer.error)
+            LOG.warning("the blob %s could not be removed: odm sweep will find it", name)
