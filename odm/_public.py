@@ -2,6 +2,7 @@
 
 from types import FunctionType
 
+from odm.entities.blobs import Blob, LazyBytes
 from odm.entities.changes import Change, Changed, Inserted, Removed
 from odm.entities.collections import collection, select
 from odm.entities.companions import Effect
@@ -67,6 +68,7 @@ from odm.procedures.explain import Explanation
 from odm.procedures.partial import Partial
 from odm.procedures.raw import RawItem
 from odm.procedures.session import Page
+from odm.procedures.sweep import Swept
 from odm.protocol.changes import ChangeShard
 from odm.protocol.connection import Backend
 from odm.protocol.connection import CoreGen as Gen
@@ -75,6 +77,7 @@ from odm.schema.lint.finding import LintFinding
 from odm.schema.table import Table, compiled
 from odm.stores.asynchronous import AsyncStore
 from odm.stores.batches import AsyncBatch, Batch
+from odm.stores.blobs import Blobs
 from odm.stores.sync import Store
 from odm.stores.transactions import AsyncTransaction, Transaction
 
@@ -91,6 +94,8 @@ __all__ = [
     "BadCursor",
     "BadValue",
     "Batch",
+    "Blob",
+    "Blobs",
     "Calls",
     "Cell",
     "CellVersion",
@@ -118,6 +123,7 @@ __all__ = [
     "ItemNotFound",
     "ItemTooLarge",
     "KeyValueError",
+    "LazyBytes",
     "Limits",
     "LintFinding",
     "Max",
@@ -145,6 +151,7 @@ __all__ = [
     "Store",
     "Stored",
     "Sum",
+    "Swept",
     "Table",
     "TableNotFound",
     "Throttled",

@@ -24,6 +24,8 @@ NAMES = [
     "BadCursor",
     "BadValue",
     "Batch",
+    "Blob",
+    "Blobs",
     "Calls",
     "Cell",
     "CellVersion",
@@ -51,6 +53,7 @@ NAMES = [
     "ItemNotFound",
     "ItemTooLarge",
     "KeyValueError",
+    "LazyBytes",
     "Limits",
     "LintFinding",
     "Max",
@@ -78,6 +81,7 @@ NAMES = [
     "Store",
     "Stored",
     "Sum",
+    "Swept",
     "Table",
     "TableNotFound",
     "Throttled",
@@ -182,7 +186,7 @@ def test_procedures_have_the_calls_of_a_store_with_the_same_arguments() -> None:
     store, calls = methods(odm.Store), methods(odm.Calls)
     of_tables = {"alter", "close", "create", "drop", "list_tables"}
     assert store.keys() - calls - of_tables == {
-        *("explain", "meter", "run", "scan", "seal", "start", "unseal", "with_options")
+        *("explain", "meter", "run", "scan", "seal", "start", "sweep", "unseal", "with_options")
     }
     assert {name: calls[name] for name in calls.keys() & store} == {name: store[name] for name in calls.keys() & store}
 

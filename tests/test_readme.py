@@ -79,6 +79,7 @@ def test_every_page_with_python_is_run() -> None:
         "coming_from_pynamodb.md",
         "copy.md",
         "existing_tables.md",
+        "large_values.md",
         "lint.md",
         "own_patterns.md",
         "patterns.md",

@@ -1,4 +1,4 @@
-"""The commands on existing tables: `odm plan`, `apply`, `backfill`, `scrub`, `drop-rows`, `copy` and `rotate`."""
+"""The commands on existing tables: `odm plan`, `apply`, `backfill`, `scrub`, `sweep`, `drop-rows`, `copy`, `rotate`."""
 
 from math import inf
 from pathlib import Path
@@ -80,6 +80,7 @@ def add_to(app: typer.Typer) -> None:
     )(drop_rows)
     app.command(epilog="Example: odm rotate meters.models:readings dynamodb:eu-west-1 --drop --yes")(rotate)
     app.command(epilog="Example: odm scrub shop.models:shop --project my-project --instance shop")(scrub)
+    app.command(epilog="Example: odm sweep shop.models:shop dynamodb:eu-west-1 --blobs s3://bucket/prefix")(sweep)
 
 
 def plan(
@@ -217,6 +218,31 @@ def scrub(
 
     settings = Bigtable(project, instance, app_profile=app_profile, endpoint=endpoint)
     scrub(target, settings, prefix=prefix, expired=expired, repair=repair, rate=rate, after=after, as_json=json)
+
+
+def sweep(
+    target: Target,
+    place: Annotated[
+        str,
+        typer.Argument(metavar="WHERE", help="shop.db, dynamodb:REGION?prefix=... or bigtable:PROJECT/INSTANCE?..."),
+    ],
+    blobs: Annotated[str, typer.Option("--blobs", metavar="URL", help="The place of blobs, as in Store(blobs=...).")],
+    grace: Annotated[float, typer.Option("--grace", metavar="HOURS", help="Keep younger blobs, in hours.")] = 24,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the blobs. Default: only list them.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Allow a grace below an hour: nobody writes.")] = False,
+    json: Json = False,
+) -> None:
+    """List the blobs of large values that no item refers to, or remove them.
+
+    They are left by programs that stopped during a write, by items that expired
+    or that other programs deleted, and by batches. It lists the blobs of the
+    table and reads the whole table. Other programs may write meanwhile: a blob
+    younger than the grace is kept. Use a place of blobs for one database only:
+    it removes what the items of this table do not refer to.
+    """
+    from odm.cli.sweep import sweep
+
+    sweep(target, place, blobs, grace=grace * 3600, remove=remove, force=force, as_json=json)
 
 
 def drop_rows(

@@ -108,6 +108,8 @@ def _entity(entity: EntitySchema) -> tuple[str, ...]:
 def _roles(entity: EntitySchema) -> str:
     kinds = ((kind.title(), (name,)) for name, kind in entity.aggregates.items())
     many = (*kinds, ("Counter", entity.counters), ("Columns", entity.columns), ("CellVersions", entity.versioned))
+    blobs = [name for name, stored in entity.codec.stored.items() if stored in entity.blobs]
+    many = (*many, ("Blob", blobs))
     roles = (("TTL", entity.ttl), ("Revision", entity.revision), *((role, name) for role, its in many for name in its))
     return ", ".join(sorted(f"{name} ({role})" for role, name in roles if name))
 

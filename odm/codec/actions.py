@@ -11,6 +11,7 @@ from typing import Any, Literal, assert_never
 from attrs import Factory, frozen
 
 from odm.codec.attributes import TTL_ATTRIBUTE, ttl_seconds
+from odm.codec.blobs import BlobType
 from odm.codec.containers import ListType, SetType
 from odm.codec.faults import NOTHING
 from odm.codec.moments import DurationType
@@ -19,6 +20,7 @@ from odm.codec.plain import AnyType
 from odm.codec.scalars import IntType, NumberType
 from odm.codec.stored import StoredType
 from odm.codec.unions import UnionType, bare, member_of
+from odm.entities.blobs import LazyBytes
 from odm.errors import BadValue
 from odm.expressions.nodes import (
     Action,
@@ -103,11 +105,16 @@ class ActionLowering:
         value = action.value
         if len(action.path.segments) == 1:
             value = self.validate(action.path.root, value)
+        if isinstance(value, LazyBytes) and value.pointer is not None:
+            why = "the value is in the blob of an item, and a blob is never shared: set the bytes, value.read()"
+            raise self.resolver.fault(action.path, why)
         if (value is None and place.default is None) or (isinstance(place.type, SetType) and not value):
             return Remove(place.path)
         return Set(place.path, self.resolver.convert(action.path, place.type.dump, value))
 
     def _set_if_missing(self, action: SetIfMissing, place: Place) -> SetIfMissing:
+        if isinstance(bare(place.type), BlobType):
+            raise self.resolver.fault(action.path, "may be kept in a blob: set_() it, with when=missing(...)")
         done = self._set(action, place)
         if isinstance(done, Remove):
             why = (

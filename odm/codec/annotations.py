@@ -39,6 +39,7 @@ from pydantic_core import MultiHostUrl, PydanticUndefined, Url
 from typing_extensions import TypeAliasType
 
 from odm.codec import moments, scalars
+from odm.codec.blobs import KINDS, BlobType
 from odm.codec.choices import EnumType, LiteralType, enum_type, literal_type
 from odm.codec.containers import FixedTupleType, dict_type, list_type, set_type, tuple_type
 from odm.codec.faults import NOTHING, Unfit
@@ -59,6 +60,7 @@ from odm.codec.unions import (
     union,
 )
 from odm.codec.validation import ModelSchema, runs_early
+from odm.entities.blobs import Blob, LazyBytes
 from odm.entities.markers import (
     ALIASES,
     AggregateMarker,
@@ -70,6 +72,7 @@ from odm.entities.markers import (
     metadata_of,
 )
 from odm.errors import SchemaError
+from odm.keys.types import admits_none, stripped
 
 _Factory: TypeAlias = Callable[[], Any]
 _NONE: Final = literal_type((None,))
@@ -154,8 +157,9 @@ class TypeCompiler:
 
     def _field(self, place: Place, info: FieldInfo, schema: ModelSchema | None) -> RecordField:
         _check_metadata(info.metadata, info.annotation, place)
-        marker = find_marker(info, Stored)
-        type_ = _in_form(self._type(info.annotation, place), marker, info, place)
+        marker, blob = find_marker(info, Stored), find_marker(info, Blob)
+        type_ = self._type(info.annotation, place) if blob is None else _in_blobs(blob, info, place)
+        type_ = _in_form(type_, marker, info, place)
         found = RecordField(
             place.field,
             stored=place.field if marker is None or marker.name is None else marker.name,
@@ -300,6 +304,19 @@ def _in_form(type_: StoredType, marker: Stored | None, info: FieldInfo, place: P
     return nullable(made) if isinstance(type_, NullableType) else made
 
 
+def _in_blobs(marker: Blob, info: FieldInfo, place: Place) -> StoredType:
+    """The type of a field whose long values are kept in blobs."""
+    if type(marker.over) is not int or marker.over < 0:
+        why = f"has Blob(over={marker.over!r}), which is the most bytes to store in the item"
+        raise place.fault(info.annotation, why, "give an int of 0 or more")
+    kind, _ = stripped(info.annotation, info.metadata)
+    if kind not in (bytes, LazyBytes):
+        raise place.fault(info.annotation, "is not bytes, so Blob does not apply", f"declare it as {marker._odm_usage}")
+    where = f"{place.cls.__name__}.{place.field}"
+    made = BlobType("bytes", KINDS, marker.over, kind is LazyBytes, where)
+    return nullable(made) if admits_none(info.annotation) else made
+
+
 def _of_64_bits(type_: StoredType, info: FieldInfo) -> StoredType:
     """The type of a field; an int with a marker for a number that servers compute with has 64 bits."""
     marks = tuple(metadata_of(info))
@@ -363,6 +380,8 @@ def _bound(variable: TypeVar) -> Any:
 
 
 def _unknown(annotation: Any, place: Place) -> SchemaError:
+    if annotation is LazyBytes:
+        return place.fault(annotation, "is not marked by Blob", f"mark the whole field: {Blob._odm_usage}")
     if annotation is pydantic.NaiveDatetime:
         return place.fault(annotation, "has no time zone and cannot be stored", "declare AwareDatetime")
     return place.fault(annotation, "cannot be stored", _STORABLE)
@@ -372,6 +391,8 @@ def _check_metadata(metadata: Any, annotation: Any, place: Place) -> None:
     for mark in metadata:
         if mark is Stored:
             raise place.fault(annotation, "is marked by Stored without the name", 'write Stored("name")')
+        if mark is Blob:
+            raise place.fault(annotation, "is marked by Blob without a number", "write Blob(over=100_000)")
         if mark is CellVersions:
             raise place.fault(annotation, "is marked by CellVersions without a count", "write CellVersions(5)")
         if isinstance(mark, _CHANGING) or mark is pydantic.types.Json:

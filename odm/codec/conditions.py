@@ -11,6 +11,7 @@ from uuid import UUID
 from attrs import frozen
 
 from odm.codec.absence import Absence, Test, as_shown, either, forms, grows, same
+from odm.codec.blobs import BlobType
 from odm.codec.choices import EnumType, LiteralType
 from odm.codec.containers import SetType
 from odm.codec.faults import NOTHING, show
@@ -209,9 +210,12 @@ def _subject(resolver: Resolver, node: Condition, *operands: Operand) -> _Subjec
 def _operand(resolver: Resolver, subject: _Subject, operand: Operand) -> Operand:
     match operand:
         case Path():
-            return resolver.resolve(operand).path
+            place = resolver.resolve(operand)
+            _check_inline(resolver, operand, place.type)
+            return place.path
         case Size():
             place = resolver.resolve(operand.path)
+            _check_inline(resolver, operand.path, place.type)
             if not place.type.kinds & _SIZED:
                 raise resolver.fault(operand.path, f"is of type {place.type.text}, which has no size")
             return Size(place.path)
@@ -219,6 +223,13 @@ def _operand(resolver: Resolver, subject: _Subject, operand: Operand) -> Operand
             return Const(_constant(resolver, subject, operand))
         case _:
             assert_never(operand)
+
+
+def _check_inline(resolver: Resolver, path: Path, type_: StoredType) -> None:
+    """Refuse a field with Blob, of which the backend may only see a pointer."""
+    if isinstance(bare(type_), BlobType):
+        why = "may be kept in a blob, outside the table: a condition can only compare it with None, or use exists(...)"
+        raise resolver.fault(path, why)
 
 
 def _constant(resolver: Resolver, subject: _Subject, const: Const) -> Value:

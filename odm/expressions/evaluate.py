@@ -142,6 +142,8 @@ def kind_of(value: Value) -> Kind:
     try:
         return _KINDS[type(value)]
     except KeyError:
+        if isinstance(value, dict):  # a pointer that still has the bytes of its blob, see `odm.codec.blobs`
+            return "map"
         raise BadValue(
             f"{value!r} of type {type(value).__name__} is not a stored value; these are None, bool, int, Decimal, str, "
             "bytes, list, dict and frozenset"
@@ -329,6 +331,6 @@ def _copied(value: Value) -> Value:
     # Most elements need no call.
     if isinstance(value, list):
         return [v if type(v) in _WHOLE else _copied(v) for v in value]
-    if isinstance(value, dict):
+    if type(value) is dict:  # a pointer with the bytes of its blob stays as it is, see `odm.codec.blobs`
         return {name: v if type(v) in _WHOLE else _copied(v) for name, v in value.items()}
     return value

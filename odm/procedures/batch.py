@@ -6,19 +6,21 @@ between this read and the batch. Merges are sent without a read: see `odm.proced
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from odm.entities.entity import Entity
 from odm.entities.query import Query
-from odm.errors import BadValue, Throttled
+from odm.errors import BadValue, OdmError, Throttled
 from odm.expressions.nodes import Action
 from odm.procedures.batch_requests import send_all
+from odm.procedures.blobs import check_own, new_values, plain, upload
 from odm.procedures.concurrent import concurrent
 from odm.procedures.context import Context
 from odm.procedures.merge import Given, Merging, merge_write, merged_put
 from odm.procedures.retention import trim_after
 from odm.procedures.write import delete_request, put_request
 from odm.protocol import requests as req
+from odm.protocol.blobs import BlobFolder
 from odm.protocol.connection import CoreGen
 from odm.schema.entity import EntitySchema, Key
 from odm.schema.target import Target
@@ -30,6 +32,9 @@ FLUSH_AT: Final = 1000
 
 MERGE_AT: Final = 10_000
 """The same for the actions of merges."""
+
+LARGE_AT: Final = 32 * 2**20
+"""The same for the bytes of values that are kept in blobs."""
 
 MOST_PARALLEL: Final = 16
 """The most requests that are sent at the same time: as many as `odm.concurrency.in_threads` has threads."""
@@ -69,6 +74,7 @@ class Pending:
         self._given: dict[Key, list[Entity | Query[Any] | Given]] = {}
         self._targets: dict[Key, Target] = {}
         self._actions = 0
+        self._large = 0
 
     @property
     def _context(self) -> Context:
@@ -84,6 +90,10 @@ class Pending:
         self._check_open()
         target, _, request = put_request(self._context, entity, batched=True)
         check_unconditional(target, request)
+        large = sum(len(value.data) for value in new_values(request)) if target.entity.blobs else 0
+        if large:
+            self._context.folder(target.entity)
+        self._large += large
         self._add(request, target, entity)
 
     def delete(self, which: Any, /, **key: Any) -> None:
@@ -145,7 +155,9 @@ class Pending:
     @property
     def full(self) -> bool:
         """Whether enough operations were collected to send them."""
-        return len(self._operations) >= FLUSH_AT * self._parallel or self._actions >= MERGE_AT * self._parallel
+        most = self._parallel
+        many = len(self._operations) >= FLUSH_AT * most or self._actions >= MERGE_AT * most
+        return many or self._large >= LARGE_AT * most
 
     def close(self) -> None:
         """End the block; discards operations that were not sent."""
@@ -171,10 +183,24 @@ class Pending:
         except Throttled as error:
             error.left = tuple(one for some in given.values() for one in some)
             raise
+        if context.blobs is not None:
+            checked = yield from self._uploaded(context.blobs, checked, given)
         writes = [req.BatchWrite(kept) for kept in checked if kept]
         merging = self._divided([one.request for one in merges.values()])
         yield from send_all(context, writes, merging, targets, given)
         yield from trim_after(context, [one for kept in checked for one in kept])
+
+    @staticmethod
+    def _uploaded(
+        folder: BlobFolder, parts: Sequence[tuple[req.Put | req.Delete, ...]], given: Mapping[Key, Sequence[Any]]
+    ) -> CoreGen[list[tuple[req.Put | req.Delete, ...]]]:
+        """The operations as they are sent, after the upload of their large values; what they replace stays."""
+        try:
+            yield from upload(folder, [one for part in parts for one in part], set())
+        except OdmError as error:
+            error.left = tuple(one for some in given.values() for one in some)
+            raise
+        return [tuple(cast("req.Put | req.Delete", plain(one)) for one in part) for part in parts]
 
     def _divided(self, whole: Sequence[T]) -> list[Sequence[T]]:
         """As many parts as requests are sent at the same time, unless there are few operations."""
@@ -200,6 +226,8 @@ def check_unconditional(target: Target, request: req.Put) -> None:
             f"{target.entity.name}: a batch replaces whole items, and its table has keep_unknown=True: put() it on "
             "its own, or in a transaction"
         )
+    if target.entity.blobs:
+        check_own(target, request, "a batch")
     if target.entity.companions:
         raise BadValue(
             f"{target.entity.name} has {_names(target.entity)}, which is written on conditions that a batch does "

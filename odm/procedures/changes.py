@@ -53,5 +53,9 @@ def changes(context: Context, shard: str, after: str | None, size: int) -> CoreG
     for record in page.records:
         change = change_of(context.schema, record, skip_unknown=context.skip_unknown)
         if change is not None:
+            if context.bind is not None:
+                for image in (change.old, change.new):
+                    if image is not None:
+                        context.bind(image)
             items.append((change, record.position))
     return Changes(items, page.position, len(page.records), page.children)

@@ -1,7 +1,8 @@
 """Plans a write with its companions: computes the new item, from which each companion computes its own writes.
 
 For this the item may have to be read first. Then the write has the condition that the item is unchanged; if it was
-changed, the write is planned again. The former values of fields with `odm.CellVersions` are kept in the same way.
+changed, the write is planned again. The former values of fields with `odm.CellVersions` are kept in the same way, and
+the blobs of fields with `odm.Blob` are replaced.
 """
 
 from typing import Any, cast
@@ -12,6 +13,7 @@ from odm.entities.companions import Effect
 from odm.errors import OdmError
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import Condition, Item, Value
+from odm.procedures.blobs import concerns, misplaced, same_pointers
 from odm.procedures.calls import Companion
 from odm.procedures.cell_versions import keeps, remembering, same_values
 from odm.procedures.companion_writes import CompanionWrites
@@ -36,7 +38,7 @@ class IntentWithCompanions:
 
     def reads(self, context: Context, *, in_transaction: bool) -> bool:
         """Whether the item must be read first."""
-        kept = keeps(self.intent)
+        kept = keeps(self.intent) or concerns(self.intent)
         if not self.companions and not kept:
             return self.intent.reads
         if self.intent.name in ("put", "insert"):
@@ -55,8 +57,8 @@ class IntentWithCompanions:
         intent = self.intent
         there: Any = UNREAD if item is UNREAD else context.living(item)
         base = None if there is UNREAD else there
-        kept = keeps(intent)
-        if not self.companions and not kept:
+        kept, large = keeps(intent), concerns(intent)
+        if not self.companions and not kept and not large:
             plain = intent.first(context) if item is UNREAD else intent.next(context, item)
             assert plain is not None  # an operation that depends on the item was planned from the read item
             return plain if isinstance(plain, OdmError) else Planned(self, plain, base)
@@ -66,6 +68,8 @@ class IntentWithCompanions:
         if isinstance(operation, OdmError):
             return operation
         target = intent.target
+        if large and (misplaced_ := misplaced(context, target, operation, base)) is not None:
+            return misplaced_
         if kept:
             operation = remembering(context, target, operation, base)
         effect: Effect[Any] | None = None
@@ -102,6 +106,7 @@ class IntentWithCompanions:
             return judged(entity, ABSENT, context.now())
         marks = [equals(mark_of(one), there) for one in entity.companions]
         marks += same_values(entity, there) if keeps(self.intent) else []
+        marks += same_pointers(entity, there) if concerns(self.intent) else []
         if entity.revision is not None:
             number = there.get(entity.codec.stored[entity.revision], 0)
             return every(revision_is(entity, number), *marks)

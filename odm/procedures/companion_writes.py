@@ -57,6 +57,11 @@ class SideWrite:
                 f"{self.intent.target}: an item that is written with another one cannot keep former values: remove "
                 "CellVersions from its class"
             )
+        if self.intent.target.entity.blobs:
+            raise Unsupported(
+                f"{self.intent.target}: an item that is written with another one cannot have large values: remove Blob "
+                "from its class"
+            )
         first = self.intent.first(context)
         if first is None:
             raise BadValue(

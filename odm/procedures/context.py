@@ -8,8 +8,10 @@ from typing import Any
 from attrs import Factory, field, frozen
 
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION, WAS, EntityCodec, NativeItems
-from odm.errors import ItemInvalid
+from odm.entities.entity import Entity
+from odm.errors import ItemInvalid, Unsupported
 from odm.expressions.nodes import Condition, Item, Not, Or
+from odm.protocol.blobs import BlobFolder
 from odm.protocol.expressions import check_condition, surely_fits
 from odm.protocol.limits import PORTABLE, SHORT_KEY, Limits, check_keys
 from odm.protocol.predicates import Now, every, has_tag, of_tags, reading_filter, requires
@@ -42,6 +44,8 @@ class Context:
         merges_together: the merges of a batch are one request, see `Connection.merges_together`.
         samples: a `Scan` can have a ``sample``, see `Connection.samples`.
         range_unsupported_reason: why no scan reads a range of partitions, see `Connection.range_unsupported_reason`.
+        blobs: the folder of large values; None: the store has none.
+        bind: lets the large values of an entity that was read be read later; None: no entity of the table has such.
         merge_rules: the rules of merges that were needed so far, see `odm.procedures.merge`.
     """
 
@@ -58,6 +62,8 @@ class Context:
     merges_together: bool = False
     samples: bool = True
     range_unsupported_reason: str | None = None
+    blobs: BlobFolder | None = field(default=None, repr=False)
+    bind: Callable[[Entity], None] | None = field(default=None, repr=False)
     # By tag; Any, because `odm.procedures.merge`, which fills it, imports this module.
     merge_rules: dict[str, Any] = field(init=False, factory=dict, repr=False, eq=False)
 
@@ -125,6 +131,16 @@ class Context:
             return item
         return None if self.now().expired(item) and self.schema.knows(item) else item
 
+    def folder(self, entity: EntitySchema) -> BlobFolder:
+        """The folder of the entity's large values. Raises Unsupported if the store has none."""
+        if self.blobs is None:
+            names = ", ".join(sorted(entity.blobs))
+            raise Unsupported(
+                f"{entity.name} has large values ({names}, marked by Blob), and this store has no place for them: "
+                'give it one, as in Store(..., blobs="s3://bucket/prefix") or the path of a folder'
+            )
+        return self.blobs
+
     def check_known(self, item: Item, key: Key) -> None:
         """Raise ItemInvalid for an item whose tag no entity has, unless the store skips such items."""
         if not self.skip_unknown and not self.schema.knows(item):
@@ -149,7 +165,10 @@ class Context:
     # Any: an instance of the class that has the item's tag, or None.
     def decode(self, item: Item, key: Key) -> Any:
         """The entity of a stored item, or None if the store skips the item; see `Schema.decode`."""
-        return self.schema.decode(item, key, skip_unknown=self.skip_unknown)
+        found = self.schema.decode(item, key, skip_unknown=self.skip_unknown)
+        if self.bind is not None and found is not None:
+            self.bind(found)
+        return found
 
     def decode_all(self, items: Sequence[Item], positions: Sequence[Position]) -> list[Any]:
         """The entities of a page of stored items.
@@ -160,5 +179,8 @@ class Context:
         found = items.load_all() if isinstance(items, NativeItems) else None
         if found is not None:
             self.schema.check_all(found, items, (position[0] for position in positions))
+            if self.bind is not None:
+                for one in found:
+                    self.bind(one)
             return found
         return [self.decode(item, position.key) for item, position in zip(items, positions, strict=True)]

@@ -10,6 +10,7 @@ from odm.errors import BadValue
 from odm.expressions.nodes import Action, Condition
 from odm.planner.plan import Plan, make_plan
 from odm.procedures import read
+from odm.procedures.blobs import concerns, plain
 from odm.procedures.cell_versions import keeps
 from odm.procedures.companion_intent import IntentWithCompanions, concerned
 from odm.procedures.context import Context
@@ -23,6 +24,7 @@ from odm.protocol import requests as req
 from odm.protocol.connection import Connection
 
 _KEEPS = "reads the item first, to keep the former values of its fields with CellVersions"
+_LARGE = "reads the item first, uploads new large values, and removes those that it replaces after the write"
 
 SHOWN = 5
 """The number of partitions, or lines of a request, that are shown in full."""
@@ -176,7 +178,7 @@ def _explain_transaction(session: Session, transaction: Operations) -> Explanati
     if not intents:
         raise BadValue("this transaction has no operations yet: explain it in its block, after the operations")
     firsts = [one.intent.first(session.context) for one in intents]
-    operations = [one for one in firsts if isinstance(one, req.Operation)]
+    operations = [plain(one) for one in firsts if isinstance(one, req.Operation)]
     first: req.Request = req.Transact(tuple(operations), session.context.limits)
     reading = tuple(one.intent.target.key for one in intents if one.reads(session.context, in_transaction=True))
     rehearsal = session.connection.rehearse(req.BatchGet(reading) if reading else first)
@@ -301,8 +303,10 @@ def _explain_write(session: Session, intent: WriteIntent) -> Explanation:
     change = intent if isinstance(intent, ItemUpdate) else None
     one = IntentWithCompanions(intent)
     read = req.Get(target.key, pattern=target.entity.primary.full_name, former=bool(target.entity.versioned))
-    first = keeps(intent) and one.reads(session.context, in_transaction=session.context.transactions)
-    request = read if first else intent.first(session.context) or read
+    reading = keeps(intent) or concerns(intent)
+    first = reading and one.reads(session.context, in_transaction=session.context.transactions)
+    planned = None if first else intent.first(session.context)
+    request = read if planned is None else plain(planned)
     assert not isinstance(request, req.Check)  # of transactions only
     guarded = change.needed if change is not None else ()
     how = "takes {} from the entity passed in"
@@ -320,12 +324,12 @@ def _explain_write(session: Session, intent: WriteIntent) -> Explanation:
         partitions=(request.key.partition,),
         range=(request.key.sort, request.key.sort + "\0"),
         filter=condition,
-        requests=None if guarded or keep is not None or companions or keeps(intent) else rehearsal.most,
+        requests=None if guarded or keep is not None or companions or reading else rehearsal.most,
         companions=tuple(f"{one.name} ({type(one).__name__})" for one in companions),
         in_transaction=session.context.transactions,
         writes=True,
         keep=keep,
-        note=note if guarded else _KEEPS if keeps(intent) else "",
+        note=note if guarded else _KEEPS if keeps(intent) else _LARGE if reading else "",
         native=rehearsal.sent[0],
         then=rehearsal.sent[1:],
         stored=rehearsal.stored,

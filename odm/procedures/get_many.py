@@ -1,11 +1,14 @@
 """Reading the items under several keys: one by one as the backend gets to them, or as they were at one instant."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from odm.codec import TAG
 from odm.entities.query import Query
 from odm.errors import BadValue, ItemTooLarge, Unsupported
 from odm.expressions.nodes import Item
+from odm.procedures.blobs import check_eager, with_values
+from odm.procedures.concurrent import concurrent
 from odm.procedures.context import Context
 from odm.procedures.partial import Wanted, wanted
 from odm.procedures.unprocessed import send_batch
@@ -39,15 +42,35 @@ def get_many(
     items = (yield from send_batch(request, given)) if distinct else ()
     if atomic:
         _check_atomic_size(context, items)
+    if context.bind is not None and asked is None:
+        items = yield from _with_values(context, patterns, items, atomic=atomic)
     found = {
         key: context.decode(item, key) if asked is None else asked.of(context, item, key)
         for key, item in zip(distinct, items, strict=True)
-        if context.living(item) is not None
+        if item is not None and context.living(item) is not None
     }
     made = [found.get(target.key) for target in targets]
     if asked is not None:
         return made
     return [one if type(one) is target.entity.cls else None for one, target in zip(made, targets, strict=True)]
+
+
+def _with_values(
+    context: Context, patterns: Mapping[Key, str], items: Sequence[Item | None], *, atomic: bool
+) -> CoreGen[list[Item | None]]:
+    """The items, with the large values that are read with them."""
+    there = [
+        (key, item, name)
+        for (key, name), item in zip(patterns.items(), items, strict=True)
+        if item is not None and context.living(item) is not None
+    ]
+    if atomic:  # the values would be of another instant than the items
+        for _, item, _ in there:
+            if context.schema.knows(item):
+                check_eager(context.schema.entities[item[TAG]], "get_many(atomic=True)")
+    steps = [with_values(context, key, item, name) for key, item, name in there]
+    read = dict(zip((key for key, _, _ in there), (yield from concurrent(steps)), strict=True))
+    return [read.get(key) for key in patterns]
 
 
 def _wanted(context: Context, targets: Sequence[Target], only: object) -> Wanted | None:

@@ -71,6 +71,10 @@ def load_new(context: Context, do: Calls, entities: Iterable[Entity]) -> CoreGen
 def _new(context: Context, entity: Entity) -> _New:
     target, stored, put = put_request(context, entity, batched=True)
     new = _New(entity, target, stored, put)
+    if target.entity.blobs:
+        raise Unsupported(
+            f"{target.entity.name} has large values (Blob), which load_new() cannot upload: put() it in a batch"
+        )
     for one in new.companions:
         if one.loads is None:
             raise _unsupported(new, one, "it does not say how its items are loaded (`loads`)")

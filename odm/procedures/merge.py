@@ -139,6 +139,8 @@ def _reason(entity: EntitySchema) -> str | None:
         return f"the access pattern {next(iter(entity.patterns))!r}, whose key has fields that a merge cannot see"
     if entity.revision is not None:
         return f"the Revision {entity.revision!r}, which a merge cannot check"
+    if entity.blobs:
+        return f"the large value {min(entity.blobs)!r} (Blob), whose blob a merge cannot replace"
     if entity.companions:
         return f"{entity.companions[0].name!r}, which is written on conditions that a merge does not have"
     if entity.keep is not None:

@@ -184,6 +184,9 @@ def wanted(context: Context, cls: type | None, only: object, call: str) -> Wante
     asked = [_path(one, f"{call}(only=...)") for one in only]
     named = dict.fromkeys(Path((name,)) for name in entity.primary.sources)
     parts = {path.segments: entity.codec.part(path) for path in (*named, *asked)}
+    for path in asked:
+        if entity.codec.stored.get(path.root) in entity.blobs:
+            raise BadValue(f"{call}(only=...): {entity.name}.{path} may be in a blob: read the whole item with get()")
     why = _why_whole(entity, parts.values())
     return Wanted(entity, parts, None if why else Only(entity.tag, _stored(parts.values())), why)
 

@@ -10,11 +10,13 @@ from typing import Any, Final
 from attrs import evolve, field, frozen
 
 from odm.codec import TTL_ATTRIBUTE, EntityCodec
+from odm.codec.blobs import pointer_of
 from odm.entities.entity import Entity
 from odm.entities.query import Query
-from odm.errors import BadValue, ItemInvalid
+from odm.errors import BadValue, ItemInvalid, Unsupported
 from odm.expressions.nodes import Condition, Item
 from odm.procedures.batch import check_strangers, check_unconditional
+from odm.procedures.blobs import new_values
 from odm.procedures.context import Context
 from odm.procedures.scan import MOST_CONCURRENT, Segment
 from odm.procedures.unprocessed import send_batch
@@ -146,6 +148,8 @@ def raw_item(context: Context, instance: Entity) -> RawItem:
     """
     target, _, request = put_request(evolve(context, encode=EntityCodec.encode), instance, batched=True)
     check_unconditional(target, request)
+    if any(True for _ in new_values(request)):
+        raise BadValue(f"{target} has a value that is kept in a blob, so it has no item before it is put: put() it")
     return RawItem(instance, request.item, *target.key)
 
 
@@ -199,6 +203,11 @@ def _put(context: Context, item: RawItem) -> tuple[Target, req.Put]:
         raise BadValue(f"put_raw() takes the items of a scan_page(), not {item!r}: put() an entity")
     schema = context.schema.entity(type(item.entity))
     key = schema.key(vars(item.entity))
+    if any(pointer_of(item.attributes.get(stored)) is not None for stored in schema.blobs):
+        raise Unsupported(
+            f"put_raw() of a {schema.name} with a value in a blob: two items would refer to one blob, and the first "
+            "that is changed removes it: read its bytes and put() an entity with them"
+        )
     entries = _entries(context, schema, item.entity)
     check_item(item.attributes, key, entries, schema, context.limits, schema.local)
     target = Target(schema, key, vars(item.entity))

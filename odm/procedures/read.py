@@ -13,6 +13,7 @@ from odm.entities.query import Query
 from odm.errors import ItemNotFound
 from odm.expressions.nodes import Item
 from odm.planner.plan import Plan, make_plan
+from odm.procedures.blobs import check_many, with_values
 from odm.procedures.concurrent import sent_together
 from odm.procedures.context import Context
 from odm.procedures.pace import START, Pace
@@ -101,8 +102,19 @@ def get(context: Context, target: Target, *, consistent: bool = True, only: obje
     item = yield req.Get(target.key, consistent, pattern=target.entity.primary.full_name)
     if item is None:
         return None
+    if context.bind is not None:
+        return (yield from _get_large(context, target, item))
     found = context.schema.decode(item, target.key, skip_unknown=context.skip_unknown, living=context.living)
     # Entities of one key are distinguished by match=: then an item of the other is not one of this.
+    return found if type(found) is target.entity.cls else None
+
+
+def _get_large(context: Context, target: Target, item: Item | None) -> CoreGen[Any]:
+    """The entity of an item, in a table with large values."""
+    if item is not None and context.living(item) is not None:
+        item = yield from with_values(context, target.key, item, target.entity.primary.full_name)
+    item = context.living(item)
+    found = None if item is None else context.decode(item, target.key)
     return found if type(found) is target.entity.cls else None
 
 
@@ -371,6 +383,7 @@ def _check_known(context: Context, found: _Read) -> None:
 def _decoded(context: Context, reading: Reading, found: _Read) -> list[Any]:
     if reading.wanted is not None:
         return reading.wanted.found(context, found.items, found.positions)
+    check_many(reading.plan.entity, "query")
     return context.decode_all(found.items, found.positions)
 
 

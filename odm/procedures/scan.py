@@ -12,6 +12,7 @@ from attrs import evolve, frozen
 
 from odm.errors import BadValue
 from odm.expressions.nodes import Condition
+from odm.procedures.blobs import check_many
 from odm.procedures.concurrent import sent_together
 from odm.procedures.context import Context
 from odm.procedures.partial import Wanted, wanted
@@ -151,6 +152,8 @@ def _segments(segments: int | None, segment: tuple[int, int] | None) -> tuple[tu
 
 def chunk(context: Context, scanning: Scanning) -> CoreGen[tuple[list[Any], Scanning | None]]:
     """One page of each segment of a scan, and the scan that continues, or None at the end."""
+    if scanning.wanted is None:
+        check_many(scanning.entity, "scan")
     if scanning.uncut:
         scanning = yield from _cut(scanning)
     filter_ = context.filter(scanning.entity, passing_older(context, scanning.entity, scanning.filter))

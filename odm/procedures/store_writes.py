@@ -11,6 +11,8 @@ from odm.entities.companions import BaseCompanion
 from odm.entities.entity import Entity
 from odm.errors import ItemInvalid, Unsupported
 from odm.expressions.nodes import Action, Condition, Item
+from odm.procedures.blob_commit import commit_with_blobs
+from odm.procedures.blobs import check_eager, concerns
 from odm.procedures.calls import Calls
 from odm.procedures.cell_versions import keeps
 from odm.procedures.commit import ALONE, InTransaction, Sender, commit
@@ -44,7 +46,7 @@ def insert(context: Context, do: Calls, instance: E) -> CoreGen[E]:
 
 def _stored(context: Context, do: Calls, write: Write) -> CoreGen[Any]:
     entity = write.target.entity
-    if entity.companions or entity.versioned:
+    if entity.companions or entity.versioned or entity.blobs:
         yield from _write(context, do, write)
         return write.stored
     operation = write.first(context)
@@ -71,7 +73,9 @@ def update(  # the arguments of an update
     """Change an existing item, with its companions' items; returns the previous or the new item, or None."""
     check_returning(returning, retry_safe=retry_safe)
     change = item_update(context, which, actions, when, returning, upsert=upsert)
-    if retry_safe or concerned(change) or keeps(change):
+    if returning != "none":
+        check_eager(change.target.entity, f"update(returning={returning!r})")
+    if retry_safe or concerned(change) or keeps(change) or concerns(change):
         plan, answer = yield from _write(context, do, change, once=retry_safe)
     elif change.base is None:
         (plan,), answer = yield from commit(context, (IntentWithCompanions(change),), ALONE)
@@ -105,7 +109,7 @@ def delete(context: Context, do: Calls, which: object, when: Condition | bool | 
     If it did not exist, neither ``when`` nor a Revision is evaluated.
     """
     write = delete_write(context, which, when, absent_ok=True)
-    if concerned(write):
+    if concerned(write) or concerns(write):
         plan, _ = yield from _write(context, do, write)
         return plan.base is not None
     operation = write.first(context)
@@ -121,7 +125,8 @@ def delete_all(context: Context, do: Calls, reading: Reading | None) -> CoreGen[
 
     Items without companions are deleted in batches. Not atomic: after a failure, the same call deletes the rest.
     """
-    deleting = {tag for tag, entity in context.schema.entities.items() if any(one.deletes for one in entity.companions)}
+    entities = context.schema.entities.items()
+    deleting = {tag for tag, entity in entities if entity.blobs or any(one.deletes for one in entity.companions)}
     whose = None if reading is None else reading.plan.entity
     plain = not deleting or (whose is not None and whose.tag not in deleting)
     unindexed = whose is not None and not whose.patterns
@@ -139,14 +144,18 @@ def delete_all(context: Context, do: Calls, reading: Reading | None) -> CoreGen[
         if keys:
             deletes = (req.Delete(key, pattern=pattern, unindexed=unindexed) for key in keys)
             yield from send_batch(req.BatchWrite(tuple(deletes)), {})
-        targets = [_key(context, context.decode(item, key)) for key, item in going]
+        targets = [_key(context, item, key) for key, item in going]
         total += len(keys) + sum((yield from concurrent([delete(context, do, one, None) for one in targets])))
     return total
 
 
-def _key(context: Context, item: Entity) -> Target:
-    entity = context.schema.entity(type(item))
-    return Target(entity, entity.key(vars(item)), vars(item))
+def _key(context: Context, item: Item, key: Key) -> Target:
+    entity = context.schema.entities[item[TAG]]
+    if any(entity.blobs.values()):  # the item is not decoded, because its blobs are not read
+        values = entity.codec.read(item, entity.primary.sources, str(key))
+    else:
+        values = vars(context.decode(item, key))
+    return Target(entity, entity.key(values), values)
 
 
 def write_transaction(context: Context, do: Calls, intents: Sequence[WriteIntent]) -> CoreGen[None]:
@@ -157,7 +166,8 @@ def write_transaction(context: Context, do: Calls, intents: Sequence[WriteIntent
     """
     together = context.transactions or not any(map(concerned, intents))
     sender = InTransaction(context) if together else InSteps(context, do, lone=False)
-    plans, _ = yield from commit(context, [IntentWithCompanions(intent) for intent in intents], sender)
+    committing = commit_with_blobs if any(map(concerns, intents)) else commit
+    plans, _ = yield from committing(context, [IntentWithCompanions(intent) for intent in intents], sender)
     for plan in plans:
         yield from _settle(do, plan)
 
@@ -186,7 +196,8 @@ def _write(
                 "Table(..., transactions=True); or leave retry_safe out, and read the item on an OutcomeUnknown"
             )
         sender = InSteps(context, do)
-    (plan,), answer = yield from commit(context, (one,), sender)
+    committing = commit_with_blobs if concerns(intent) else commit
+    (plan,), answer = yield from committing(context, (one,), sender)
     yield from _settle(do, plan)
     return plan, answer
 

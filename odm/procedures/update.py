@@ -152,7 +152,9 @@ def item_update(  # the arguments of an update
     change = ItemUpdate(target, lowered, wanted, returning, upsert, known, touched, from_key, tuple(needed), base)
     if context.limits.expressions and not (are_few(lowered) and surely_fits(wanted)):
         _check_expressions(context, change)
-    return change if base is not None or target.instance is None else _from_instance(context, change, target.instance)
+    if base is not None or target.instance is None or entity.blobs:
+        return change
+    return _from_instance(context, change, target.instance)
 
 
 def check_actions(entity: EntitySchema, actions: Sequence[Action], call: str = "update") -> None:

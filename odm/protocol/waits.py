@@ -1,4 +1,4 @@
-"""Requests of the core and of backends that are not sent to a service: pauses, and reports to meters."""
+"""Requests of the core and of backends that no backend answers: pauses, and reports to meters."""
 
 import time
 from abc import ABC, abstractmethod
@@ -8,17 +8,17 @@ from attrs import frozen
 
 
 class Wait(ABC):
-    """A request of the core that no backend gets: the caller waits."""
+    """A request of the core that no backend gets: the caller waits for it."""
 
     __slots__ = ()
 
     @abstractmethod
-    def wait(self) -> None:
-        """Wait, blocking."""
+    def wait(self) -> object:
+        """Wait, blocking. Returns the response."""
 
     @abstractmethod
-    async def wait_async(self) -> None:
-        """Wait without blocking the event loop."""
+    async def wait_async(self) -> object:
+        """Wait without blocking the event loop. Returns the response."""
 
 
 @frozen

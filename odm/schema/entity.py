@@ -182,6 +182,7 @@ class EntitySchema:
         columns: the fields marked as Columns.
         aggregates: the fields marked as Sum, Min or Max, each with its kind.
         versioned: the fields marked with CellVersions, and how many values each keeps.
+        blobs: by stored name, the fields marked as Blob; True: a read of the item reads the value too (`bytes`).
         optional: the fields whose value may be None.
         keep: how many items to keep in a partition, the newest ones; None: all.
         companions: declarations whose items are written with its items.
@@ -205,6 +206,7 @@ class EntitySchema:
     columns: frozenset[str] = frozenset()
     aggregates: Mapping[str, Literal["sum", "min", "max", "hll"]] = Factory(dict)
     versioned: Mapping[str, int] = Factory(dict)
+    blobs: Mapping[str, bool] = Factory(dict)
     optional: frozenset[str] = frozenset()
     keep: int | None = None
     companions: tuple[BaseCompanion, ...] = ()

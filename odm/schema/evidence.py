@@ -11,6 +11,7 @@ from typing import Any
 from attrs import define, frozen
 
 from odm.codec import TAG
+from odm.codec.blobs import placeholders
 from odm.errors import OdmError
 from odm.expressions.nodes import Item
 from odm.keys import suffixes, suffixes_leaving
@@ -80,7 +81,7 @@ def _unknown(stored: Stored) -> _Tally:
 def _compare(entity: EntitySchema, stored: Stored) -> Iterator[_Tally]:
     """The differences of one item."""
     try:
-        made = entity.codec.decode(stored.item, str(stored.key))
+        made = entity.codec.decode(placeholders(entity.blobs, stored.item), str(stored.key))
         values = vars(made)
         key = entity.key(values)
         current = entity.codec.upgrades.current(stored.item)

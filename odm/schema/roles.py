@@ -8,8 +8,11 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from odm.codec import EntityCodec
+from odm.codec.blobs import BlobType
 from odm.codec.containers import DictType, SetType
 from odm.codec.unions import bare
+from odm.entities.blobs import Blob, LazyBytes
+from odm.entities.companions import companions_of
 from odm.entities.markers import (
     AggregateMarker,
     CellVersions,
@@ -54,7 +57,7 @@ def find_roles(cls: "type[Entity]", patterns: Iterable[PatternSchema], codec: En
             )
     for name in columns:
         _check_members(cls, name, codec)
-    versioned = _versioned(cls, keyed)
+    versioned, blobs = _versioned(cls, keyed), _blobs(cls, keyed, codec)
     for name, info in cls.model_fields.items():
         for mark, where in _misplaced(info.annotation, None, set()):
             raise SchemaError(
@@ -62,7 +65,7 @@ def find_roles(cls: "type[Entity]", patterns: Iterable[PatternSchema], codec: En
                 f"mark the field itself, as in {name}: {mark._odm_usage}, or remove the marker"
             )
     many = {"counters": counters, "columns": columns, "versioned": versioned, "aggregates": aggregates}
-    return {"revision": revision, "ttl": ttl, **many}
+    return {"revision": revision, "ttl": ttl, "blobs": blobs, **many}
 
 
 def _check_aggregate(cls: "type[Entity]", name: str, kind: str) -> None:
@@ -114,6 +117,39 @@ def _versioned(cls: "type[Entity]", keyed: set[str]) -> dict[str, int]:
             )
         found[name] = mark.count
     return found
+
+
+def _blobs(cls: "type[Entity]", keyed: set[str], codec: EntityCodec) -> dict[str, bool]:
+    """The fields marked with Blob by stored name, and whether a read of the item reads their values."""
+    found: dict[str, bool] = {}
+    for name, record_field in codec.record.fields.items():
+        type_ = bare(record_field.type)
+        if not isinstance(type_, BlobType):
+            continue
+        fault = _blob_fault(cls, name, type_, record_field.default)
+        if name in keyed:
+            fault = "it is part of a key: remove it from the template, when= or shards=, or remove the marker"
+        elif not type_.lazy and codec.upgrades.version > 1:
+            fault = fault or "upgrades of older items do not read blobs: declare the field as LazyBytes"
+        if fault:
+            raise SchemaError(f"{cls.__name__}.{name}: Blob does not apply, because {fault}")
+        found[record_field.stored] = not type_.lazy
+    return found
+
+
+def _blob_fault(cls: "type[Entity]", name: str, type_: BlobType, default: object) -> str:
+    """Why the values of a field cannot be kept in blobs; "" if they can."""
+    marks = (mark for mark in metadata_of(cls.model_fields[name]) if isinstance(mark, Marker))
+    for mark in marks:
+        if not isinstance(mark, Blob | Stored):
+            return f"it is marked by {type(mark).__name__.removesuffix('Marker')} too: keep one of the markers"
+    for one in companions_of(cls):
+        seen = f"the class has {one.name} ({type(one).__name__}), which sees whole items"
+        return f"{seen}: give the large value a class of its own"
+    content = default.read() if isinstance(default, LazyBytes) else default
+    if isinstance(content, bytes) and len(content) > type_.over:
+        return "its default is so long that each new item would have a blob: make it None"
+    return ""
 
 
 def _misplaced(annotation: Any, where: str | None, seen: set[int]) -> Iterator[tuple[Marker, str]]:

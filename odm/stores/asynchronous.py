@@ -43,6 +43,8 @@ class AsyncStore(AsyncReads, AsyncMaintenance):
         retries: number of retries of a request before its error is raised, 0 or more. A batch counts only consecutive
             requests of which nothing was applied. A write that must not happen twice is only retried if it was
             certainly not applied. None: the setting of the backend. The bundled engine ignores it.
+        blobs: where the long values of fields with `odm.Blob` are kept: the path of a folder, a URL of fsspec such as
+            ``"s3://bucket/prefix"``, or `odm.Blobs` with options. They are read and written in threads.
 
     Raises:
         TypeError: the table is not a `Table`, or the backend not a `Backend`.

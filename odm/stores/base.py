@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from copy import copy
 from functools import partial
 from inspect import iscoroutinefunction
+from os import PathLike
 from random import Random, SystemRandom
 from threading import TIMEOUT_MAX, Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
@@ -18,6 +19,7 @@ from odm.errors import BadValue
 from odm.expressions.nodes import Action, Condition
 from odm.observe.events import LOG, Hook, Observer
 from odm.observe.meter import OPEN, Meter, metering, open_meters
+from odm.procedures.blobs import Binder
 from odm.procedures.calls import Calls
 from odm.procedures.context import Context
 from odm.procedures.cursor import sealed, unsealed
@@ -30,6 +32,7 @@ from odm.protocol.limits import PORTABLE
 from odm.schema.checks import NAMES, check_companions, is_name
 from odm.schema.model import Schema
 from odm.schema.table import Table
+from odm.stores.blobs import Blobs
 from odm.stores.calls import CurrentCalls, StoreCalls
 
 if TYPE_CHECKING:
@@ -82,6 +85,7 @@ class BaseStore:
         random: Random | None = None,
         timeout: float | None = None,
         retries: int | None = None,
+        blobs: "Blobs | str | PathLike[str] | None" = None,
     ) -> None:
         wrong = f"{table!r} is not a Table" if not isinstance(table, Table) else ""
         if not isinstance(backend, Backend):
@@ -101,7 +105,7 @@ class BaseStore:
             "skip_unknown": on_unknown == "skip",
         }
         self._retry_policy = _retry_policy(timeout, retries)
-        self._on_request = on_request
+        self._on_request, self._blobs = on_request, Blobs.of(blobs)
         self._secret = cursor_secret.encode() if isinstance(cursor_secret, str) else cursor_secret
         self._lock = Lock()
         self._opened: _Opened | None = None
@@ -192,7 +196,10 @@ class BaseStore:
                     merges_together=connection.merges_together,
                     samples=connection.samples,
                     range_unsupported_reason=connection.range_unsupported_reason,
+                    blobs=None if self._blobs is None else self._blobs.folder(self.name),
                 )
+                if any(entity.blobs for entity in named.entities.values()):
+                    context = evolve(context, bind=Binder(context, connection))
                 if not context.transactions:
                     check_companions(named, transactions=False)
                 session = Session(context, connection, self.backend.name, self._secret, self._retry_safe)

@@ -7,6 +7,7 @@ from odm.entities.query import Query
 from odm.procedures.backfilled import Backfilled
 from odm.procedures.raw import PAGE, RawItem
 from odm.procedures.session import Page
+from odm.procedures.sweep import DAY, Swept, sweep
 from odm.protocol import requests as req
 from odm.protocol.connection import arun, run
 from odm.stores.base import BaseStore
@@ -101,6 +102,28 @@ class Maintenance(BaseStore):
         calls, send = self._call()
         found = calls.backfill(target, rate=rate, after=after, size=size, on_progress=on_progress)
         return run(found, send)
+
+    def sweep(self, *, grace: float = DAY, remove: bool = False, force: bool = False) -> Swept:
+        """Find, or remove, blobs of the table that no item refers to, while other programs write; see `odm.Blob`.
+
+        They are left by programs that stopped during a write, by items that expired or that other programs deleted, and
+        by batches, which do not read what they replace. It lists the blobs, then reads the whole table.
+
+        Args:
+            grace: only blobs that were written this many seconds ago, by the time of the blobs' service: an hour or
+                more, and longer than any write takes from its upload to its end.
+            remove: remove them; by default they are only returned.
+            force: also allow a grace below an hour, if nobody writes to the table.
+
+        Returns:
+            The names of the blobs, and how many were removed.
+
+        Raises:
+            BadValue: the grace is too short, or no entity of the table has a field with Blob.
+            Unsupported: the store has no ``blobs=``.
+            BackendError: the blobs cannot be listed or removed.
+        """
+        return run(sweep(self._session.context, grace=grace, remove=remove, force=force), self._call()[1])
 
     def parts(self, parts: int) -> list[str]:
         """Divide the table into parts that several workers read in parallel, each with `scan_page`.
@@ -232,6 +255,10 @@ class AsyncMaintenance(BaseStore):
         calls, send = self._call()
         found = calls.backfill(target, rate=rate, after=after, size=size, on_progress=on_progress)
         return await arun(found, send)
+
+    async def sweep(self, *, grace: float = DAY, remove: bool = False, force: bool = False) -> Swept:
+        """Find, or remove, blobs of the table that no item refers to; as `odm.Store.sweep`."""
+        return await arun(sweep(self._session.context, grace=grace, remove=remove, force=force), self._call()[1])
 
     async def parts(self, parts: int) -> list[str]:
         """Divide the table into parts that several workers read in parallel; as `odm.Store.parts`."""

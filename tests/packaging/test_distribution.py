@@ -164,6 +164,7 @@ def test_metadata_names_extras_and_license(metadata: Message) -> None:
         "beam",
         "bench",
         "bigtable",
+        "blobs",
         "cli",
         "dynamodb",
         "emulator",

@@ -19,7 +19,7 @@ from pydantic import Field, FilePath, FutureDate, FutureDatetime, PastDate, Past
 from pydantic import Strict, StringConstraints, field_validator, model_validator
 from pydantic.dataclasses import dataclass
 from pathlib import Path
-from odm import upgrade, TTL, AccessPattern, CellVersions, Columns, Counter, Entity, PrimaryKey, Revision, Shards
+from odm import upgrade, TTL, AccessPattern, Blob, CellVersions, Columns, Counter, Entity, PrimaryKey, Revision, Shards
 from odm import Stored, Sum, Table, field
 """
 

@@ -256,6 +256,10 @@ def test_what_the_bundled_engine_can_not_show() -> None:
     total = ("visits: int", "visits: Annotated[int, Sum]")
     assert found([], [total]) == [("backfill", "Customer.visits", "Sum")]
     assert found([total], []) == [("orphans", "Customer.visits", "Sum")]
+    short = ("    note: str", "    body: bytes = b''\n    note: str")
+    large = ("    note: str", "    body: Annotated[bytes, Blob(over=9)] = b''\n    note: str")
+    assert found([short], [large]) == [("safe", "Customer.body", "Blob")]
+    assert found([large], [short]) == [("orphans", "Customer.body", "Blob")]
     note = "    note: str"
     plain, columns = (
         (note, f"    tags: {tags} = set()\n{note}") for tags in ("set[str]", "Annotated[set[str], Columns]")

@@ -445,7 +445,7 @@ KNOWN = {
     | {"verbatim", "tag", "ttl", "types", "keep_unknown", "wide", "families", "verbatim_rows", "transactions"},
     EntitySchema: {
         *("cls", "tag", "primary", "patterns", "codec", "revision", "ttl", "counters", "optional", "version", "keep"),
-        *("columns", "versioned", "aggregates"),
+        *("columns", "versioned", "aggregates", "blobs"),
         "companions",
         *("match", "key_only", "family", "families", "cells", "row"),
     },

@@ -230,6 +230,7 @@ def _compare_roles(old: EntityLock, new: EntityLock) -> Iterator[Finding]:
         yield Finding("safe", new.name, "Revision", was, now, "a write of a stale copy is no longer refused")
     yield from _compare_forms(old, new, "Counter", old.counters, new.counters)
     yield from _compare_forms(old, new, "Columns", old.columns, new.columns)
+    yield from _compare_blobs(old, new)
     yield from _compare_own(old, new, "CellVersions", (*old.versioned,), (*new.versioned,))
     for kind in ("sum", "min", "max"):
         marked, marks = (tuple(name for name, its in lock.aggregates.items() if its == kind) for lock in (old, new))
@@ -253,6 +254,19 @@ def _compare_families(old: EntityLock, new: EntityLock) -> Iterator[Finding]:
         if (was := old.cells.get(name)) != (now := new.cells.get(name)):
             effect = "on Bigtable stored values are in another cell or encoding and are no longer found"
             yield Finding("orphans", f"{new.name}.{name}", "cell", was or "none", now or "none", effect, _NEW_TABLE)
+
+
+def _compare_blobs(old: EntityLock, new: EntityLock) -> Iterator[Finding]:
+    """The fields whose long values are kept in blobs."""
+    for name in sorted({*old.blobs} - {*new.blobs}):
+        if name in new.fields:
+            effect = "values in blobs can no longer be read, as the new model expects the bytes in the item"
+            fix = f"put() every stored {new.name} with short values first, or keep Blob"
+            yield Finding("orphans", f"{new.name}.{name}", "Blob", "Blob", "plain", effect, fix)
+    for name in sorted({*new.blobs} - {*old.blobs}):
+        if name in old.fields:
+            effect = "values in items are still read; programs with the old model cannot read those in blobs"
+            yield Finding("safe", f"{new.name}.{name}", "Blob", "plain", "Blob", effect)
 
 
 def _compare_own(

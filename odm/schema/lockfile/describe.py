@@ -59,6 +59,7 @@ def _entity(entity: EntitySchema) -> EntityLock:
         cells={name: _cell(cell) for name, cell in entity.cells.items()},
         aggregates={stored[name]: kind for name, kind in sorted(entity.aggregates.items())},
         versioned={stored[name]: count for name, count in sorted(entity.versioned.items())},
+        blobs=tuple(sorted(entity.blobs)),
         limits=options_of(entity.cls),
         validators=tuple(validators_of_class(entity.cls)),
     )

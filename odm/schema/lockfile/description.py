@@ -130,6 +130,7 @@ class EntityLock(_Description):
     families: Mapping[str, str] = {}
     cells: Mapping[str, str] = {}
     versioned: Mapping[str, int] = {}
+    blobs: tuple[str, ...] = ()
     aggregates: Mapping[str, str] = {}
     limits: Limits = {}
     validators: tuple[str, ...] = ()

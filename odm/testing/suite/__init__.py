@@ -27,6 +27,7 @@ from odm.testing.suite.aggregates import (
 )
 from odm.testing.suite.backfills import TestBackfill, TestBackfillCompanions
 from odm.testing.suite.batches import TestBatch
+from odm.testing.suite.blobs import TestBlobs, TestBlobUpdates, TestLostBlobs, blobs, library
 from odm.testing.suite.cell_versions import TestCellVersions, exchange_clock, exchanged
 from odm.testing.suite.collections import TestCollection
 from odm.testing.suite.companions import TestCompanions, TestCompanionsTransactions, TestRefusedCompanions, table
@@ -124,6 +125,8 @@ __all__ = [
     "TestBackfillCompanions",
     "TestBatch",
     "TestBatchInProcedures",
+    "TestBlobUpdates",
+    "TestBlobs",
     "TestBounds",
     "TestBulkLoad",
     "TestBulkLoadOfOwnCompanions",
@@ -174,6 +177,7 @@ __all__ = [
     "TestLocalIndexWrites",
     "TestLocalIndexes",
     "TestLossy",
+    "TestLostBlobs",
     "TestMerge",
     "TestMergeBatches",
     "TestMergedExtremes",
@@ -265,6 +269,7 @@ __all__ = [
     "TestWalk",
     "TestWhen",
     "archive",
+    "blobs",
     "campaigns",
     "clock",
     "db",
@@ -275,6 +280,7 @@ __all__ = [
     "joined",
     "known_faults",
     "lean",
+    "library",
     "local",
     "measured",
     "meter_series",

@@ -1,0 +1,107 @@
+"""Finds blobs that no item refers to: those of stopped programs, expired items, batches, and deletes by others.
+
+The blobs are listed first, then the whole table is read. A blob that is referred to when it is old was so all the time
+since it was written: a name is never used again, and a write that keeps a blob has the condition that the stored item
+refers to it. So only a writer that takes longer than the grace, from its upload to its write, could lose a blob.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from attrs import evolve, frozen
+
+from odm.codec.blobs import BLOB, pointer_of
+from odm.errors import BadValue
+from odm.procedures import raw
+from odm.procedures.blobs import gathered
+from odm.procedures.concurrent import sent_together
+from odm.procedures.context import Context
+from odm.protocol import requests as req
+from odm.protocol.blobs import BlobFolder, ListBlobs, RemoveBlob
+from odm.protocol.connection import CoreGen
+
+DAY: Final = 86_400.0
+HOUR: Final = 3600.0
+
+PARTS: Final = 8
+"""The parts of the table that are read together."""
+
+TOGETHER: Final = 16
+"""The blobs that are removed together."""
+
+
+@frozen
+class Swept:
+    """What a sweep found.
+
+    Attributes:
+        orphans: the names of the blobs that no item refers to, in order.
+        removed: how many of them it removed.
+        items: how many items it read; 0 if no blob is old enough.
+    """
+
+    orphans: tuple[str, ...]
+    removed: int
+    items: int
+
+
+def sweep(context: Context, *, grace: float, remove: bool, force: bool) -> CoreGen[Swept]:
+    """Find, and with ``remove`` remove, blobs older than ``grace`` seconds that no item refers to.
+
+    Raises:
+        BadValue: the grace is not a number of an hour or more, or of 0 or more with ``force``.
+        Unsupported: the store has no ``blobs=``, or no entity of the table has large values.
+        BackendError: the blobs cannot be listed or removed.
+    """
+    least = 0.0 if force else HOUR
+    if isinstance(grace, bool) or not isinstance(grace, int | float) or not least <= grace < float("inf"):
+        raise BadValue(
+            f"grace={grace!r}: give the age in seconds from which a blob may be removed, {HOUR:.0f} or more: a writer "
+            "uploads a blob before the item that refers to it. force=True allows less, if nobody writes"
+        )
+    entity = next((one for one in context.schema.entities.values() if one.blobs), None)
+    if entity is None:
+        raise BadValue(f"no entity of table {context.schema.name!r} has a field with Blob: there is nothing to sweep")
+    folder = context.folder(entity)
+    listed: list[str] = yield ListBlobs(folder, grace)
+    left, items = set(listed), 0
+    if left:
+        items = yield from _read(left)
+    orphans = tuple(sorted(left))
+    if remove:
+        yield from _remove(folder, orphans)
+    return Swept(orphans, len(orphans) if remove else 0, items)
+
+
+def _read(left: set[str]) -> CoreGen[int]:
+    """Read the table, and discard the names that an item refers to. Returns the number of items."""
+    segments, items = (yield from raw.cut(PARTS)), 0
+    scans: Sequence[req.Scan] = [
+        req.Scan(None, consistent=True, after=one.after, segment=one.number, part=one.part, pattern="scan()")
+        for one in segments
+    ]
+    while scans:
+        pages = yield from sent_together(scans)
+        for page in pages:
+            items += len(page.items)
+            for item in page.items:
+                left.difference_update(_names(dict(item)))
+        scans = [evolve(one, after=page.next) for one, page in zip(scans, pages, strict=True) if page.next is not None]
+    return items
+
+
+def _names(value: Any) -> Iterator[str]:
+    """The blobs that a stored value refers to, at any depth, also in items of other programs and older models."""
+    pointer = pointer_of(value)
+    if pointer is not None:
+        yield pointer[BLOB]
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _names(part)
+
+
+def _remove(folder: BlobFolder, names: Sequence[str]) -> CoreGen[None]:
+    for start in range(0, len(names), TOGETHER):
+        for answer in (yield from gathered([RemoveBlob(folder, name) for name in names[start : start + TOGETHER]])):
+            if isinstance(answer, req.Failed):
+                raise answer.error

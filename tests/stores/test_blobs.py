@@ -1,0 +1,382 @@
+"""`Blob`, `LazyBytes` and `Blobs`: what is refused, folders and S3, and the page about them."""
+
+import asyncio
+import copy
+import os
+import pickle
+from pathlib import Path
+from typing import Annotated, Any
+from uuid import uuid4
+
+import boto3
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from examples import large_document
+from odm import (
+    AccessPattern,
+    AsyncStore,
+    BackendError,
+    BadValue,
+    Blob,
+    Blobs,
+    CellVersions,
+    Conflict,
+    Entity,
+    ItemInvalid,
+    LazyBytes,
+    PrimaryKey,
+    SchemaError,
+    Store,
+    Table,
+    Unsupported,
+    add_to,
+    append,
+    exists,
+    set_,
+    set_if_missing,
+    size,
+    upgrade,
+)
+from odm.backends.dynamodb import DynamoDB
+from odm.backends.local import Memory
+from odm.patterns.unique import Unique
+from odm.schema.entity import Key
+from odm.schema.evidence import Stored, judge
+from tests.effort import full
+from tests.readme import blocks
+
+LONG = b"long" * 20
+PAGE = Path(__file__).parents[2] / "docs" / "large_values.md"
+
+texts = Table("texts")
+
+
+class Eager(Entity, table=texts):
+    name: str
+    title: str | None = None
+    text: Annotated[bytes | None, Blob(over=20)] = None
+
+    primary = PrimaryKey("EAGER#{name}")
+    by_title = AccessPattern("TITLE#{title}")
+
+
+class Lazy(Entity, table=texts):
+    name: str
+    tags: set[str] = set()
+    text: Annotated[LazyBytes, Blob(over=20)]
+
+    primary = PrimaryKey("LAZY#{name}")
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Store:
+    store = Store(texts, Memory(), blobs=tmp_path)
+    store.create()
+    return store
+
+
+def compiled_with(annotation: Any, default: Any = ..., **more: Any) -> None:
+    table = Table("bad")
+    fields = {"name": str, "text": annotation, **more.pop("annotations", {})}
+    body = {"__annotations__": fields, "primary": PrimaryKey("BAD#{name}"), **more}
+    if default is not ...:
+        body["text"] = default
+    type("Bad", (Entity,), body, table=table)
+    table.compile()
+
+
+@pytest.mark.parametrize(
+    ("annotation", "more", "reason"),
+    [
+        (Annotated[str, Blob(over=1)], {}, "is not bytes"),
+        (Annotated[list[bytes], Blob(over=1)], {}, "is not bytes"),
+        (Annotated[bytes, Blob], {}, r"write Blob\(over=100_000\)"),
+        (Annotated[bytes, Blob(over=-1)], {}, "an int of 0 or more"),
+        (LazyBytes, {}, "mark the whole field"),
+        (list[LazyBytes], {}, "mark the whole field"),
+        (Annotated[bytes, Blob(over=1), CellVersions(2)], {}, "CellVersions too"),
+        (Annotated[bytes, Blob(over=1)], {"by_text": AccessPattern("T#{text}")}, "part of a key"),
+        (Annotated[bytes, Blob(over=1)], {"one": Unique("name")}, "a class of its own"),
+        (Annotated[bytes, Blob(over=1)], {"default": b"long"}, "its default is so long"),
+    ],
+)
+def test_declarations_that_do_not_work(annotation: Any, more: dict[str, Any], reason: str) -> None:
+    with pytest.raises(SchemaError, match=reason):
+        compiled_with(annotation, **more)
+
+
+def test_a_store_without_a_place_refuses_before_it_sends() -> None:
+    store = Store(texts, Memory())  # not created: a request would fail
+    for write in (
+        lambda: store.put(Eager(name="a", text=LONG)),
+        lambda: store.delete(Eager, name="a"),
+        lambda: store.update(Eager.primary(name="a"), set_(Eager.text, LONG)),
+        lambda: store.batch().__enter__().put(Eager(name="a", text=LONG)),
+    ):
+        with pytest.raises(Unsupported, match=r"Store\(\.\.\., blobs="):
+            write()
+
+
+@pytest.mark.parametrize("blobs", ["", "/", 7, object()])
+def test_what_is_not_a_place(blobs: Any) -> None:
+    with pytest.raises(BadValue, match="blobs="):
+        Store(texts, Memory(), blobs=blobs)
+
+
+def test_a_file_system_that_is_not_there(tmp_path: Path) -> None:
+    for place, error in {"nosuch://x": BadValue, "gs://bucket/x": Unsupported}.items():
+        store = Store(texts, Memory(), blobs=place)
+        store.create()
+        with pytest.raises(error, match=r"cannot be opened|pip install gcsfs"):
+            store.put(Eager(name="a", text=LONG))
+    tmp_path.joinpath("file").write_text("")
+    store = Store(texts, Memory(), blobs=tmp_path / "file")
+    store.create()
+    with pytest.raises(BackendError, match="could not be written"):
+        store.put(Eager(name="a", text=LONG))
+    assert store.get(Eager, name="a") is None
+
+
+def test_conditions_and_actions_that_would_need_the_bytes(db: Store) -> None:
+    key = Lazy.primary(name="a")
+    for condition in (Lazy.text == LazyBytes(b""), size(Lazy.text) > 3, Lazy.text == Lazy.text):
+        with pytest.raises(BadValue, match="outside the table"):
+            db.update(key, add_to(Lazy.tags, "x"), when=condition)
+    for action in (set_if_missing(Lazy.text, LazyBytes(b"")), append(Lazy.text, 1)):  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        with pytest.raises(BadValue):
+            db.update(key, action)
+    with pytest.raises(BadValue, match="has no parts"):
+        db.update(key, set_(Lazy.text["blob"], "x"))  # type: ignore[index]
+    db.put(Lazy(name="a", text=LazyBytes(LONG)))
+    db.update(key, add_to(Lazy.tags, "x"), when=exists(Lazy.text) & (Lazy.text != None))  # noqa: E711
+    kept = db.one(key).text
+    with pytest.raises(BadValue, match="never shared"):
+        db.update(Lazy.primary(name="b"), set_(Lazy.text, kept), upsert=True)
+
+
+def test_calls_that_do_not_know_of_blobs(db: Store) -> None:
+    db.put(Eager(name="a", title="t", text=LONG))
+    db.put(Lazy(name="a", text=LazyBytes(LONG)))
+    lazy, key = db.one(Lazy, name="a"), Eager.primary(name="a")
+    for call in (
+        lambda: list(db.query(Eager.by_title(title="t"))),
+        lambda: list(db.scan(Eager)),
+        lambda: list(db.scan()),
+        lambda: db.update(key, set_(Eager.title, "u"), returning="new"),
+        lambda: db.get_many([key], atomic=True),
+        db.scan_page,
+        lambda: db.run(lambda do: do.load_new([lazy])),
+    ):
+        with pytest.raises(Unsupported, match=r"LazyBytes|batch"):
+            call()
+    with pytest.raises(BadValue, match="read the whole item"):
+        db.get(key, only=[Eager.text])
+    assert db.one(key, only=[Eager.title])[Eager.title] == "t"
+    assert db.count(Eager.by_title(title="t")) == 1
+    with pytest.raises(BadValue, match="a merge cannot replace"):
+        db.merge(Lazy.primary(name="a"), add_to(Lazy.tags, "x"))
+    with pytest.raises(BadValue, match="a batch cannot keep"), db.batch() as batch:
+        batch.put(lazy)
+    with pytest.raises(BadValue, match="kept in a blob"):
+        db.raw_item(Lazy(name="b", text=LazyBytes(LONG)))
+    db.delete(key)
+    with pytest.raises(Unsupported, match="two items would refer to one blob"):
+        db.put_raw(db.scan_page().items)
+
+
+def test_lazy_bytes() -> None:
+    one = LazyBytes(bytearray(LONG))
+    assert (one.read(), one.size, asyncio.run(one.aread())) == (LONG, len(LONG), LONG)
+    assert one == LazyBytes(LONG) != LazyBytes(b"")
+    assert one != LONG
+    assert len({one, LazyBytes(LONG)}) == 1
+    pointer = LazyBytes.of_pointer({"blob": "0" * 32, "size": one.size, "sha256": one.sha256})
+    for value in (one, pointer):
+        assert pickle.loads(pickle.dumps(value)) == copy.deepcopy(value) == value == one
+    assert (repr(pointer), repr(one)) == (f"<LazyBytes of 80 bytes, blob {'0' * 32}>", "<LazyBytes of 80 bytes>")
+    with pytest.raises(BadValue, match="was not read by a store"):
+        pointer.read()
+    with pytest.raises(BadValue, match="takes bytes"):
+        LazyBytes("text")  # type: ignore[arg-type]
+
+
+def test_lazy_bytes_in_pydantic() -> None:
+    class Holder(BaseModel):
+        text: LazyBytes
+
+    held = Holder.model_validate({"text": LONG})
+    assert held.model_dump() == {"text": LazyBytes(LONG)}
+    assert Holder.model_validate(held.model_dump()) == held
+    assert '"size":80' in held.model_dump_json()
+    assert Holder.model_json_schema()["properties"]["text"] == {"format": "binary", "title": "Text", "type": "string"}
+    assert Holder.model_json_schema(mode="serialization")["properties"]["text"]["type"] == "object"
+    with pytest.raises(ValidationError, match="give bytes or LazyBytes"):
+        Holder.model_validate({"text": "text"})
+
+
+def test_sweep_refuses_what_is_not_safe(db: Store) -> None:
+    for grace in (3599, -1, float("nan"), float("inf"), True):
+        with pytest.raises(BadValue, match="grace="):
+            db.sweep(grace=grace)
+    with pytest.raises(BadValue, match="nothing to sweep"):
+        Store(large_table, Memory(), blobs="x").sweep()
+
+
+large_table = Table("plain")
+
+
+class Plain(Entity, table=large_table):
+    name: str
+
+    primary = PrimaryKey("PLAIN#{name}")
+
+
+def test_sweep_keeps_what_is_young_and_what_items_refer_to(db: Store, tmp_path: Path) -> None:
+    db.put(Eager(name="a", text=LONG))
+    folder = tmp_path / "texts"
+    (used,) = folder.iterdir()
+    old, young = folder / ("a" * 32), folder / ("b" * 32)
+    (folder / "more").mkdir()
+    foreign = [folder / "README", folder / "more" / ("c" * 32)]
+    for path in (old, young, *foreign):
+        path.write_bytes(b"")
+    for path in (used, old, *foreign):
+        os.utime(path, (0, 0))
+    assert db.sweep().orphans == (old.name,)
+    assert db.sweep(remove=True).removed == 1
+    assert {*folder.rglob("*")} == {used, young, folder / "more", *foreign}
+
+
+def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for block in blocks(PAGE):
+        if block.language == "python":
+            exec(compile("\n" * (block.line - 1) + block.text, str(PAGE), "exec"), names)
+    assert names["db"].one(names["Document"], name="report").body == b"short"
+
+
+@pytest.fixture
+def s3(moto_server: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, str]:
+    """A client, and a new bucket."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    client, bucket = boto3.client("s3", endpoint_url=moto_server), f"b{uuid4().hex}"
+    client.create_bucket(Bucket=bucket)
+    return client, bucket
+
+
+def test_boto3_reads_what_is_on_s3(s3: tuple[Any, str], moto_server: str) -> None:
+    client, bucket = s3
+    names: dict[str, Any] = {}
+    for block in blocks(PAGE):
+        if block.language == "python" and "def body_of" in block.text:
+            exec(compile("\n" * (block.line - 1) + block.text, str(PAGE), "exec"), names)
+    table = Table(f"t{uuid4().hex}")
+
+    class Document(Entity, table=table):
+        name: str
+        body: Annotated[bytes, Blob(over=20)]
+
+        primary = PrimaryKey("DOCUMENT#{name}")
+
+    backend = DynamoDB(endpoint_url=moto_server, region="us-east-1")
+    place = Blobs(f"s3://{bucket}/prod", endpoint_url=moto_server, key="test", secret="test")
+    dynamodb = boto3.client("dynamodb", endpoint_url=moto_server)
+    with Store(table, backend, blobs=place) as db:
+        db.create()
+        for body in (LONG, b"short"):
+            db.put(Document(name="a", body=body))
+            assert names["body_of"](dynamodb, client, "DOCUMENT#a", bucket, "prod", table.name) == body
+            assert db.one(Document, name="a").body == body
+        assert "Contents" not in client.list_objects_v2(Bucket=bucket)
+        with db.batch() as batch:
+            batch.put(Document(name="a", body=LONG))
+        db.delete(Document, name="b")
+        with db.batch() as batch:
+            batch.put(Document(name="a", body=b"short"))
+        assert db.sweep().orphans == ()
+        assert db.sweep(grace=0, force=True, remove=True).removed == 1
+        assert db.sweep(grace=0, force=True).orphans == ()
+        db.put(Document(name="a", body=LONG))
+        client.delete_object(Bucket=bucket, Key=client.list_objects_v2(Bucket=bucket)["Contents"][0]["Key"])
+        with pytest.raises(ItemInvalid, match="does not exist"):
+            db.get(Document, name="a")
+
+
+async def test_s3_with_an_async_store(s3: tuple[Any, str], moto_server: str) -> None:
+    place = Blobs(f"s3://{s3[1]}/x", endpoint_url=moto_server, key="test", secret="test")
+    async with AsyncStore(texts, Memory(), blobs=place) as db:
+        await db.create()
+        await db.put(Lazy(name="a", text=LazyBytes(LONG)))
+        assert await (await db.one(Lazy, name="a")).text.aread() == LONG
+        await db.delete(Lazy, name="a")
+    assert "Contents" not in s3[0].list_objects_v2(Bucket=s3[1])
+
+
+@pytest.mark.skipif(not full(), reason="the example runs in a folder by default")
+def test_the_example_on_s3(s3: tuple[Any, str], moto_server: str) -> None:
+    place = Blobs(f"s3://{s3[1]}/scans", endpoint_url=moto_server, key="test", secret="test")
+    assert large_document.main(Memory(), place)["blobs that no item refers to"] == "0"
+
+
+def test_of_an_older_version_under_another_name(tmp_path: Path) -> None:
+    first, second = Table("notes"), Table("notes")
+    backend = Memory()
+
+    class First(Entity, table=first, tag="Note"):
+        name: str
+        text: Annotated[LazyBytes, Blob(over=20)]
+
+        primary = PrimaryKey("NOTE#{name}")
+
+    class Second(Entity, table=second, tag="Note", version=2):
+        name: str
+        words: Annotated[LazyBytes, Blob(over=20)]
+        title: str = ""
+
+        primary = PrimaryKey("NOTE#{name}")
+
+        @upgrade(from_=1)
+        @staticmethod
+        def renamed(item: dict[str, Any]) -> dict[str, Any]:
+            return {**item, "words": item["text"]}
+
+    old, new = (Store(table, backend, blobs=tmp_path) for table in (first, second))
+    old.create()
+    for name in "abc":
+        old.put(First(name=name, text=LazyBytes(LONG)))
+    found = new.one(Second, name="a")
+    assert found.words.read() == LONG
+    new.put(found.model_copy(update={"title": "put back"}))
+    new.update(Second.primary(name="b"), set_(Second.title, "updated"))
+    new.put(Second(name="c", words=LazyBytes(b"short")))
+    assert [new.one(Second, name=name).words.read() for name in "abc"] == [LONG, LONG, b"short"]
+    assert len([*(tmp_path / "notes").iterdir()]) == 2
+    assert new.sweep(grace=0, force=True).orphans == ()
+
+
+def test_stored_items_are_compared_with_the_models_without_their_blobs() -> None:
+    schema = texts.compile()
+    pointer = {"blob": "0" * 32, "size": 10**12, "sha256": ""}
+    item = {"_t": "Eager", "name": "a", "title": "t", "text": pointer}
+    entries = {"by_title": Key("TITLE#t", "Eager")}
+    assert judge(schema, [Stored(Key("EAGER#a", ""), item, entries)]) == ()
+    moved = judge(schema, [Stored(Key("EAGER#b", ""), item, entries)])
+    assert [one.level for one in moved] == ["orphans"]
+
+
+def test_changes_have_values_that_can_be_read(tmp_path: Path) -> None:
+    db = Store(texts, Memory(changes=True), blobs=tmp_path)
+    db.create()
+    db.put(Lazy(name="a", text=LazyBytes(LONG)))
+    db.update(Lazy.primary(name="a"), set_(Lazy.text, LazyBytes(LONG * 2)))
+    (shard,) = db.run(lambda do: do.change_shards())
+    (first, _), (second, _) = db.run(lambda do: do.changes(shard.id)).items
+    assert second.new is not None
+    assert second.new.text.read() == LONG * 2
+    assert first.new is not None
+    with pytest.raises(Conflict, match="read the item again"):
+        first.new.text.read()
