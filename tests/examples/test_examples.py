@@ -32,6 +32,7 @@ from examples import (
     songs_from_feed,
     stream_handler,
     testing_your_app,
+    times_and_ids,
     video_page,
 )
 from odm import RequestInfo, Store, Table, collection
