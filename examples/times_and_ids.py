@@ -1,6 +1,7 @@
 """Ids and times that the store assigns: tickets of a help desk, sorted by their ids, which are sorted by time.
 
-The keys are ``QUEUE#billing`` and the ticket's id, such as ``01KE7FM3QG...``, and below the ticket its comments.
+The keys of a ticket are ``QUEUE#billing`` and its id, such as ``01KE7FM3QG...``; those of a comment are ``COMMENTS#`` with that id,
+and its own id.
 """
 
 import tempfile
@@ -19,7 +20,6 @@ from odm import (
     Store,
     Table,
     UpdatedAt,
-    collection,
     set_,
 )
 from odm.backends.local import LocalFile
@@ -45,12 +45,11 @@ class Ticket(Entity, table=desk):
 class Comment(Entity, table=desk):
     """A comment on a ticket, with an id of its own."""
 
-    queue: str
     ticket_id: str
     comment_id: Annotated[str, Id()] = AUTO
     text: str
 
-    primary = PrimaryKey("QUEUE#{queue}", "{ticket_id}#{comment_id}")
+    primary = PrimaryKey("COMMENTS#{ticket_id}", "{comment_id}")
 
 
 def main(backend: Backend, clock: Clock | None = None) -> dict[str, list[str]]:
@@ -58,7 +57,7 @@ def main(backend: Backend, clock: Clock | None = None) -> dict[str, list[str]]:
     clock = clock or Clock(datetime(2026, 1, 5, 9, tzinfo=UTC))
     with Store(desk, backend, clock=clock) as db:
         db.create()
-        db.delete_all(collection(Ticket.primary(queue="billing")))  # of an earlier run
+        db.delete_all(Ticket.primary(queue="billing"))  # of an earlier run
         first = db.put(Ticket(queue="billing", title="No invoice"))
         second = db.put(Ticket(queue="billing", title="Paid twice"))  # in the same millisecond
         clock.advance(timedelta(minutes=10))
@@ -66,11 +65,11 @@ def main(backend: Backend, clock: Clock | None = None) -> dict[str, list[str]]:
         with db.batch() as batch:  # the comments need the id before the ticket is stored
             batch.put(third)
             for text in ("It is the old one", "Fixed"):
-                batch.put(Comment(queue="billing", ticket_id=third.ticket_id, text=text))
+                batch.put(Comment(ticket_id=third.ticket_id, text=text))
         clock.advance(timedelta(minutes=10))
         closed = db.update(first, set_(Ticket.state, "closed"), returning="new")
-        tickets = [found for found in db.query(Ticket.primary(queue="billing")) if isinstance(found, Ticket)]
-        comments = db.query(Comment.primary(queue="billing", ticket_id=third.ticket_id))
+        tickets = db.query(Ticket.primary(queue="billing"))
+        comments = db.query(Comment.primary(ticket_id=third.ticket_id))
         answers = {
             "in the order of their ids": [ticket.title for ticket in tickets],
             "by last change": [ticket.title for ticket in db.query(Ticket.by_change(queue="billing").limit(2))],
