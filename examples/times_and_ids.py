@@ -1,7 +1,7 @@
 """Ids and times that the store assigns: tickets of a help desk, sorted by their ids, which are sorted by time.
 
-The keys of a ticket are ``QUEUE#billing`` and its id, such as ``01KE7FM3QG...``; those of a comment are ``COMMENTS#`` with that id,
-and its own id.
+The keys of a ticket are ``QUEUE#billing`` and its id, such as ``01KE7FM3QG...``. Those of a comment are ``COMMENTS#``
+with the id of its ticket, and its own id.
 """
 
 import tempfile

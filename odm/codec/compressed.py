@@ -8,7 +8,6 @@ import gzip
 import importlib
 import sys
 import zlib
-from functools import lru_cache
 from typing import Any, Final
 
 from attrs import frozen
@@ -17,8 +16,8 @@ from odm.codec.containers import DictType, FixedTupleType, ListType
 from odm.codec.faults import Unfit
 from odm.codec.records import RecordType
 from odm.codec.scalars import BYTES, STR
-from odm.codec.stored import BINARY, TEXT, StoredType
-from odm.codec.unions import Around, UnionType
+from odm.codec.stored import BINARY, LIST, MAP, TEXT, StoredType
+from odm.codec.unions import Around, UnionType, bare
 from odm.codec.unreadable import Unreadable
 from odm.entities.markers import Compressed
 from odm.expressions.nodes import Value
@@ -164,9 +163,11 @@ def _whole(found: bytes, most: int, eof: bool, rest: bytes) -> tuple[bytes, byte
     return found, rest if eof else b""
 
 
-@lru_cache(maxsize=1024)
 def holds_compressed(type_: StoredType) -> bool:
     """Whether a value of a type is compressed, or has a compressed part."""
+    inner = bare(type_)
+    if not inner.kinds & (LIST | MAP):  # fast path: it has no parts
+        return isinstance(inner, CompressedType)
     return any(isinstance(part, CompressedType) for part in parts_of(type_))
 
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
-from attrs import frozen
+from attrs import field, frozen
 from pydantic.fields import FieldInfo
 
 from odm.codec import EntityCodec
@@ -53,7 +53,7 @@ class Automatic:
     updated: str | None
     form: Literal["ulid", "uuid7"]
     as_uuid: bool
-    cut: dict[str, Callable[[datetime], datetime]]
+    cut: dict[str, Callable[[datetime], datetime]] = field(eq=False, repr=False)
 
 
 def find_automatic(cls: "type[Entity]", primary: "PatternSchema", codec: EntityCodec) -> Automatic | None:

@@ -124,6 +124,12 @@ def test_a_time_can_be_part_of_the_primary_key(db: Store) -> None:
     assert db.one(Log.primary(at=START + timedelta(days=40), id="x")).hits == 1
 
 
+def test_an_explanation_needs_no_id(db: Store) -> None:
+    for write in ("put", "insert"):
+        explained = db.explain(Log(), write=write)  # type: ignore[call-overload, unused-ignore]
+        assert explained.partitions == ("LOG#202601",)
+
+
 def test_given_values_are_kept(db: Store) -> None:
     imported = Person(id=UUID(int=7), name="Ann", created_at=START - timedelta(days=9), changed=START)
     assert db.put(imported) == imported
