@@ -11,6 +11,7 @@ from odm import BadValue, Compressed, Entity, ItemInvalid, PrimaryKey, Table, mi
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.stores import Stores
+from odm.testing.suite.copying import all_of
 
 pages = Table("pages")
 
@@ -56,7 +57,7 @@ class TestCompressed:
         assert written.get_many([Page.primary(page_id=page.page_id) for page in pages]) == pages
         assert sorted(written.scan(Page), key=lambda page: page.page_id) == pages
         assert list(written.query(Page.primary(page_id="2"))) == pages[2:3]
-        stored = {raw.attributes["page_id"]: raw.attributes["body"] for raw in written.scan_page().items}
+        stored = {raw.attributes["page_id"]: raw.attributes["body"] for raw in all_of(written)}
         assert stored == {"0": "", "1": "short", "2": gzip.compress(LONG.encode(), 6, mtime=0), "3": "0"}
 
     @needs("conditions", "updates")
