@@ -15,8 +15,11 @@ from odm.schema.entity import EntitySchema
 E = TypeVar("E", bound=Entity)
 
 
-def assigned(context: Context, entity: EntitySchema, instance: E) -> E:
-    """The entity that a put stores: a copy with its automatic fields assigned, or the same if it has none."""
+def assigned(context: Context, entity: EntitySchema, instance: E, *, written: bool = True) -> E:
+    """The entity that a put stores: a copy with its automatic fields assigned, or the same if it has none.
+
+    ``written``: assign UpdatedAt, too.
+    """
     fields = entity.automatic
     if fields is None:
         return instance
@@ -25,9 +28,9 @@ def assigned(context: Context, entity: EntitySchema, instance: E) -> E:
         made[fields.id] = _new(context, fields)
     if fields.created is not None and values[fields.created] is None:
         made[fields.created] = _now(context, fields, fields.created)
-    if fields.updated is not None:
+    if fields.updated is not None and written:
         made[fields.updated] = _now(context, fields, fields.updated)
-    return instance.model_copy(update=made)
+    return instance.model_copy(update=made) if made else instance
 
 
 def with_time(context: Context, entity: EntitySchema, actions: Sequence[Action]) -> Sequence[Action]:

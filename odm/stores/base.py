@@ -18,7 +18,7 @@ from odm.errors import BadValue
 from odm.expressions.nodes import Action, Condition
 from odm.observe.events import LOG, Hook, Observer
 from odm.observe.meter import OPEN, Meter, metering, open_meters
-from odm.procedures.automatic import new_id
+from odm.procedures.automatic import assigned, new_id
 from odm.procedures.calls import Calls
 from odm.procedures.context import Context
 from odm.procedures.cursor import sealed, unsealed
@@ -256,6 +256,17 @@ class BaseStore:
             BadValue: the class has no field with `odm.Id`.
         """
         return new_id(self._session.context, entity)
+
+    def assigned(self, entity: E) -> E:
+        """The entity with the Id and CreatedAt that a put would assign; sends nothing.
+
+        For writes that are repeated: the same entity, put twice, is then one item.
+
+        Returns:
+            A copy; the same object if it has no automatic field, or a value in each.
+        """
+        context = self._session.context
+        return assigned(context, context.schema.entity(type(entity)), entity, written=False)
 
     def start(self, query: Query[Any]) -> str | None:
         """The cursor at which a query begins: `page` with it reads the same as without. None: no key can match.

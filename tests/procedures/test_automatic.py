@@ -37,6 +37,7 @@ from odm import (
 )
 from odm.backends.local import Memory
 from odm.patterns.bulk_load import bulk_load
+from odm.patterns.time_series import TimeSeries
 from odm.patterns.unique import Unique
 from odm.patterns.versioned import Versioned
 from odm.procedures.ids import Ids, ulid_text, uuid7
@@ -128,6 +129,32 @@ def test_an_explanation_needs_no_id(db: Store) -> None:
     for write in ("put", "insert"):
         explained = db.explain(Log(), write=write)  # type: ignore[call-overload, unused-ignore]
         assert explained.partitions == ("LOG#202601",)
+
+
+def test_a_time_series_by_the_time_that_the_store_assigns(clock: Clock) -> None:
+    class Reading(Entity, table=Table("readings")):
+        id: Annotated[str, Id()] = AUTO
+        at: Annotated[datetime, CreatedAt, Stored(epoch="s")] = AUTO
+        value: int = 0
+        primary = PrimaryKey("READINGS", "{at}#{id}")
+
+    readings = TimeSeries(Reading, by="at", period="month")
+    with readings.open(Memory(clock=clock), clock=clock) as db:
+        db.rotate()
+        one = db.put(Reading())
+        clock.advance(timedelta(days=31))
+        two = db.insert(Reading(value=2))
+        db.put_all([Reading(value=3)])
+        assert list(db.query(Reading.primary()))[:2] == [one, two]
+        assert [db.store_of(at).count(Reading.primary()) for at in (START, clock.now())] == [1, 2]
+
+
+def test_an_assigned_entity_is_one_item_when_it_is_put_twice(db: Store, clock: Clock) -> None:
+    log = db.assigned(Log())
+    clock.advance(60)
+    assert db.put(log) == db.put(db.assigned(log)) == log
+    assert list(db.scan(Log)) == [log]
+    assert db.assigned(Person(name="Ann")).changed is None  # type: ignore[call-arg]
 
 
 def test_given_values_are_kept(db: Store) -> None:
