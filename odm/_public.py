@@ -7,7 +7,24 @@ from odm.entities.changes import Change, Changed, Inserted, Removed
 from odm.entities.collections import collection, select
 from odm.entities.companions import Effect
 from odm.entities.entity import Entity
-from odm.entities.markers import HLL, TTL, Cell, CellVersions, Columns, Counter, Max, Min, Revision, Stored, Sum
+from odm.entities.markers import (
+    AUTO,
+    HLL,
+    TTL,
+    Cell,
+    CellVersions,
+    Columns,
+    Compressed,
+    Counter,
+    CreatedAt,
+    Id,
+    Max,
+    Min,
+    Revision,
+    Stored,
+    Sum,
+    UpdatedAt,
+)
 from odm.entities.patterns import AccessPattern, PrimaryKey, primary_key
 from odm.entities.query import Query
 from odm.entities.upgrades import upgrade
@@ -82,6 +99,7 @@ from odm.stores.sync import Store
 from odm.stores.transactions import AsyncTransaction, Transaction
 
 __all__ = [
+    "AUTO",
     "HLL",
     "TTL",
     "AccessPattern",
@@ -107,16 +125,19 @@ __all__ = [
     "Columns",
     "Companion",
     "CompanionWrites",
+    "Compressed",
     "Condition",
     "ConditionFailed",
     "Conflict",
     "Counter",
+    "CreatedAt",
     "Effect",
     "Entity",
     "EntityView",
     "Explanation",
     "GCRule",
     "Gen",
+    "Id",
     "Inserted",
     "ItemExists",
     "ItemInvalid",
@@ -159,6 +180,7 @@ __all__ = [
     "TransactionFailed",
     "Unfilled",
     "Unsupported",
+    "UpdatedAt",
     "Usage",
     "add_to",
     "add_value",

@@ -135,7 +135,14 @@ class SeriesSteps(Generic[E, S]):
             BadValue: the period is older than those to keep.
             TableNotFound: the period has no table.
         """
+        if name in ("put", "insert"):
+            which, *_ = args = (self._timed(which), *args[1:])
         return (yield from self._write(self._period_of(which, {}), name, *args, **options))
+
+    def _timed(self, item: Any) -> Any:
+        """The item; if the store assigns the time that names its table (CreatedAt), with that time."""
+        given = isinstance(item, self.series.entity) and getattr(item, self.series.by) is None
+        return self.base.assigned(item) if given else item
 
     def _write(self, period: date, name: str, *args: Any, **options: Any) -> Steps[Any]:
         oldest = self.oldest(self.today())
@@ -158,7 +165,8 @@ class SeriesSteps(Generic[E, S]):
         """Put items, those of a period together."""
         waiting: dict[date, list[E]] = {}
         total = 0
-        for total, item in enumerate(items, 1):
+        for total, given in enumerate(items, 1):
+            item = self._timed(given)
             waiting.setdefault(self._period_of(item, {}), []).append(item)
             if total % WINDOW == 0:
                 yield from self._load(waiting)

@@ -12,6 +12,7 @@ import pytest
 import odm
 
 NAMES = [
+    "AUTO",
     "HLL",
     "TTL",
     "AccessPattern",
@@ -37,16 +38,19 @@ NAMES = [
     "Columns",
     "Companion",
     "CompanionWrites",
+    "Compressed",
     "Condition",
     "ConditionFailed",
     "Conflict",
     "Counter",
+    "CreatedAt",
     "Effect",
     "Entity",
     "EntityView",
     "Explanation",
     "GCRule",
     "Gen",
+    "Id",
     "Inserted",
     "ItemExists",
     "ItemInvalid",
@@ -89,6 +93,7 @@ NAMES = [
     "TransactionFailed",
     "Unfilled",
     "Unsupported",
+    "UpdatedAt",
     "Usage",
     "add_to",
     "add_value",
@@ -129,7 +134,7 @@ def test_nothing_else_is_public() -> None:
     assert public - {"TYPE_CHECKING"} == set(NAMES)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "AUTO"])  # it is None
 def test_each_is_documented(name: str) -> None:
     value = getattr(odm, name)
     documented = value if inspect.isclass(value) or inspect.isfunction(value) else type(value)

@@ -41,6 +41,7 @@ from typing_extensions import TypeAliasType
 from odm.codec import moments, scalars
 from odm.codec.blobs import KINDS, BlobType
 from odm.codec.choices import EnumType, LiteralType, enum_type, literal_type
+from odm.codec.compressed import compressed_type
 from odm.codec.containers import FixedTupleType, dict_type, list_type, set_type, tuple_type
 from odm.codec.faults import NOTHING, Unfit
 from odm.codec.models import Place, check_default, check_names, complete, empty_record, field_infos
@@ -65,6 +66,7 @@ from odm.entities.markers import (
     ALIASES,
     AggregateMarker,
     CellVersions,
+    Compressed,
     CounterMarker,
     Stored,
     alias_value,
@@ -159,7 +161,7 @@ class TypeCompiler:
         _check_metadata(info.metadata, info.annotation, place)
         marker, blob = find_marker(info, Stored), find_marker(info, Blob)
         type_ = self._type(info.annotation, place) if blob is None else _in_blobs(blob, info, place)
-        type_ = _in_form(type_, marker, info, place)
+        type_ = _compressed(_in_form(type_, marker, info, place), info, place)
         found = RecordField(
             place.field,
             stored=place.field if marker is None or marker.name is None else marker.name,
@@ -317,6 +319,18 @@ def _in_blobs(marker: Blob, info: FieldInfo, place: Place) -> StoredType:
     return nullable(made) if admits_none(info.annotation) else made
 
 
+def _compressed(type_: StoredType, info: FieldInfo, place: Place) -> StoredType:
+    """The type of a field, compressed if it has that marker."""
+    how = find_marker(info, Compressed)
+    if how is None:
+        return type_
+    try:
+        made = compressed_type(type_.inner if isinstance(type_, NullableType) else type_, how)
+    except ValueError as error:
+        raise place.fault(info.annotation, str(error), "correct it, or remove the marker") from None
+    return nullable(made) if isinstance(type_, NullableType) else made
+
+
 def _of_64_bits(type_: StoredType, info: FieldInfo) -> StoredType:
     """The type of a field; an int with a marker for a number that servers compute with has 64 bits."""
     marks = tuple(metadata_of(info))
@@ -393,6 +407,8 @@ def _check_metadata(metadata: Any, annotation: Any, place: Place) -> None:
             raise place.fault(annotation, "is marked by Stored without the name", 'write Stored("name")')
         if mark is Blob:
             raise place.fault(annotation, "is marked by Blob without a number", "write Blob(over=100_000)")
+        if mark is Compressed:
+            raise place.fault(annotation, "is marked by Compressed without parentheses", 'write Compressed("zstd")')
         if mark is CellVersions:
             raise place.fault(annotation, "is marked by CellVersions without a count", "write CellVersions(5)")
         if isinstance(mark, _CHANGING) or mark is pydantic.types.Json:

@@ -13,6 +13,7 @@ from attrs import frozen
 from odm.codec.absence import Absence, Test, as_shown, either, forms, grows, same
 from odm.codec.blobs import BlobType
 from odm.codec.choices import EnumType, LiteralType
+from odm.codec.compressed import holds_compressed
 from odm.codec.containers import SetType
 from odm.codec.faults import NOTHING, show
 from odm.codec.paths import Resolver
@@ -62,6 +63,8 @@ def lower_condition(resolver: Resolver, condition: Condition) -> Condition:
         BadValue: a path leads nowhere, or a value is not of the type of what it is compared with.
     """
     node = cast("AnyCondition", condition)
+    if not isinstance(node, And | Or | Not | Exists | Missing):
+        _check_comparable(resolver, node)
     match node:
         case And():
             return And(tuple(lower_condition(resolver, part) for part in node.conditions))
@@ -85,6 +88,15 @@ def lower_condition(resolver: Resolver, condition: Condition) -> Condition:
             return Missing(resolver.resolve(node.path).path)
         case _:
             assert_never(node)
+
+
+def _check_comparable(resolver: Resolver, node: Condition) -> None:
+    """Refuse a comparison with what is stored compressed; only whether it is None can be asked."""
+    none = isinstance(node, Compare) and node.op in {"=", "<>"} and (_is_none(node.left) or _is_none(node.right))
+    for path in () if none else paths(node):
+        if holds_compressed(resolver.resolve(path).type):
+            why = "is stored compressed or has a part that is, and compressed bytes are not comparable: ask whether it"
+            raise resolver.fault(path, f"{why} exists, or compare it in your program, or keep a field to compare with")
 
 
 def _compare(resolver: Resolver, node: Compare) -> Condition:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from attrs import Factory, field, frozen
 from pydantic import BaseModel, ValidationError
-from pydantic_core import CoreSchema, SchemaValidator
+from pydantic_core import CoreSchema, ErrorDetails, SchemaValidator
 
 from odm.codec.absence import of_absent_item
 from odm.codec.actions import ActionLowering
@@ -30,6 +30,7 @@ from odm.codec.proofs import levels_of, nodes_of, reads_json, takes_all
 from odm.codec.records import RecordField, RecordType
 from odm.codec.stored_moments import is_datetime
 from odm.codec.unions import bare
+from odm.codec.unreadable import Unreadable
 from odm.codec.upgrades import FIRST, Upgrades
 from odm.codec.validation import ModelSchema, model_schema, validated
 from odm.entities.markers import TTLMarker, aggregates_of, find_marker
@@ -420,9 +421,14 @@ def _ttl_field(record: RecordType) -> str | None:
     return names[0] if names else None
 
 
+def _reason(detail: ErrorDetails) -> str:
+    found = detail["input"]
+    return found.reason if isinstance(found, Unreadable) and found.reason else detail["msg"]
+
+
 def _reasons(error: ValidationError) -> str:
     """Pydantic's reasons, each with its location."""
     return "; ".join(
-        f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" if detail["loc"] else detail["msg"]
+        f"{'.'.join(map(str, detail['loc']))}: {_reason(detail)}" if detail["loc"] else _reason(detail)
         for detail in error.errors(include_url=False, include_context=False)
     )

@@ -13,6 +13,7 @@ from uuid import UUID
 from pydantic_core import SchemaValidator
 
 from odm.codec.choices import EnumType, LiteralType
+from odm.codec.compressed import CompressedType
 from odm.codec.containers import DictType, FixedTupleType, ListType, SetType
 from odm.codec.moments import DATE, DATETIME, DURATION, TIME
 from odm.codec.plain import AnyType, JsonType
@@ -139,6 +140,8 @@ def _is_sure(type_: StoredType, seen: set[RecordType]) -> bool:
             return _of_record(type_, seen, _is_sure)
         case AnyType():
             return not isinstance(type_, JsonType)
+        case CompressedType():
+            return True  # it writes nothing that is larger than what it reads
     return _is_simple(type_) or type_ in {BYTES, DURATION} or _of_parts(type_, seen, _is_sure)
 
 

@@ -1,6 +1,7 @@
 """Stored forms of times that a field asks for: ``Stored(epoch="s")``, ``Stored(format="%Y-%m-%d")``."""
 
 import re
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, Literal, cast
@@ -11,25 +12,17 @@ from odm.codec.faults import Unfit
 from odm.codec.moments import DATETIME, in_utc
 from odm.codec.numbers import canonical
 from odm.codec.stored import NUMBER, TEXT, StoredType, unfit
+from odm.codec.unreadable import Unreadable
 from odm.expressions.nodes import Value
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS: Final = {"s": timedelta(seconds=1), "ms": timedelta(milliseconds=1)}
 _WIDTHS: Final = {"Y": 4, "m": 2, "d": 2, "H": 2, "M": 2, "S": 2, "3f": 3, "f": 6}
+_CLOCK: Final = {"H": "hour", "M": "minute", "S": "second", "f": "microsecond"}
 _ZONES: Final = {"z": "+0000", ":z": "+00:00"}
 _ORDER: Final = ("Y", "m", "d", "H", "M", "S", "f")
 _DIRECTIVE: Final = re.compile(r"%(:z|3f|.)", re.DOTALL)
 DIRECTIVES: Final = "%Y %m %d %H %M %S %3f %f %z %:z %%"
-
-
-class Unreadable:
-    """Stands for a stored value that has another form, so that validation refuses it."""
-
-    def __init__(self, value: Value) -> None:
-        self.value = value
-
-    def __repr__(self) -> str:
-        return repr(self.value)
 
 
 @frozen
@@ -120,6 +113,21 @@ class FormatType(StoredType):
 def is_datetime(type_: StoredType) -> bool:
     """Whether the values of a type are datetimes."""
     return type_ == DATETIME or isinstance(type_, EpochType) or (isinstance(type_, FormatType) and type_.of is datetime)
+
+
+def storable(type_: StoredType) -> Callable[[datetime], datetime]:
+    """The function that cuts a time in UTC to what a type of `is_datetime` stores."""
+    if isinstance(type_, EpochType):
+        unit = _UNITS[type_.unit]
+        return lambda moment: moment - (moment - _EPOCH) % unit
+    if not isinstance(type_, FormatType):
+        return lambda moment: moment
+    stored = {name for (name,) in _directives(type_.form)}
+    absent: dict[str, Any] = {word: 0 for name, word in _CLOCK.items() if name not in stored}
+    if "3f" in stored:
+        del absent["microsecond"]
+    millis = 1000 if "3f" in stored else 1
+    return lambda moment: moment.replace(microsecond=moment.microsecond // millis * millis).replace(**absent)
 
 
 def epoch_type(unit: str) -> EpochType:

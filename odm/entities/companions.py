@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, Ty
 
 from attrs import evolve, frozen
 
-from odm.entities.markers import Marker, Stored
+from odm.entities.markers import Compressed, Marker, Stored
 from odm.entities.metaclass import ReferringModel
 from odm.entities.upgrades import upgrades_of
 from odm.entities.views import SchemaView
@@ -108,7 +108,7 @@ class BaseCompanion:
             kind, metadata = stripped(info.annotation, info.metadata)
             for one in metadata:
                 kept = evolve(one, family=None, gc=None) if isinstance(one, Stored) else one
-                is_role = isinstance(kept, Marker) and not isinstance(kept, Stored)
+                is_role = isinstance(kept, Marker) and not isinstance(kept, Stored | Compressed)
                 kind = kind if is_role or kept == Stored() else Annotated[kind, kept]
             found[name] = cast("Any", kind) | None if optional and admits_none(info.annotation) else kind
         return found
@@ -138,6 +138,7 @@ class BaseCompanion:
             "__annotations__": {name: kind[0] if isinstance(kind, tuple) else kind for name, kind in fields.items()},
             "__module__": owner.__module__,
             "__qualname__": f"{owner.__qualname__}.{self.name}{part}",
+            "__odm_made__": True,
             **{name: kind[1] for name, kind in fields.items() if isinstance(kind, tuple)},
             **({name: getattr_static(owner, name) for name, _ in upgrades_of(owner)} if upgraded else {}),
             **declared,

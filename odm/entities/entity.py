@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, runtime_checka
 
 from pydantic import ConfigDict
 
+from odm.entities.automatic import give_defaults
 from odm.entities.companions import BaseCompanion
 from odm.entities.metaclass import ReferringModel
 from odm.entities.patterns import AccessPattern, BoundPattern, PrimaryKey
@@ -69,6 +70,7 @@ class Entity(ReferringModel):
     __odm_match__: ClassVar[Condition | None] = None
     __odm_family__: ClassVar[str | None] = None
     __odm_gc__: ClassVar[GCRule | None] = None
+    __odm_made__: ClassVar[bool] = False  # by a companion, whose items have copied values
 
     if TYPE_CHECKING:
 
@@ -136,6 +138,7 @@ class Entity(ReferringModel):
                     raise SchemaError(
                         f"{cls.__name__}.{name} is both a field and a pattern: give the pattern another name"
                     )
+            give_defaults(cls)
             if table is not None:
                 cls.__odm_tag__ = cls.__name__ if tag is None else tag
                 table.add(cls, cls.__odm_tag__)

@@ -214,8 +214,93 @@ class Cell(Marker):
     encoding: Literal["float64be", "int64be", "text", "json", "bytes"] | None = None
 
 
+@frozen
+class Compressed(Marker):
+    """Store a long str or bytes compressed: ``Annotated[str, Compressed("zstd")]``.
+
+    A short value is stored as it is, a longer one as bytes: one zstd or gzip frame, which other programs can read.
+    Bytes that begin like such a frame are always compressed, so reading is unambiguous. Both kinds of frames are read,
+    whichever the field names, so the algorithm can be changed later.
+
+    Args:
+        algorithm: "zstd", which needs ``single-table-odm[zstd]`` before Python 3.14, or "gzip".
+        level: of the compression, 1 to 22 for zstd (default 3), 1 to 9 for gzip (default 6).
+        over: values of more than this number of bytes are compressed; of a str, its bytes in UTF-8.
+        max_size: the most bytes that a value may have, 64 MiB by default. Writing a larger one raises `odm.BadValue`. A
+            stored value that is larger or damaged makes the item `odm.ItemInvalid`.
+
+    Raises:
+        SchemaError: when the table is compiled: for another type of field, a field that is part of a key, or an option
+            that cannot be used.
+    """
+
+    _odm_usage = 'Annotated[str, Compressed("zstd")]'
+
+    algorithm: Literal["zstd", "gzip"] = "zstd"
+    level: int | None = field(default=None, kw_only=True)
+    over: int = field(default=1024, kw_only=True)
+    max_size: int = field(default=64 * 1024 * 1024, kw_only=True)
+
+
+class AutomaticMarker(Marker):
+    """The base of markers of fields whose value the store assigns, see `AUTO`."""
+
+    __slots__ = ()
+
+
+@frozen
+class CreatedAtMarker(AutomaticMarker):
+    """The time of the first write: ``created_at: Annotated[datetime, CreatedAt] = AUTO``.
+
+    A put or insert of an entity without a value assigns the time of the store's clock; a value that the entity has is
+    kept. An update with ``upsert=True`` that creates the item assigns it too. It is cut to what the field stores, as
+    with ``Stored(epoch="s")``.
+    """
+
+    _odm_usage = "Annotated[datetime, CreatedAt] = AUTO"
+
+
+@frozen
+class UpdatedAtMarker(AutomaticMarker):
+    """The time of the last write: ``updated_at: Annotated[datetime, UpdatedAt] = AUTO``.
+
+    Each put, insert, update and merge assigns the time of the store's clock, also in batches and transactions. Copies,
+    backfills, reshards and `odm.Store.put_raw` leave it unchanged.
+    """
+
+    _odm_usage = "Annotated[datetime, UpdatedAt] = AUTO"
+
+
+@frozen
+class Id(AutomaticMarker):
+    """A unique id, which the store assigns to an entity without one: ``id: Annotated[str, Id()] = AUTO``.
+
+    Ids sort by the time at which they were made, by the store's clock, and those of one process also within one
+    millisecond. An id can be part of the primary key. `odm.Store.new_id` makes one before the entity is written.
+
+    Args:
+        form: "ulid": a ULID in its text form of 26 characters, in a str field (https://github.com/ulid/spec).
+            "uuid7": a UUID of version 7, in a str or UUID field (RFC 9562, section 5.7).
+
+    Raises:
+        SchemaError: when the table is compiled, for another form or another type of field.
+    """
+
+    _odm_usage = "Annotated[str, Id()] = AUTO"
+
+    form: Literal["ulid", "uuid7"] = "ulid"
+
+
+AUTO: Final[Any] = None
+"""The default of a field with `odm.Id`, `odm.CreatedAt` or `odm.UpdatedAt`: None until the store assigns a value.
+
+It is of type Any, so type checkers accept it as the default of a field of any type.
+"""
+
 TTL = TTLMarker()
 Revision = RevisionMarker()
+CreatedAt = CreatedAtMarker()
+UpdatedAt = UpdatedAtMarker()
 Counter = CounterMarker()
 Columns = ColumnsMarker()
 Sum = SumMarker()

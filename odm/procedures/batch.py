@@ -25,6 +25,7 @@ from odm.protocol.connection import CoreGen
 from odm.schema.entity import EntitySchema, Key
 from odm.schema.target import Target
 
+E = TypeVar("E", bound=Entity)
 T = TypeVar("T")
 
 FLUSH_AT: Final = 1000
@@ -81,20 +82,21 @@ class Pending:
         """The current context of the store: entities can join the table inside the block."""
         return self._current()
 
-    def put(self, entity: Entity) -> None:
-        """Add a put.
+    def put(self, entity: E) -> E:
+        """Add a put; returns the entity as it will be stored.
 
         Raises:
             BadValue: the batch is not open, or the entity has a Revision, which a batch cannot check.
         """
         self._check_open()
-        target, _, request = put_request(self._context, entity, batched=True)
+        target, stored, request = put_request(self._context, entity, batched=True)
         check_unconditional(target, request)
         large = sum(len(value.data) for value in new_values(request)) if target.entity.blobs else 0
         if large:
             self._context.folder(target.entity)
         self._large += large
-        self._add(request, target, entity)
+        self._add(request, target, stored)
+        return stored
 
     def delete(self, which: Any, /, **key: Any) -> None:
         """Add a delete of an entity, or of a key.
@@ -281,9 +283,13 @@ class BatchSteps:
         self._pending = Pending(current, parallel)
         self._pending.open = True
 
-    def put(self, entity: Entity) -> None:
-        """Write an entity; replaces any item under its key. Raises BadValue if it has a Revision."""
-        self._pending.put(entity)
+    def put(self, entity: E) -> E:
+        """Write an entity; replaces any item under its key. Raises BadValue if it has a Revision.
+
+        Returns:
+            The entity as it will be stored, with its automatic fields.
+        """
+        return self._pending.put(entity)
 
     def delete(self, which: type[Entity] | Entity | Query[Any], /, **key: Any) -> None:
         """Remove an item; no error if it does not exist."""

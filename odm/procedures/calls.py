@@ -269,6 +269,9 @@ class Calls(Protocol):
         """The key of an entity: partition key and sort key, as text; "" if it has no sort key."""
         ...
 
+    def new_id(self, entity: type[Entity]) -> Any:
+        """A new id for an entity of this class, see `odm.Store.new_id`."""
+
     def raw_item(self, entity: Entity) -> RawItem:
         """The item that a batch would put for an entity, for `put_raw`."""
         ...
@@ -413,9 +416,6 @@ def procedure(steps: Callable[Concatenate[Calls, P], CoreGen[R]]) -> Callable[P,
 
 
         db.run(rename(Customer.primary(customer_id="c1"), "Ann"))  # await db.run(...), of an AsyncStore
-
-    Args:
-        steps: the generator function.
 
     Returns:
         A function that takes the other parameters and returns a `Procedure`.

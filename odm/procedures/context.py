@@ -11,6 +11,7 @@ from odm.codec import TAG, TTL_ATTRIBUTE, VERSION, WAS, EntityCodec, NativeItems
 from odm.entities.entity import Entity
 from odm.errors import ItemInvalid, Unsupported
 from odm.expressions.nodes import Condition, Item, Not, Or
+from odm.procedures.ids import OF_PROCESS, IdSource
 from odm.protocol.blobs import BlobFolder
 from odm.protocol.expressions import check_condition, surely_fits
 from odm.protocol.limits import PORTABLE, SHORT_KEY, Limits, check_keys
@@ -39,6 +40,7 @@ class Context:
         encode: makes the item of an entity, see `Connection.encode`.
         transaction_unsupported_reason: why items cannot be written in one transaction; see `Connection`.
         adds_values: whether an update can have an `AddValue`, see `Connection.adds_values`.
+        ids: the source of new ids.
         turns: the turns of writers that change the same items, see `Connection.turns`.
         merge_unsupported_reason: why nothing can be merged, see `Connection.merge_unsupported_reason`.
         merges_together: the merges of a batch are one request, see `Connection.merges_together`.
@@ -58,6 +60,7 @@ class Context:
     transaction_unsupported_reason: Callable[[Sequence[Key]], str | None] = _always_supported
     adds_values: bool = True
     turns: Turns | None = field(default=None, repr=False)
+    ids: IdSource = field(default=OF_PROCESS, repr=False)
     merge_unsupported_reason: str | None = None
     merges_together: bool = False
     samples: bool = True

@@ -5,6 +5,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
+from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue
 from odm.expressions.nodes import Action, Condition
@@ -201,7 +202,8 @@ def _explain_transaction(session: Session, transaction: Operations) -> Explanati
 def _intent(
     context: Context, what: Any, actions: Sequence[Action], write_: str | None, when: Condition | bool | None
 ) -> WriteIntent:
-    context.schema.target(what)  # raises an error for anything except a key or an entity
+    if not isinstance(what, Entity):  # its put may assign a part of its key
+        context.schema.target(what)  # raises an error for anything except a key
     if actions or write_ == "update":
         return item_update(context, what, actions, when)
     if write_ == "delete":

@@ -24,6 +24,7 @@ from odm.entities.entity import Entity
 from odm.errors import ItemInvalid, Throttled, Unsupported
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item
+from odm.procedures.automatic import times_of
 from odm.procedures.calls import Calls, Companion
 from odm.procedures.cell_versions import first_put
 from odm.procedures.companion_intent import companion_writes_of
@@ -43,7 +44,11 @@ Writes: TypeAlias = Sequence[tuple[Companion, CompanionWrites]]
 
 @frozen
 class _New:
-    """An entity to load, with the put of its own item, without marks."""
+    """An entity to load, with the put of its own item, without marks.
+
+    Attributes:
+        entity: the entity with its automatic fields, before its revision is counted.
+    """
 
     entity: Entity
     target: Target
@@ -70,7 +75,8 @@ def load_new(context: Context, do: Calls, entities: Iterable[Entity]) -> CoreGen
 
 def _new(context: Context, entity: Entity) -> _New:
     target, stored, put = put_request(context, entity, batched=True)
-    new = _New(entity, target, stored, put)
+    assert target.instance is not None
+    new = _New(target.instance, target, stored, put)
     if target.entity.blobs:
         raise Unsupported(
             f"{target.entity.name} has large values (Blob), which load_new() cannot upload: put() it in a batch"
@@ -145,12 +151,15 @@ class _Load:
 
     def _holds(self, new: _New) -> bool:
         """Whether its key holds what would be written."""
-        there, codec = self.known[new.put.key], new.target.entity.codec
+        there, entity = self.known[new.put.key], new.target.entity
         assert there is not None
         try:
-            return codec.encode(self.context.decode(there, new.put.key)) == codec.encode(new.stored)
+            stored = entity.codec.encode(self.context.decode(there, new.put.key))
         except ItemInvalid:
             return False
+        times = times_of(entity)  # they differ if the load runs again
+        wanted = entity.codec.encode(new.stored)
+        return all(stored.get(name) == wanted.get(name) for name in {*stored, *wanted} - times)
 
     def _add(self, new: _New, writes: Writes) -> bool:
         """Collect the operations of an entity; returns False, and collects none, if it is not new."""

@@ -27,6 +27,7 @@ from odm.expressions.nodes import (
     Set,
     SetIfMissing,
 )
+from odm.procedures.automatic import with_time
 from odm.procedures.context import Context
 from odm.procedures.update import check_actions
 from odm.protocol import requests as req
@@ -141,6 +142,11 @@ def _reason(entity: EntitySchema) -> str | None:
         return f"the Revision {entity.revision!r}, which a merge cannot check"
     if entity.blobs:
         return f"the large value {min(entity.blobs)!r} (Blob), whose blob a merge cannot replace"
+    fields = entity.automatic
+    if fields is not None:
+        for name, word in ((fields.created, "CreatedAt"), (fields.id, "Id")):
+            if name is not None and name not in entity.primary.fields:
+                return f"the {word} {name!r}, and a merge does not know whether it creates the item"
     if entity.companions:
         return f"{entity.companions[0].name!r}, which is written on conditions that a merge does not have"
     if entity.keep is not None:
@@ -218,7 +224,7 @@ def merge_write(context: Context, which: object, actions: Sequence[Action]) -> M
     rules = rules_of(context, entity)
     check_actions(entity, actions, "merge")
     codec = entity.codec
-    lowered = codec.lower_actions(actions)
+    lowered = codec.lower_actions(with_time(context, entity, actions))
     rules.check(lowered)
     marks = {codec.stored[name]: codec.value(name, target.values[name]) for name in entity.primary.fields}
     marks |= codec.marks

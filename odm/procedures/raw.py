@@ -141,12 +141,12 @@ def _where(context: Context, where: Query[Any]) -> tuple[EntitySchema, Condition
 
 
 def raw_item(context: Context, instance: Entity) -> RawItem:
-    """The item that a batch would put for an entity.
+    """The item that a batch would put for an entity, except that its automatic fields are left as they are.
 
     Raises:
         BadValue: it cannot be stored, or a batch cannot put it.
     """
-    target, _, request = put_request(evolve(context, encode=EntityCodec.encode), instance, batched=True)
+    target, _, request = put_request(evolve(context, encode=EntityCodec.encode), instance, batched=True, copied=True)
     check_unconditional(target, request)
     if any(True for _ in new_values(request)):
         raise BadValue(f"{target} has a value that is kept in a blob, so it has no item before it is put: put() it")

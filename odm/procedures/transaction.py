@@ -52,7 +52,8 @@ class Operations:
         """Write an entity; replaces any item under its key; as `odm.Store.put`.
 
         Returns:
-            The entity as it will be stored: the same object, or with a Revision a copy whose revision is one higher.
+            The entity as it will be stored: the same object, or with a Revision or an automatic field a copy that has
+            their new values.
 
         Raises:
             BadValue: a value cannot be stored, the item is in this transaction already, there are 100 operations, or

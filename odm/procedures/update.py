@@ -28,6 +28,7 @@ from odm.expressions.nodes import (
     Value,
     paths,
 )
+from odm.procedures.automatic import check_settable, of_new_item, with_time
 from odm.procedures.context import Context
 from odm.procedures.field_bounds import check_steps, limits_of
 from odm.procedures.upgrades import unchanged, unknown, up_to_date
@@ -133,7 +134,7 @@ def item_update(  # the arguments of an update
     entity = target.entity
     check_actions(entity, actions)
     codec = entity.codec
-    lowered = codec.lower_actions(actions)
+    lowered = codec.lower_actions(with_time(context, entity, actions))
     check_steps(entity, lowered)
     roots = {action.path.root for action in lowered}
     _check_match(entity, roots)
@@ -158,7 +159,7 @@ def item_update(  # the arguments of an update
 
 
 def check_actions(entity: EntitySchema, actions: Sequence[Action], call: str = "update") -> None:
-    """Raise BadValue for no actions, something else than an action, or one on a key field or the Revision."""
+    """Raise BadValue for no actions, something else than an action, or one on a key field or one that odm sets."""
     if not actions:
         raise BadValue(
             f"{call} of {entity.name} without an action: say what to change, as in set_({entity.name}.field, value)"
@@ -174,6 +175,7 @@ def check_actions(entity: EntitySchema, actions: Sequence[Action], call: str = "
             )
         if root == entity.revision:
             raise BadValue(f"{entity.name}.{root} is the Revision, which odm counts by itself: leave it out")
+        check_settable(entity, root)
 
 
 def _check_match(entity: EntitySchema, roots: Collection[str]) -> None:
@@ -315,6 +317,7 @@ def _creation(context: Context, change: ItemUpdate) -> req.Put:
     """Upsert of an absent item: inserts the item that the actions make from the model's defaults."""
     target = change.target
     made = {**apply(change.actions, _start(change)), **target.entity.codec.marks}
+    made = of_new_item(context, target.entity, made)
     return whole_put(context, target, made, judged(target.entity, ABSENT, context.now()))
 
 

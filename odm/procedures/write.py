@@ -12,6 +12,7 @@ from odm.errors import BadValue, ConditionFailed, Conflict, ItemExists, ItemInva
 from odm.expressions.build import checked
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Condition, Item, Not, Or
+from odm.procedures.automatic import assigned
 from odm.procedures.context import Context
 from odm.procedures.upgrades import unchanged, up_to_date
 from odm.protocol import requests as req
@@ -24,12 +25,24 @@ from odm.schema.target import Target
 E = TypeVar("E", bound=Entity)
 
 
-def put_request(context: Context, instance: E, *, batched: bool = False) -> tuple[Target, E, req.Put]:
-    """The put of an entity without a condition, and the entity as it will be stored, its revision one higher."""
+def put_request(
+    context: Context, instance: E, *, batched: bool = False, copied: bool = False
+) -> tuple[Target, E, req.Put]:
+    """The put of an entity without a condition, and the entity as it will be stored, its revision one higher.
+
+    Args:
+        context: the context of the store.
+        instance: the entity.
+        batched: the put is one of a batch.
+        copied: its automatic fields are left as they are.
+    """
     known = context.schema.by_class.get(type(instance))  # faster than isinstance
     if known is None and not isinstance(instance, Entity):
         raise BadValue(f"{instance!r} is not an entity: give an instance of a class declared with table=...")
-    entity, values = known or context.schema.entity(type(instance)), vars(instance)
+    entity = known or context.schema.entity(type(instance))
+    if entity.automatic is not None and not copied:
+        instance = assigned(context, entity, instance)
+    values = vars(instance)
     target = Target(entity, entity.key(values), values, instance)
     name = entity.revision
     stored = instance if name is None else instance.model_copy(update={name: values[name] + 1})

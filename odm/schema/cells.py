@@ -1,16 +1,16 @@
 """The cells that `odm.Cell` names on Bigtable: their names, and whether the type of a field fits the encoding."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from odm.codec import EntityCodec
-from odm.codec.containers import DictType, FixedTupleType, ListType
-from odm.codec.records import RecordField, RecordType
+from odm.codec.compressed import parts_of
+from odm.codec.records import RecordField
 from odm.codec.scalars import BYTES, COUNTER, FLOAT, INT
 from odm.codec.stored import BINARY, BOOLEAN, LIST, MAP, NULL, NUMBER, SET, TEXT, StoredType
 from odm.codec.stored_moments import EpochType
-from odm.codec.unions import AliasType, NullableType, RootType, UnionType, bare
+from odm.codec.unions import bare
 from odm.entities.markers import (
     AggregateMarker,
     Cell,
@@ -166,7 +166,7 @@ def _is_bytes(type_: StoredType) -> str | None:
 
 
 def _is_json(type_: StoredType) -> str | None:
-    for part in _parts(type_, set()):
+    for part in parts_of(type_):
         if part.kinds & (BINARY | SET) and not part.kinds & (LIST | MAP):
             return "JSON has neither bytes nor sets: declare text and lists"
     return None
@@ -180,25 +180,3 @@ _FITS: Final[Mapping[str, Callable[[StoredType], str | None]]] = {
     "bytes": _is_bytes,
 }
 """By encoding: what to do about a type that it cannot hold; None: it can."""
-
-
-def _parts(type_: StoredType, seen: set[int]) -> Iterator[StoredType]:
-    """A type and the types inside it."""
-    if id(type_) in seen:
-        return
-    seen.add(id(type_))
-    yield type_
-    inner: tuple[StoredType, ...] = ()
-    match type_:
-        case NullableType() | RootType() | AliasType():
-            inner = (type_.inner,)
-        case ListType() | DictType():
-            inner = (type_.item,)
-        case FixedTupleType():
-            inner = (*type_.items,)
-        case UnionType():
-            inner = type_.members
-        case RecordType():
-            inner = tuple(field.type for field in type_.fields.values())
-    for part in inner:
-        yield from _parts(part, seen)

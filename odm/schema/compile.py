@@ -16,6 +16,7 @@ from odm.errors import BadValue, SchemaError
 from odm.expressions.nodes import Condition
 from odm.expressions.references import Reference
 from odm.keys import Form, Template, compile_several, compile_template, compile_verbatim
+from odm.schema.automatic import Automatic
 from odm.schema.cells import check_cells, find_cells
 from odm.schema.checks import (
     check_companions,
@@ -114,8 +115,8 @@ def _compile_entity(
         primary, row = as_row(primary, patterns[primary.name], style.row_key_join, templates.compile)
     others = {name: p for name, p in compiled.items() if p.kind != "primary"}
     others |= {n: spread_with(p, primary, patterns[n]) for n, p in others.items() if p.kind == "local"}
-    optional = frozenset(filter(codec.may_be_none, cls.model_fields))
     roles, keep = find_roles(cls, compiled.values(), codec), find_keep(cls, primary)
+    optional = frozenset(filter(codec.may_be_none, cls.model_fields)) - _assigned(roles["automatic"], primary)
     companions = companions_of(cls)
     _check_keep(cls, keep, companions)
     entity = EntitySchema(
@@ -140,6 +141,12 @@ def _compile_entity(
     held = {name: _projection(cls, codec, patterns[name]) for name in others}
     lowered = {name: evolve(one, when=whens[name], projection=held[name]) for name, one in others.items()}
     return evolve(entity, patterns=lowered)
+
+
+def _assigned(automatic: Automatic | None, primary: PatternSchema) -> frozenset[str]:
+    """The fields of the primary key that the store assigns: no item is stored without them."""
+    names = () if automatic is None else (automatic.id, automatic.created)
+    return frozenset(primary.fields).intersection(names)
 
 
 def _check_keep(cls: "type[Entity]", keep: int | None, companions: Sequence[BaseCompanion]) -> None:

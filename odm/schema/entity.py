@@ -16,6 +16,7 @@ from odm.expressions.evaluate import holds
 from odm.expressions.nodes import And, Compare, Condition, Exists, IsIn, Item, Missing, Not, Or, Path, paths
 from odm.keys import Shards, Template, pair_encoder, random_suffix, suffix_of
 from odm.keys.base import Descending
+from odm.schema.automatic import Automatic
 
 FieldValue: TypeAlias = Any
 """A value of a field, of any type that the user's model declares."""
@@ -183,6 +184,7 @@ class EntitySchema:
         aggregates: the fields marked as Sum, Min or Max, each with its kind.
         versioned: the fields marked with CellVersions, and how many values each keeps.
         blobs: by stored name, the fields marked as Blob; True: a read of the item reads the value too (`bytes`).
+        automatic: the fields whose value the store assigns; None if there are none.
         optional: the fields whose value may be None.
         keep: how many items to keep in a partition, the newest ones; None: all.
         companions: declarations whose items are written with its items.
@@ -207,6 +209,7 @@ class EntitySchema:
     aggregates: Mapping[str, Literal["sum", "min", "max", "hll"]] = Factory(dict)
     versioned: Mapping[str, int] = Factory(dict)
     blobs: Mapping[str, bool] = Factory(dict)
+    automatic: Automatic | None = None
     optional: frozenset[str] = frozenset()
     keep: int | None = None
     companions: tuple[BaseCompanion, ...] = ()

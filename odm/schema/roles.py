@@ -1,6 +1,6 @@
-"""Find and check fields with a role: Revision, TTL, Counter, Columns, CellVersions and aggregate markers."""
+"""Find and check fields with a role: Revision, TTL, Counter, Columns, CellVersions, aggregates, automatic fields."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Union, get_args, get_origin
 
@@ -15,8 +15,11 @@ from odm.entities.blobs import Blob, LazyBytes
 from odm.entities.companions import companions_of
 from odm.entities.markers import (
     AggregateMarker,
+    AutomaticMarker,
+    Cell,
     CellVersions,
     ColumnsMarker,
+    Compressed,
     CounterMarker,
     Marker,
     RevisionMarker,
@@ -29,6 +32,7 @@ from odm.entities.markers import (
 )
 from odm.errors import SchemaError, Unsupported
 from odm.expressions.nodes import Condition, paths
+from odm.schema.automatic import find_automatic
 from odm.schema.entity import PatternSchema
 
 if TYPE_CHECKING:
@@ -38,7 +42,7 @@ MOST_VERSIONS: Final = 1000
 """The most values that a field may keep: they are all stored with the item."""
 
 
-def find_roles(cls: "type[Entity]", patterns: Iterable[PatternSchema], codec: EntityCodec) -> dict[str, Any]:
+def find_roles(cls: "type[Entity]", patterns: Collection[PatternSchema], codec: EntityCodec) -> dict[str, Any]:
     """The keyword arguments of `EntitySchema` for the fields with a role. Raises SchemaError."""
     keyed = {field for pattern in patterns for field in (*pattern.sources, *_named(pattern.when))}
     revision = _only(cls, RevisionMarker, "Revision")
@@ -57,6 +61,8 @@ def find_roles(cls: "type[Entity]", patterns: Iterable[PatternSchema], codec: En
             )
     for name in columns:
         _check_members(cls, name, codec)
+    for name in _all(cls, Compressed):
+        _check_compressed(cls, name, keyed)
     versioned, blobs = _versioned(cls, keyed), _blobs(cls, keyed, codec)
     for name, info in cls.model_fields.items():
         for mark, where in _misplaced(info.annotation, None, set()):
@@ -65,7 +71,9 @@ def find_roles(cls: "type[Entity]", patterns: Iterable[PatternSchema], codec: En
                 f"mark the field itself, as in {name}: {mark._odm_usage}, or remove the marker"
             )
     many = {"counters": counters, "columns": columns, "versioned": versioned, "aggregates": aggregates}
-    return {"revision": revision, "ttl": ttl, "blobs": blobs, **many}
+    primary = next(pattern for pattern in patterns if pattern.kind == "primary")
+    automatic = find_automatic(cls, primary, codec)
+    return {"revision": revision, "ttl": ttl, "blobs": blobs, "automatic": automatic, **many}
 
 
 def _check_aggregate(cls: "type[Entity]", name: str, kind: str) -> None:
@@ -89,6 +97,18 @@ def _check_aggregate(cls: "type[Entity]", name: str, kind: str) -> None:
         mark = "Min" if kind == "min" else "Max"
         says = f"a {mark} is an int, or None before the first value"
         raise SchemaError(f"{at}: {says}: {name}: Annotated[int | None, {mark}] = None")
+
+
+def _check_compressed(cls: "type[Entity]", name: str, keyed: set[str]) -> None:
+    at = f"{cls.__name__}.{name}"
+    if name in keyed:
+        raise SchemaError(
+            f"{at}: a compressed field cannot be part of a key, because its stored bytes have no order; remove it from "
+            "the template, when= or shards=, or remove Compressed"
+        )
+    roles = (AggregateMarker, AutomaticMarker, CellVersions, CounterMarker, RevisionMarker, TTLMarker, ColumnsMarker)
+    if any(isinstance(mark, (*roles, Cell)) for mark in metadata_of(cls.model_fields[name])):
+        raise SchemaError(f"{at}: Compressed cannot be combined with Cell or with a marker of a role: keep one of them")
 
 
 def _versioned(cls: "type[Entity]", keyed: set[str]) -> dict[str, int]:
@@ -189,7 +209,8 @@ def _misplaced(annotation: Any, where: str | None, seen: set[int]) -> Iterator[t
 
 def _fits_inside(marker: Marker) -> bool:
     """Whether a field of a nested model may have this marker."""
-    return isinstance(marker, Stored) and marker.family is None and marker.gc is None
+    plain = isinstance(marker, Stored) and marker.family is None and marker.gc is None
+    return plain or isinstance(marker, Compressed)
 
 
 def _named(condition: Condition | None) -> set[str]:

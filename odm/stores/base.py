@@ -19,11 +19,13 @@ from odm.errors import BadValue
 from odm.expressions.nodes import Action, Condition
 from odm.observe.events import LOG, Hook, Observer
 from odm.observe.meter import OPEN, Meter, metering, open_meters
+from odm.procedures.automatic import assigned, new_id
 from odm.procedures.blobs import Binder
 from odm.procedures.calls import Calls
 from odm.procedures.context import Context
 from odm.procedures.cursor import sealed, unsealed
 from odm.procedures.explain import Explanation, explain
+from odm.procedures.ids import ids_for
 from odm.procedures.raw import RawItem, raw_item
 from odm.procedures.session import Session
 from odm.procedures.transaction import Operations
@@ -103,6 +105,7 @@ class BaseStore:
             "limits": backend.limits if limits == "native" else PORTABLE,
             "random": random or SystemRandom(),
             "skip_unknown": on_unknown == "skip",
+            "ids": ids_for(clock or backend.clock),
         }
         self._retry_policy = _retry_policy(timeout, retries)
         self._on_request, self._blobs = on_request, Blobs.of(blobs)
@@ -247,6 +250,31 @@ class BaseStore:
         """
         return self._session.context.schema.target(entity).key
 
+    def new_id(self, entity: type[Entity]) -> Any:
+        """A new id for an entity of this class; sends nothing.
+
+        For what is built before the entity is stored, such as its children: ``ticket_id = db.new_id(Ticket)``, then
+        ``Ticket(ticket_id=ticket_id, ...)``.
+
+        Returns:
+            A str, or a UUID if that is the type of the field with `odm.Id`.
+
+        Raises:
+            BadValue: the class has no field with `odm.Id`.
+        """
+        return new_id(self._session.context, entity)
+
+    def assigned(self, entity: E) -> E:
+        """The entity with the Id and CreatedAt that a put would assign; sends nothing.
+
+        For writes that are repeated: the same entity, put twice, is then one item.
+
+        Returns:
+            A copy; the same object if it has no automatic field, or a value in each.
+        """
+        context = self._session.context
+        return assigned(context, context.schema.entity(type(entity)), entity, written=False)
+
     def start(self, query: Query[Any]) -> str | None:
         """The cursor at which a query begins: `page` with it reads the same as without. None: no key can match.
 
@@ -276,7 +304,8 @@ class BaseStore:
     def raw_item(self, entity: Entity) -> RawItem:
         """The item that a batch would put for an entity, for `odm.Store.put_raw`; sends nothing.
 
-        It is equal to what `odm.Store.scan_page` returns once it is stored, on every backend.
+        No Id, CreatedAt or UpdatedAt is assigned. The item is equal to what `odm.Store.scan_page` returns once it is
+        stored, on every backend.
 
         Raises:
             BadValue: the entity cannot be stored, or has a Revision, companions or former values (CellVersions), which

@@ -37,14 +37,18 @@ class Batch:
         finally:
             self._pending.close()
 
-    def put(self, entity: Entity) -> None:
+    def put(self, entity: E) -> E:
         """Write an entity; replaces any item under its key.
+
+        Returns:
+            The entity as it will be stored: the same object, or with an automatic field a copy that has its value.
 
         Raises:
             BadValue: it has a Revision or a value that cannot be stored, or the call is outside of the block.
         """
-        self._pending.put(entity)
+        stored = self._pending.put(entity)
         self._flush_if_full()
+        return stored
 
     @overload
     def delete(self, which: type[Entity], /, **key: Any) -> None: ...
@@ -110,14 +114,18 @@ class AsyncBatch:
         finally:
             self._pending.close()
 
-    async def put(self, entity: Entity) -> None:
+    async def put(self, entity: E) -> E:
         """Write an entity; replaces any item under its key.
+
+        Returns:
+            The entity as it will be stored: the same object, or with an automatic field a copy that has its value.
 
         Raises:
             BadValue: it has a Revision or a value that cannot be stored, or the call is outside of the block.
         """
-        self._pending.put(entity)
+        stored = self._pending.put(entity)
         await self._flush_if_full()
+        return stored
 
     @overload
     async def delete(self, which: type[Entity], /, **key: Any) -> None: ...

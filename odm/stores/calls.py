@@ -10,6 +10,7 @@ from odm.entities.query import Query
 from odm.errors import ItemNotFound
 from odm.expressions.nodes import Action, Condition
 from odm.procedures import raw, read, store_writes
+from odm.procedures.automatic import new_id
 from odm.procedures.backfill import backfill
 from odm.procedures.backfilled import Backfilled
 from odm.procedures.batch import BatchSteps
@@ -188,6 +189,9 @@ class StoreCalls(Calls):
 
     def key_of(self, entity: Entity) -> tuple[str, str]:
         return self._context.schema.target(entity).key
+
+    def new_id(self, entity: type[Entity]) -> Any:
+        return new_id(self._context, entity)
 
     def raw_item(self, entity: Entity) -> RawItem:
         return raw.raw_item(self._context, entity)

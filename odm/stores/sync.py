@@ -115,7 +115,8 @@ class Store(Reads, Maintenance):
             when: a condition on the stored item.
 
         Returns:
-            The entity as stored: the same object, or with a Revision a copy whose revision is one higher.
+            The entity as stored: the same object, or with a Revision or an automatic field a copy that has their new
+            values.
 
         Raises:
             ConditionFailed: ``when`` does not hold; nothing was written.

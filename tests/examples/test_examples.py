@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import signature
@@ -32,6 +33,7 @@ from examples import (
     songs_from_feed,
     stream_handler,
     testing_your_app,
+    times_and_ids,
     video_page,
 )
 from odm import RequestInfo, Store, Table, collection
@@ -39,6 +41,7 @@ from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile, Memory
 from odm.protocol.connection import Backend
+from odm.testing import Clock
 
 Read: TypeAlias = Callable[[str], dict[str, dict[str, bytes]]]
 
@@ -427,6 +430,12 @@ def test_one_that_judges_its_own_answers(name: str, backend: Backend) -> None:
     answers = main(backend)
     assert answers
     assert answers == main(Memory())
+
+
+def test_times_and_ids_by_another_clock() -> None:
+    clock = Clock(datetime(2030, 6, 7, 23, 55, tzinfo=UTC))
+    assert times_and_ids.main(Memory(), clock) == times_and_ids.main(Memory())
+    assert clock.now() == datetime(2030, 6, 8, 0, 15, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("name", ANYWHERE)

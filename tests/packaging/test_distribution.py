@@ -171,6 +171,7 @@ def test_metadata_names_extras_and_license(metadata: Message) -> None:
         "fast",
         "test",
         "test-beam",
+        "zstd",
     }
 
 

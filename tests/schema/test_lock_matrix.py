@@ -30,7 +30,7 @@ from pydantic import (
     create_model,
 )
 
-from odm import Entity, OdmError, PrimaryKey, Table
+from odm import Compressed, Entity, OdmError, PrimaryKey, Table
 from odm.expressions.nodes import Value
 from odm.schema.entity import EntitySchema
 from odm.schema.lockfile import TableLock, compare, describe
@@ -90,6 +90,8 @@ class Data:
 NOW = datetime(2001, 1, 1, tzinfo=UTC)
 VALUES: list[tuple[Any, list[Any]]] = [
     (str, ["Ab", "b", "2001-01-01", str(UUID(int=1)), "http://a.b/", "-1"]),
+    (Annotated[str, Compressed("gzip")], ["Ab", "Ab" * 999]),
+    (Annotated[bytes, Compressed("gzip")], [b"Ab", b"Ab" * 999]),
     (Annotated[str, StringConstraints(to_lower=True)], ["ab"]),
     (Annotated[str, StringConstraints(strip_whitespace=True)], ["ab"]),
     (Annotated[str, Field(max_length=1)], ["b"]),

@@ -446,6 +446,7 @@ KNOWN = {
     EntitySchema: {
         *("cls", "tag", "primary", "patterns", "codec", "revision", "ttl", "counters", "optional", "version", "keep"),
         *("columns", "versioned", "aggregates", "blobs"),
+        "automatic",  # it does not change the stored form
         "companions",
         *("match", "key_only", "family", "families", "cells", "row"),
     },

@@ -7,6 +7,7 @@ from random import Random
 from typing import Annotated, Any, assert_type
 
 from odm import (
+    AUTO,
     AccessPattern,
     AsyncBatch,
     AsyncStore,
@@ -15,10 +16,13 @@ from odm import (
     Batch,
     Calls,
     CellVersion,
+    Compressed,
     Condition,
+    CreatedAt,
     Entity,
     Explanation,
     Gen,
+    Id,
     Meter,
     Page,
     Partial,
@@ -30,6 +34,7 @@ from odm import (
     Store,
     Table,
     Transaction,
+    UpdatedAt,
     Usage,
     add_to,
     add_value,
@@ -92,6 +97,16 @@ class Order(Entity, table=shop, tag="o"):
     by_total = AccessPattern("CUSTOMER#{customer_id}", "{placed_at}", local=True)
 
 
+class Ticket(Entity, table=shop):
+    ticket_id: Annotated[str, Id()] = AUTO
+    title: str
+    body: Annotated[str, Compressed("gzip")] = ""
+    created_at: Annotated[datetime, CreatedAt] = AUTO
+    updated_at: Annotated[datetime, UpdatedAt] = AUTO
+
+    primary = PrimaryKey("TICKET#{ticket_id}")
+
+
 class Visit(Entity, table=shop, version=3, keep=5):
     page: str
     number: int
@@ -150,6 +165,11 @@ assert_type(select(Order).where(Order.total > 5, exists(Order.note)).reverse().l
 assert_type(collection(key, prefix=True), Query[Entity])
 
 
+def automatic(db: Store) -> None:
+    assert_type(db.put(Ticket(title="t")).created_at, datetime)
+    assert_type(db.put(Ticket(title="t", ticket_id="x", body="text")).body, str)
+
+
 def blocking(db: Store) -> None:
     assert_type(db.create(), None)
     assert_type(db.get(Order, customer_id="c", order_id="o"), Order | None)
@@ -186,7 +206,7 @@ def blocking(db: Store) -> None:
     assert_type(db.explain(order, write="insert"), Explanation)
     with db.batch() as batch:
         assert_type(batch, Batch)
-        assert_type(batch.put(order), None)
+        assert_type(batch.put(order), Order)
         assert_type(batch.delete(key), None)
         assert_type(batch.delete(Order, customer_id="c", order_id="o"), None)
     with db as same:
@@ -251,7 +271,7 @@ async def awaiting(db: AsyncStore) -> None:
         assert_type(tx.check(key), None)
     async with db.batch() as batch:
         assert_type(batch, AsyncBatch)
-        assert_type(await batch.put(order), None)
+        assert_type(await batch.put(order), Order)
         assert_type(await batch.delete(key), None)
         assert_type(await batch.delete(Order, customer_id="c", order_id="o"), None)
     async with db as same:

@@ -10,6 +10,7 @@ from odm.schema.lockfile.finding import Finding, backfill_of
 
 _WIDER: Final = {
     "Decimal": frozenset({"int"}),
+    "compressed str": frozenset({"str"}),  # not so for bytes, some of which begin like a compressed value
     "str": frozenset({"UUID", "date", "datetime", "time"}),
 }
 """Stored type to the types whose stored values it can read unchanged."""

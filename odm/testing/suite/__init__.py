@@ -25,12 +25,14 @@ from odm.testing.suite.aggregates import (
     TestSums,
     campaigns,
 )
+from odm.testing.suite.automatic import TestAutomaticFields, TestMergedTimes, tickets, ticks
 from odm.testing.suite.backfills import TestBackfill, TestBackfillCompanions
 from odm.testing.suite.batches import TestBatch
 from odm.testing.suite.blobs import TestBlobs, TestBlobUpdates, TestLostBlobs, blobs, library
 from odm.testing.suite.cell_versions import TestCellVersions, exchange_clock, exchanged
 from odm.testing.suite.collections import TestCollection
 from odm.testing.suite.companions import TestCompanions, TestCompanionsTransactions, TestRefusedCompanions, table
+from odm.testing.suite.compressing import TestCompressed, written
 from odm.testing.suite.conditions import TestFilters, TestRefused, TestWhen
 from odm.testing.suite.copying import TestBatchInProcedures, TestPutRaw, TestScanPages
 from odm.testing.suite.counters import TestCounter, TestCounterPut
@@ -121,6 +123,7 @@ __all__ = [
     "TestAdjacencyCosts",
     "TestAdjacencyList",
     "TestAttributes",
+    "TestAutomaticFields",
     "TestBackfill",
     "TestBackfillCompanions",
     "TestBatch",
@@ -136,6 +139,7 @@ __all__ = [
     "TestCollection",
     "TestCompanions",
     "TestCompanionsTransactions",
+    "TestCompressed",
     "TestConditionalDelete",
     "TestConditionalPut",
     "TestConditionsOnOlderItems",
@@ -183,6 +187,7 @@ __all__ = [
     "TestMergedExtremes",
     "TestMergedOnce",
     "TestMergedSums",
+    "TestMergedTimes",
     "TestMeter",
     "TestMeterIndexes",
     "TestMeterTransactions",
@@ -296,5 +301,8 @@ __all__ = [
     "stores",
     "table",
     "target",
+    "tickets",
+    "ticks",
     "visited",
+    "written",
 ]
