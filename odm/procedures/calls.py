@@ -55,7 +55,6 @@ class Calls(Protocol):
 
     def now(self) -> float:
         """Seconds since the epoch, from the store's clock."""
-        ...
 
     @overload
     def get(self, which: type[E], /, *, only: None = None, **key: Any) -> CoreGen[E | None]: ...
@@ -267,14 +266,15 @@ class Calls(Protocol):
 
     def key_of(self, entity: Entity) -> tuple[str, str]:
         """The key of an entity: partition key and sort key, as text; "" if it has no sort key."""
-        ...
 
     def new_id(self, entity: type[Entity]) -> Any:
         """A new id for an entity of this class, see `odm.Store.new_id`."""
 
+    def assigned(self, entity: E) -> E:
+        """The entity with the Id and CreatedAt that a put would assign."""
+
     def raw_item(self, entity: Entity) -> RawItem:
         """The item that a batch would put for an entity, for `put_raw`."""
-        ...
 
     def batch(self, *, parallel: int = 1) -> BatchSteps:
         """A batch: ``batch = do.batch()``, then ``batch.put(...)``, and at the end ``yield from batch.send()``.

@@ -10,7 +10,7 @@ from odm.entities.query import Query
 from odm.errors import ItemNotFound
 from odm.expressions.nodes import Action, Condition
 from odm.procedures import raw, read, store_writes
-from odm.procedures.automatic import new_id
+from odm.procedures.automatic import assigned, new_id
 from odm.procedures.backfill import backfill
 from odm.procedures.backfilled import Backfilled
 from odm.procedures.batch import BatchSteps
@@ -35,6 +35,7 @@ from odm.protocol.changes import ChangeShard
 from odm.protocol.connection import CoreGen
 from odm.protocol.requests import Sleep
 
+E = TypeVar("E", bound=Entity)
 T = TypeVar("T")
 
 
@@ -192,6 +193,9 @@ class StoreCalls(Calls):
 
     def new_id(self, entity: type[Entity]) -> Any:
         return new_id(self._context, entity)
+
+    def assigned(self, entity: E) -> E:
+        return assigned(self._context, self._context.schema.entity(type(entity)), entity, written=False)
 
     def raw_item(self, entity: Entity) -> RawItem:
         return raw.raw_item(self._context, entity)
