@@ -308,6 +308,9 @@ def _in_form(type_: StoredType, marker: Stored | None, info: FieldInfo, place: P
 
 def _in_blobs(marker: Blob, info: FieldInfo, place: Place) -> StoredType:
     """The type of a field whose long values are kept in blobs."""
+    if find_marker(info, Compressed) is not None:
+        why = "has both Blob and Compressed, which keep a long value in different ways"
+        raise place.fault(info.annotation, why, "remove one of them; compress the bytes yourself to keep a blob small")
     if type(marker.over) is not int or marker.over < 0:
         why = f"has Blob(over={marker.over!r}), which is the most bytes to store in the item"
         raise place.fault(info.annotation, why, "give an int of 0 or more")

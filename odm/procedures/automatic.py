@@ -23,13 +23,13 @@ def assigned(context: Context, entity: EntitySchema, instance: E, *, written: bo
     fields = entity.automatic
     if fields is None:
         return instance
-    values, made = vars(instance), dict[str, Any]()
+    values, made, now = vars(instance), dict[str, Any](), context.clock()
     if fields.id is not None and values[fields.id] is None:
         made[fields.id] = _new(context, fields)
     if fields.created is not None and values[fields.created] is None:
-        made[fields.created] = _now(context, fields, fields.created)
+        made[fields.created] = _time(fields, fields.created, now)
     if fields.updated is not None and written:
-        made[fields.updated] = _now(context, fields, fields.updated)
+        made[fields.updated] = _time(fields, fields.updated, now)
     return instance.model_copy(update=made) if made else instance
 
 
@@ -38,7 +38,7 @@ def with_time(context: Context, entity: EntitySchema, actions: Sequence[Action])
     fields = entity.automatic
     if fields is None or fields.updated is None:
         return actions
-    return (*actions, Set(Path((fields.updated,)), _now(context, fields, fields.updated)))
+    return (*actions, Set(Path((fields.updated,)), _time(fields, fields.updated, context.clock())))
 
 
 def of_new_item(context: Context, entity: EntitySchema, item: dict[str, Value]) -> dict[str, Value]:
@@ -46,11 +46,13 @@ def of_new_item(context: Context, entity: EntitySchema, item: dict[str, Value]) 
     fields, codec = entity.automatic, entity.codec
     if fields is None:
         return item
-    made = dict(item)
+    made, now = dict(item), context.clock()
     if fields.id is not None and codec.stored[fields.id] not in item:
         made[codec.stored[fields.id]] = codec.value(fields.id, _new(context, fields))
     if fields.created is not None and codec.stored[fields.created] not in item:
-        made[codec.stored[fields.created]] = codec.value(fields.created, _now(context, fields, fields.created))
+        made[codec.stored[fields.created]] = codec.value(fields.created, _time(fields, fields.created, now))
+    if fields.updated is not None:  # the same as the time of its creation
+        made[codec.stored[fields.updated]] = codec.value(fields.updated, _time(fields, fields.updated, now))
     return made
 
 
@@ -93,6 +95,6 @@ def _new(context: Context, fields: Automatic) -> Any:
     return made if fields.as_uuid else str(made)
 
 
-def _now(context: Context, fields: Automatic, name: str) -> datetime:
-    """The time of the store's clock, as far as the field stores it."""
-    return fields.cut[name](datetime.fromtimestamp(context.clock(), UTC))
+def _time(fields: Automatic, name: str, now: float) -> datetime:
+    """The time, as far as the field stores it."""
+    return fields.cut[name](datetime.fromtimestamp(now, UTC))

@@ -97,8 +97,7 @@ class BaseStore:
             raise TypeError(f"{name}(table, backend): {wrong}; write {name}(table, Memory()), or DynamoDB(...), ...")
         _check_options(table, prefix, name, limits, on_unknown, {"on_request": on_request, "clock": clock}, random)
         _check_secret(cursor_secret)
-        self.table = table
-        self.backend = backend
+        self.table, self.backend = table, backend
         self.prefix, self.name = prefix, prefix + (table.name if name is None else name)
         self._settings: dict[str, Any] = {
             "clock": clock or backend.clock,

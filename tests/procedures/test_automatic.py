@@ -4,6 +4,7 @@ import asyncio
 import os
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from random import Random
 from types import new_class
 from typing import Annotated, Any
@@ -155,6 +156,27 @@ def test_an_assigned_entity_is_one_item_when_it_is_put_twice(db: Store, clock: C
     assert db.put(log) == db.put(db.assigned(log)) == log
     assert list(db.scan(Log)) == [log]
     assert db.assigned(Person(name="Ann")).changed is None  # type: ignore[call-arg]
+
+
+def test_an_item_is_updated_when_it_is_created() -> None:
+    """By one reading of the clock, which goes on."""
+    table = Table("notes")
+
+    class Note(Entity, table=table):
+        id: Annotated[str, Id()] = AUTO
+        text: str
+        created: Annotated[datetime, CreatedAt] = AUTO
+        updated: Annotated[datetime, UpdatedAt] = AUTO
+
+        primary = PrimaryKey("NOTE#{id}")
+        latest = AccessPattern("NOTES", "{updated}")
+
+    with Store(table, Memory(), clock=count(START.timestamp()).__next__) as db:
+        db.create()
+        put = db.put(Note(text="put"))
+        made = db.update(Note.primary(id=db.new_id(Note)), set_(Note.text, "made"), upsert=True, returning="new")
+        assert put.created == put.updated < made.created == made.updated
+        assert list(db.query(Note.latest())) == [put, made]
 
 
 def test_given_values_are_kept(db: Store) -> None:
