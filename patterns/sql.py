@@ -74,7 +74,8 @@ row wins. With ``ttl=`` it is not written back there, because the feed does not 
 
 **Limits.** A value that the database changes, such as a rounded number, is pushed to the item. A put of an item that
 was not loaded does not say which row it is based on: if the table has no such item and SQL has another row, the row
-wins. Records of deleted items stay in the applied table. Times in columns without a time zone are UTC.
+wins. Records of deleted items stay in the applied table. Each program that follows the feed of the table declares the
+`Rows`, so that it knows the leases and positions. Times in columns without a time zone are UTC.
 
 **Known as** cache-aside, write-behind, and transactional outbox; AWS's "hybrid database system":
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-hybrid-system.html

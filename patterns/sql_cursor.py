@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sqlalchemy import Column, Connection, and_, or_, select
 
-from odm import BadValue, Calls, Companion, ConditionFailed, Entity, Gen, ItemExists, PrimaryKey, procedure
+from odm import BadValue, Calls, ConditionFailed, Gen, ItemExists, procedure
 from odm.patterns.sql_rows import Rows, from_sql, to_sql
 from odm.patterns.sql_tables import EitherEngine, rows_of, sql
 from odm.patterns.two_stores import Either, On, Steps
@@ -34,27 +34,12 @@ def _save(do: Calls, made: Any, name: str, old: Any, position: str) -> Gen[None]
         return
 
 
-def made_for(rows: Rows[Any], name: str, fields: Mapping[str, Any], key: PrimaryKey) -> Any:
-    """The class of items that a pattern adds to the table of the entity, once for each entity."""
-    known = _MADE.get((rows.entity, name))
-    if known is None:
-        maker = Companion()
-        maker.name = name
-        known = _MADE[rows.entity, name] = maker.make(rows.entity, Entity, fields, {"primary": key})
-    return known
-
-
-_MADE: dict[tuple[type, str], Any] = {}
-
-
 class Cursors:
     """Reads the rows that have changed since a stored position."""
 
     def __init__(self, rows: Rows[Any], column: Column[Any], overlap: float) -> None:
         self.rows, self.column, self.overlap = rows, column, overlap
-        tag = rows.entity.__odm_tag__
-        key = PrimaryKey(f"SQL#{tag}#CURSOR#{{name}}")
-        self.made = made_for(rows, "sql_cursor", {"name": str, "position": str}, key)
+        self.made = rows.cursors
         self.name = f"{rows.table.fullname}.{column.name}"
 
     def drained(
@@ -107,11 +92,11 @@ def _written(value: Any) -> str:
         case datetime():
             return f"t{value.astimezone(UTC).isoformat()}"
         case bool() | str() | bytes():
-            raise BadValue(f"changed= names a column with {value!r}: use one of times or growing numbers")
+            raise BadValue(f"changed= names a column with {value!r}: use one of times or growing whole numbers")
         case int():
             return f"n{value}"
         case _:
-            raise BadValue(f"changed= names a column with {value!r}: use one of times or growing numbers")
+            raise BadValue(f"changed= names a column with {value!r}: use one of times or growing whole numbers")
 
 
 def _read(text: str) -> Any:

@@ -181,8 +181,8 @@ class Push(Generic[E]):
     def _drained(self, store: Either, engine: EitherEngine) -> Steps[int]:
         done, errors = 0, list[OdmError]()
         if self.rows.outbox is not None:
-            token = uuid4().hex
-            while entries := (yield from self._taken(store, engine, token)):
+            # A token for each page: entries of an earlier one whose rows did not fit are not taken again.
+            while entries := (yield from self._taken(store, engine, token := uuid4().hex)):
                 yield from self._entries(store, engine, token, entries, errors)
                 done += len(entries)
         if self._changed is not None:

@@ -7,13 +7,12 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 from uuid import uuid4
 
 from sqlalchemy import Engine
 
 from odm import (
-    TTL,
     AsyncStore,
     BadValue,
     Calls,
@@ -21,13 +20,11 @@ from odm import (
     Entity,
     Gen,
     ItemExists,
-    PrimaryKey,
     Query,
     Store,
     compiled,
     procedure,
 )
-from odm.patterns.sql_cursor import made_for
 from odm.patterns.sql_push import bring
 from odm.patterns.sql_rows import Rows
 from odm.patterns.sql_tables import EitherEngine, Found, check_engine, find, sql
@@ -89,8 +86,7 @@ class ReadThrough(Generic[E]):
             if value is not None and (isinstance(value, bool) or not 0 < value < float("inf")):
                 raise BadValue(f"ReadThrough({name}={value!r}): give seconds, more than 0")
         self.rows, self.lease, self.missing_ttl = rows, lease, missing_ttl
-        fields = {"name": str, "token": str, "until": Annotated[datetime, TTL], "missing": (bool, False)}
-        self.made = made_for(rows, "sql_load", fields, PrimaryKey(f"SQL#{rows.entity.__odm_tag__}#LOAD#{{name}}"))
+        self.made = rows.leases
 
     def __repr__(self) -> str:
         return f"ReadThrough({self.rows!r})"

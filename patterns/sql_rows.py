@@ -11,13 +11,29 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import Any, Final, Generic, TypeVar
+from functools import cache
+from typing import Annotated, Any, Final, Generic, TypeVar
+from uuid import UUID
 
 from pydantic import ValidationError
 from sqlalchemy import JSON, Column, Table
-from sqlalchemy.types import DateTime
+from sqlalchemy.types import DateTime, Uuid
 
-from odm import BadValue, Calls, Condition, Entity, ItemInvalid, OdmError, Query, SchemaError, compiled, primary_key
+from odm import (
+    TTL,
+    BadValue,
+    Calls,
+    Companion,
+    Condition,
+    Entity,
+    ItemInvalid,
+    OdmError,
+    PrimaryKey,
+    Query,
+    SchemaError,
+    compiled,
+    primary_key,
+)
 from odm import set_ as set_to
 
 E = TypeVar("E", bound=Entity)
@@ -71,6 +87,8 @@ class Rows(Generic[E]):
         self.ttl = _seconds(ttl)
         self.deleted = None if deleted is None else self._column("deleted=", deleted)
         _check(self, view.ttl, ttl)
+        # Made here and not where they are used: a program that only follows the feed must know these items too.
+        self.leases, self.cursors = _made_for(entity)
 
     def __repr__(self) -> str:
         return f"Rows({self.entity.__name__}, {self.table.name!r})"
@@ -172,6 +190,18 @@ class Rows(Generic[E]):
         return condition  # type: ignore[no-any-return]
 
 
+@cache
+def _made_for(entity: type[Entity]) -> tuple[Any, Any]:
+    """The classes of the items that these patterns add to the table: leases and positions."""
+    lease = {"name": str, "token": str, "until": Annotated[datetime, TTL], "missing": (bool, False)}
+    made: dict[str, dict[str, Any]] = {"load": lease, "cursor": {"name": str, "position": str}}
+    maker = Companion()
+    maker.name = "sql"
+    keys = {part: PrimaryKey(f"SQL#{entity.__odm_tag__}#{part.upper()}#{{name}}") for part in made}
+    leases, cursors = (maker.make(entity, Entity, made[part], {"primary": keys[part]}, part) for part in made)
+    return leases, cursors
+
+
 def _check(rows: Rows[Any], field: str | None, ttl: object) -> None:
     """Raise if the entity and the table do not fit."""
     name, fields = rows.entity.__name__, rows.entity.model_fields
@@ -240,7 +270,7 @@ def to_sql(column: Column[Any], value: Any) -> Any:
         return value if zoned else value.replace(tzinfo=None)
     if isinstance(value, Enum) and getattr(column.type, "enum_class", None) is None:
         return value.value
-    return value
+    return str(value) if isinstance(value, UUID) and not isinstance(column.type, Uuid) else value
 
 
 def _plain(value: Any) -> Any:

@@ -32,7 +32,7 @@ def find(environ: Mapping[str, str]) -> Path:
             return Path(named)
         raise servers.Missing(f"{VARIABLE}={named} is not a folder with the programs {' and '.join(PROGRAMS)}")
     on_path = shutil.which("initdb", path=environ.get("PATH"))
-    versions = sorted(INSTALLED.glob("*/bin"), key=lambda folder: float(folder.parent.name), reverse=True)
+    versions = sorted(INSTALLED.glob("[0-9]*/bin"), key=lambda folder: float(folder.parent.name), reverse=True)
     folders = [*([] if on_path is None else [Path(on_path).resolve().parent]), *versions]
     if folder := next(filter(_is_complete, folders), None):
         return folder

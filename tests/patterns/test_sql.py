@@ -8,6 +8,7 @@ from decimal import Decimal
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
+from uuid import UUID
 
 import pytest
 import sqlalchemy as sa
@@ -32,7 +33,7 @@ from odm import (
 )
 from odm.backends.local import Memory
 from odm.patterns.feed import Feed
-from odm.patterns.follower import AsyncFollower, positions
+from odm.patterns.follower import AsyncFollower, Follower, positions
 from odm.patterns.sql import Push, ReadThrough, Rows, WriteBehind, applied_table, outbox_table
 from tests.patterns.sql_shop import COLUMNS, Customer, Shop, customers_table, opened, shop
 
@@ -61,6 +62,31 @@ def test_an_absent_item_is_loaded_once(site: Shop) -> None:
         assert read.get(site.db, site.engine, customer_id="c1") == loaded
     assert meter.calls == 1
     assert read.get(site.db, site.engine, customer_id="c2") is None
+
+
+def test_what_it_costs(url: str) -> None:
+    with opened(url) as site:
+        site.change("c1", "Ann")
+        statements: list[str] = []
+        sa.event.listen(site.engine, "commit", lambda _: statements.append("commit"))
+
+        def cost(call: Callable[[], object]) -> tuple[int, int]:
+            statements.clear()
+            with site.db.meter() as meter:
+                call()
+            return meter.calls, len(statements)
+
+        read, push, follower = ReadThrough(site.rows, missing_ttl=9), Push(site.rows), site.follower()
+        assert cost(lambda: read.get(site.db, site.engine, customer_id="c1")) == (5, 2)
+        assert cost(lambda: read.get(site.db, site.engine, customer_id="c1")) == (1, 0)
+        read.get(site.db, site.engine, customer_id="c2")
+        assert cost(lambda: read.get(site.db, site.engine, customer_id="c2")) == (1, 0)
+        push.drain(site.db, site.engine)
+        site.change("c1", "Bob")
+        assert cost(lambda: push.drain(site.db, site.engine)) == (2, 3 + 2)  # the entry; taking it, and finding no more
+        follower.drain()
+        site.db.update(KEY, set_(Customer.name, "Cid"))
+        assert cost(follower.poll)[1] == 1
 
 
 def test_a_loaded_item_expires(url: str) -> None:
@@ -304,6 +330,35 @@ def test_a_row_that_does_not_fit_is_reported_and_does_not_stop_the_others(url: s
         site.change("c1", "Ann")
         Push(rows).drain(db, site.engine)
         assert len(list(db.scan(Short))) == 2
+
+
+def test_a_program_that_only_follows_knows_the_leases() -> None:
+    """They are items of the table too, and are in its feed"""
+    library = Table("sql_library")
+
+    class Reader(Entity, table=library):
+        reader_id: UUID
+        sql: str | None = None
+
+        primary = PrimaryKey("READER#{reader_id}")
+
+    metadata = sa.MetaData()
+    readers = sa.Table("readers", metadata, sa.Column("reader_id", sa.String(36), primary_key=True))
+    rows = Rows(Reader, readers, applied=applied_table(metadata, readers))
+    engine = sa.create_engine("sqlite://")
+    metadata.create_all(engine)
+    db, state = Store(library, Memory(changes=True)), Store(positions, Memory())
+    db.create()
+    state.create()
+    db.put(rows.leases(name="a", token="b", until=datetime(2999, 1, 1, tzinfo=UTC)))
+    db.put(Reader(reader_id=UUID(int=7)))
+    feed = Feed(library)
+    feed.on_many(Reader)(WriteBehind(rows).handler(engine))
+    assert Follower(db, feed, state=state, name="sql").drain() == 2
+    with engine.connect() as connection:
+        assert connection.execute(sa.select(readers)).all() == [(str(UUID(int=7)),)]
+    assert ReadThrough(rows).get(db, engine, reader_id=UUID(int=7)) is not None
+    engine.dispose()
 
 
 class Level(Enum):
