@@ -13,6 +13,7 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 from pydantic import BaseModel, Field
+from sqlalchemy import event
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from odm import (
@@ -68,7 +69,7 @@ def test_what_it_costs(url: str) -> None:
     with opened(url) as site:
         site.change("c1", "Ann")
         statements: list[str] = []
-        sa.event.listen(site.engine, "commit", lambda _: statements.append("commit"))
+        event.listen(site.engine, "commit", lambda _: statements.append("commit"))
 
         def cost(call: Callable[[], object]) -> tuple[int, int]:
             statements.clear()
