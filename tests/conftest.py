@@ -10,7 +10,7 @@ from moto.server import ThreadedMotoServer
 
 from tests import dynamodb_local as local
 from tests import dynoxide as oxide
-from tests import effort, emulator, selection, servers
+from tests import effort, emulator, postgresql, selection, servers
 from tests.conformance.moto import one_at_a_time
 
 # Without deadlines: a property must not fail because the machine is busy.
@@ -83,6 +83,13 @@ def dynoxide() -> Iterator[str]:
     """The endpoint of a Dynoxide that runs for the whole session; all access keys have the same tables."""
     with oxide.running(_found(oxide.find)) as endpoint:
         yield endpoint
+
+
+@pytest.fixture(scope="session")
+def postgresql_url() -> Iterator[str]:
+    """The URL, for SQLAlchemy, of a PostgreSQL that runs for the whole session; tests make tables of their own."""
+    with postgresql.running(_found(postgresql.find)) as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
-"""What `tests.emulator`, `tests.dynamodb_local` and `tests.dynoxide` share: their commands, and servers that end.
+"""What the modules of the tests' servers share: their commands, and servers that end.
 
-Each of them finds its server with `find`, runs it with `running`, and is a command for `.ci/run`:
+Each of `tests.emulator`, `tests.dynamodb_local`, `tests.dynoxide` and `tests.postgresql` finds its server with `find`,
+runs it with `running`, and is a command for `.ci/run`:
 `python -m tests.dynoxide` prints where the server is, and exits with 1 if it cannot run here. With the argument
 `fetch`, it first fetches the server if it is missing.
 """
@@ -30,7 +31,7 @@ Find: TypeAlias = Callable[[Mapping[str, str]], Path]
 # a session of its own, so that Ctrl-C does not reach it: the tests still need their server while they clean up.
 _KEEPER = """
 import subprocess, sys, threading
-program = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
+program = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, user=sys.argv[1] or None)
 threading.Thread(target=lambda: (sys.stdin.read(), program.kill()), daemon=True).start()
 program.wait()
 """
@@ -70,9 +71,25 @@ def running(name: str, command: Callable[[int], Sequence[str]]) -> Iterator[str]
         name: the name of the server, for errors.
         command: makes the command from the port.
     """
+    with running_on_port(name, command, _responds) as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+@contextmanager
+def running_on_port(
+    name: str, command: Callable[[int], Sequence[str]], answers: Callable[[int], bool], user: str = ""
+) -> Iterator[int]:
+    """Run a server on a free port during the block; yields the port.
+
+    Args:
+        name: the name of the server, for errors.
+        command: makes the command from the port.
+        answers: whether the server answers at the port.
+        user: the user to run it as. Default: the one that runs the tests.
+    """
     with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    keeping = [sys.executable, "-c", _KEEPER, *command(port)]
+        port: int = free.getsockname()[1]
+    keeping = [sys.executable, "-c", _KEEPER, user, *command(port)]
     with (
         tempfile.TemporaryFile("w+") as log,
         subprocess.Popen(
@@ -81,23 +98,30 @@ def running(name: str, command: Callable[[int], Sequence[str]]) -> Iterator[str]
     ):
         assert keeper.stdin is not None
         with keeper.stdin:
-            _wait(name, port, keeper, log)
-            yield f"http://127.0.0.1:{port}"
+            _wait(name, lambda: answers(port), keeper, log)
+            yield port
 
 
-def _wait(name: str, port: int, keeper: subprocess.Popen[bytes], log: IO[str]) -> None:
-    """Wait until it responds, with any status."""
+def _wait(name: str, answers: Callable[[], bool], keeper: subprocess.Popen[bytes], log: IO[str]) -> None:
+    """Wait until it answers."""
     end = time.monotonic() + START_SECONDS
     while keeper.poll() is None and time.monotonic() < end:
-        with suppress(OSError):
-            connection = HTTPConnection("127.0.0.1", port, timeout=START_SECONDS)
-            connection.request("GET", "/")
-            connection.getresponse().read()
-            connection.close()
+        if answers():
             return
         time.sleep(0.05)
     log.seek(0)
     raise RuntimeError(f"{name} did not start to answer within {START_SECONDS} seconds; it said: {log.read()}")
+
+
+def _responds(port: int) -> bool:
+    """Whether a server of HTTP responds, with any status."""
+    with suppress(OSError):
+        connection = HTTPConnection("127.0.0.1", port, timeout=START_SECONDS)
+        connection.request("GET", "/")
+        connection.getresponse().read()
+        connection.close()
+        return True
+    return False
 
 
 def fetched(command: Sequence[str], **environ: str) -> None:

@@ -20,6 +20,7 @@ from google.cloud.bigtable.data import BigtableDataClient, ReadRowsQuery
 from google.cloud.bigtable.data.row_filters import CellsColumnLimitFilter
 
 from examples import (
+    customer_from_sql,
     garden,
     invoices,
     market,
@@ -404,6 +405,14 @@ def test_stream_handler() -> None:
 
 def test_songs_from_feed() -> None:
     assert songs_from_feed.main() == {"top of May": ["hit 52", "ode 41", "jig 26"], "removed": ["20"]}
+
+
+def test_customer_from_sql() -> None:
+    assert customer_from_sql.main() == {
+        "loaded": ["Ann"],
+        "mirrored to SQL": ["Ann of Rome", "Bob of None", "Cid of None"],
+        "in the table": ["Anna of Rome, 1 visits", "Bob of None, 0 visits"],
+    }
 
 
 def test_testing_your_app() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-VENDORS = ("aiobotocore", "boto3", "botocore", "google", "grpc", "httptools", "pyqwest", "rich", "typer")
+VENDORS = ("aiobotocore", "boto3", "botocore", "google", "grpc", "httptools", "pyqwest", "rich", "sqlalchemy", "typer")
 
 
 @pytest.fixture(scope="module")
@@ -169,6 +169,7 @@ def test_metadata_names_extras_and_license(metadata: Message) -> None:
         "dynamodb",
         "emulator",
         "fast",
+        "sql",
         "test",
         "test-beam",
         "zstd",

@@ -1,0 +1,200 @@
+"""Write-behind: a handler of a change feed that writes changed items to SQL; see `odm.patterns.sql`.
+
+In one transaction for a list of changes, for each change:
+
+1. insert the item's record in the applied table if it is new, lock it and the row, and skip a change that is not newer;
+2. decide: an item that is a copy of a row is never written; one that an application changed is written if the row is
+   still one that it is based on. With an outbox, another row wins over the item; without one, the item wins;
+3. if row and item differ now, add the key to the outbox: `odm.patterns.sql.Push` makes the item equal to the row;
+4. record the change's position, and the digests of item and row.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final, Generic, TypeVar
+
+from attrs import frozen
+from sqlalchemy import Connection, select, update
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from odm import BadValue, Change, Changed, Conflict, Entity, Inserted, Removed
+from odm.patterns.sql_rows import ABSENT, Rows
+from odm.patterns.sql_tables import (
+    EitherEngine,
+    Found,
+    Key,
+    add_to_outbox,
+    check_engine,
+    delete_row,
+    found,
+    insert_new,
+    locked,
+    matches,
+    sql,
+    write_row,
+)
+from odm.patterns.two_stores import Steps, arun, run
+
+E = TypeVar("E", bound=Entity)
+
+TRIES: Final = 5
+"""How often a row is read again when other programs insert it at the same time."""
+
+_LOG: Final = logging.getLogger("odm.sql")
+
+
+@frozen
+class _State:
+    """The state of an item after a change.
+
+    Attributes:
+        item: None: it was removed.
+        digest, mark: of the item.
+        bases: the digests of rows that the change may replace.
+        expired: it was removed because its time was over: the row stays.
+    """
+
+    item: Any
+    digest: str
+    mark: str | None
+    bases: frozenset[str]
+    expired: bool
+
+
+class WriteBehind(Generic[E]):
+    """Writes changed items to SQL.
+
+    Args:
+        rows: the mapping, with an applied table.
+
+    Raises:
+        BadValue: there is no applied table.
+        SchemaError: a row of a new item would lack a column.
+    """
+
+    def __init__(self, rows: Rows[E]) -> None:
+        if not isinstance(rows, Rows) or rows.applied is None:
+            raise BadValue(f"WriteBehind({rows!r}): pass Rows(..., applied=applied_table(...)): it orders the changes")
+        known = {column.name for column in rows.columns.values()}
+        for column in rows.table.c:
+            made = column.nullable or column.default is not None or column.server_default is not None
+            if column.name not in known and not made and column is not rows.deleted and column.identity is None:
+                raise rows.fault(
+                    f"column {column.name!r} is NOT NULL without a default, and no field is mapped to it: map one, or "
+                    "give the column a default"
+                )
+        self.rows, self.applied = rows, rows.applied
+
+    def __repr__(self) -> str:
+        return f"WriteBehind({self.rows!r})"
+
+    def handler(self, engine: EitherEngine) -> Callable[[Any], Any]:
+        """A handler for ``feed.on_many(Customer)(...)``, or for ``feed.on``; async with an AsyncEngine.
+
+        It can be called again with the same changes, also with earlier ones, and does nothing for them.
+
+        Raises:
+            BadValue: it is not an engine. Of the handler: a change lacks the new item, because the feed has only keys.
+            Unsupported: it is of another database than SQLite and PostgreSQL.
+            BackendError: of the handler: the database failed; the changes are delivered again.
+        """
+        check_engine(self.rows, engine, sync=False)
+        if isinstance(engine, AsyncEngine):
+
+            async def ahandle(changes: Change[E] | Sequence[Change[E]]) -> None:
+                await arun(self._steps(engine, changes))
+
+            return ahandle
+
+        def handle(changes: Change[E] | Sequence[Change[E]]) -> None:
+            run(self._steps(engine, changes))
+
+        return handle
+
+    def _steps(self, engine: EitherEngine, changes: Change[E] | Sequence[Change[E]]) -> Steps[None]:
+        listed = [changes] if isinstance(changes, Change) else list(changes)
+        mine = [one for one in listed if one.entity is None or issubclass(one.entity, self.rows.entity)]
+        for change in mine:
+            if change.entity is None and isinstance(change, Inserted | Changed):
+                raise BadValue(
+                    f"{self!r}: the change of {change.key} has no item: enable a feed with old and new images, such as "
+                    'DynamoDB(stream="new_and_old_images")'
+                )
+        # By key, so that several handlers lock rows in one order; the changes of an item stay in theirs.
+        mine.sort(key=lambda change: change.key)
+        yield sql(self.rows, engine, partial(self._apply, mine))
+
+    def _apply(self, changes: Sequence[Change[E]], connection: Connection) -> None:
+        for change in changes:
+            key = self._key(change, connection)
+            if key is not None:
+                self._apply_one(change, key, connection)
+
+    def _key(self, change: Change[E], connection: Connection) -> Key | None:
+        """The key of the row; None: an item that was removed, of which nothing is known."""
+        item = change.new if change.new is not None else change.old
+        if item is not None:
+            return self.rows.key_columns(self.rows.key({name: getattr(item, name) for name in self.rows.keys}))
+        names = [column.name for column in self.rows.table.primary_key]
+        columns = [self.applied.c[name] for name in names]
+        known = select(*columns).where(self.applied.c.item_key == json.dumps(change.key))
+        row = connection.execute(known).first()
+        return None if row is None else dict(zip(names, row, strict=True))
+
+    def _apply_one(self, change: Change[E], key: Key, connection: Connection) -> None:
+        new = {**key, "item_key": json.dumps(change.key), "item_position": "", "item_digest": ABSENT}
+        insert_new(connection, self.applied, new)
+        before = locked(connection, self.applied, key)
+        assert before is not None
+        if before["item_position"] and change.order <= before["item_position"]:
+            return
+        state = self._state(change)
+        row = self._written(state, key, before, connection)
+        if row.digest != state.digest and not state.expired:
+            add_to_outbox(connection, self.rows, key)
+        after = {
+            "item_position": change.order,
+            "item_digest": state.digest,
+            "item_mark": state.mark,
+            "row_digest": row.digest if row.digest == state.digest else None,
+        }
+        connection.execute(update(self.applied).where(matches(self.applied, key)).values(after))
+
+    def _state(self, change: Change[E]) -> _State:
+        rows, old, item = self.rows, change.old, change.new
+        known = {rows.base(item if item is not None else old)}
+        if old is not None:
+            known.add(rows.digest(old))
+        elif item is None:
+            known.clear()
+        mark = None if item is None else getattr(item, rows.mark)
+        return _State(item, rows.digest(item), mark, frozenset(known), self._expired(change))
+
+    def _expired(self, change: Change[E]) -> bool:
+        """Whether an item was removed because its time was over, or may have been."""
+        if not isinstance(change, Removed) or change.expired or self.rows.expires is None:
+            return isinstance(change, Removed) and change.expired
+        ends = None if change.old is None else getattr(change.old, self.rows.expires)
+        return change.old is None or (ends is not None and ends <= (change.at or datetime.now(UTC)))
+
+    def _written(self, state: _State, key: Key, before: Key, connection: Connection) -> Found:
+        """Write the row if that is right; returns the row afterwards."""
+        rows = self.rows
+        for _ in range(TRIES):
+            stored = locked(connection, rows.table, key)
+            row = found(rows, stored)
+            copy = state.mark not in {None, before["item_mark"]} and rows.base(state.item) == state.digest
+            if copy or state.expired or row.digest == state.digest:
+                return row
+            if rows.outbox is not None and row.digest not in {*state.bases, before["row_digest"]}:
+                _LOG.warning("%r: row and item of %s were both changed: the row is kept", rows, dict(key))
+                return row
+            if state.item is None:
+                delete_row(connection, rows, key)
+            elif not write_row(connection, rows, state.item, exists=stored is not None):
+                continue
+            return found(rows, locked(connection, rows.table, key))
+        raise Conflict(f"{self!r}: other programs keep inserting and deleting row {dict(key)}: apply the change again")
