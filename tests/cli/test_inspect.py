@@ -101,6 +101,7 @@ def _partition(table: Table, asked: Any) -> Any:
 
 
 @published
+@pytest.mark.full
 def test_the_models_pass_a_strict_type_checker(tmp_path: Path) -> None:
     for design in DESIGNS:
         made = models_of(facts_in(FOLDER / f"{design.name}.json", None))

@@ -168,7 +168,7 @@ def stored_items(draw: st.DrawFn) -> dict[str, Any]:
     return item
 
 
-@settings(max_examples=times(200, 3000), deadline=None)
+@settings(max_examples=times(200, 1000), deadline=None)
 @given(stored_items(), CONDITIONS)
 def test_a_condition_judges_what_the_entity_shows(item: Item, condition: Condition) -> None:
     lowered = CODEC.lower(condition)

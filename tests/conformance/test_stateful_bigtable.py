@@ -23,7 +23,7 @@ from tests.effort import times
 from tests.locking import LockingBigtable
 from tests.wide import WideBigtable
 
-STEPS = times(40, 240)
+STEPS = times(40, 80)
 LENGTH = 20
 
 
@@ -65,7 +65,7 @@ LAYOUTS: dict[str, tuple[type[Bigtable], int, bool]] = {
 """The backend, the most operations in a transaction, and whether updates are safe to retry."""
 
 
-@pytest.mark.one_of(4)
+@pytest.mark.one_of(4, 2)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("machine", [OnBigtable, OnAsyncBigtable])
 def test_random_calls(bigtable_emulator: str, machine: type[OnBigtable], layout: str) -> None:

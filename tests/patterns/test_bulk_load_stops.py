@@ -93,7 +93,7 @@ MAKES: dict[str, Callable[[], Backend]] = {"together": Memory, "one by one": lam
 
 
 @pytest.mark.parametrize("make", MAKES.values(), ids=MAKES)
-@settings(max_examples=times(40, 1000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=times(40, 300), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     given_=st.lists(ENTITIES, max_size=12),
     size=st.integers(1, 12),

@@ -134,7 +134,7 @@ def random_run(site: Shop, random: Random, length: int) -> None:
 
 
 def test_rows_and_items_agree_after_any_run() -> None:
-    for seed in range(times(15, 150)):
+    for seed in range(times(15, 60)):
         with opened("sqlite://") as site:
             random_run(site, Random(seed), 120)
             settle(site)
@@ -142,7 +142,7 @@ def test_rows_and_items_agree_after_any_run() -> None:
 
 
 def test_rows_and_items_agree_in_postgresql(postgresql_url: str) -> None:
-    for seed in range(times(3, 20)):
+    for seed in range(times(3, 10)):
         with opened(postgresql_url) as site:
             random_run(site, Random(seed), 120)
             settle(site)
@@ -151,7 +151,7 @@ def test_rows_and_items_agree_in_postgresql(postgresql_url: str) -> None:
 
 def test_pushed_rows_and_items_agree_after_any_run() -> None:
     """No handler writes back, so nothing repairs what the drains and loaders leave."""
-    for seed in range(times(40, 400)):
+    for seed in range(times(40, 150)):
         with opened("sqlite://", parts="outbox") as site:
             random_run(site, Random(seed), 80)
             settle(site)

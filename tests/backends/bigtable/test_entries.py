@@ -30,7 +30,7 @@ from tests.keys.test_spans import bounds_on, contains
 from tests.shop import notes
 
 # Making a pair of templates with values takes ten times as long as making one, so there are fewer examples.
-ORDERED = settings(PROPERTY, max_examples=min(PROPERTY.max_examples, 2_000))
+ORDERED = settings(PROPERTY, max_examples=min(PROPERTY.max_examples, 500))
 
 ITEMS = st.builds(Key, st.sampled_from(["C#1", "C#2", "C"]), st.sampled_from(["", "O#1", "O#1#x", "$P"]))
 

@@ -267,7 +267,7 @@ def outcome(merger: RowMerger, messages: list[bytes]) -> Any:
     return merger.rows, False
 
 
-@settings(max_examples=times(300, 3000), deadline=None)
+@settings(max_examples=times(300, 1000), deadline=None)
 @given(usual_rows_of() | any_rows() | damaged(), st.integers(1, 20))
 def test_usual_rows_are_what_parsing_finds(chunks: list[bytes], together: int) -> None:
     messages = [

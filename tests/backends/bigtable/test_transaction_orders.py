@@ -55,7 +55,7 @@ from tests.backends.bigtable.watching import (
 )
 from tests.effort import times
 
-STATES = times(600, 40_000)
+STATES = times(600, 8_000)
 """At most so many states of a case."""
 
 

@@ -48,7 +48,7 @@ from tests.effort import times
 
 THREE_LEASES = int(3 * LEASE_SECONDS) * 1_000_000
 
-STATES = times(600, 20_000)
+STATES = times(600, 5_000)
 
 CASES: dict[str, tuple[NativeServer, Transact]] = {
     "put and update": (BOTH, MOVES),

@@ -151,7 +151,7 @@ def _is_number(number: Value) -> bool:
 _CONTEXT: Final = Context(prec=38)
 
 
-@settings(max_examples=times(500, 10_000))
+@settings(max_examples=times(500, 2_000))
 @given(_spans(_NUMBER, _NUMBERS))
 def test_bounds_of_numbers_hold_exactly_the_numbers_of_the_range(case: tuple[Span, Decimal]) -> None:
     span, number = case
@@ -161,7 +161,7 @@ def test_bounds_of_numbers_hold_exactly_the_numbers_of_the_range(case: tuple[Spa
     assert found is None or all(map(_is_number, found)), found
 
 
-@settings(max_examples=times(500, 10_000))
+@settings(max_examples=times(500, 2_000))
 @given(_spans(_BLOB, _BYTES))
 def test_bounds_of_bytes_hold_exactly_the_bytes_of_the_range(case: tuple[Span, bytes]) -> None:
     span, value = case
