@@ -55,6 +55,7 @@ class Calls(Protocol):
 
     def now(self) -> float:
         """Seconds since the epoch, from the store's clock."""
+        ...
 
     @overload
     def get(self, which: type[E], /, *, only: None = None, **key: Any) -> CoreGen[E | None]: ...
@@ -256,32 +257,27 @@ class Calls(Protocol):
         ...
 
     def changes(self, shard: str, after: str | None = None, *, size: int = PAGE) -> CoreGen[Changes]:
-        """A page of changes of a shard, after a position or from the oldest change on; empty if there is none now.
-
-        Raises:
-            BadCursor: changes after the position were lost, or it is not one of this feed.
-            Unsupported: the table has no change feed.
-        """
+        """A page of changes of a shard, after a position or from the oldest change on; empty if there is none now."""
         ...
 
     def key_of(self, entity: Entity) -> tuple[str, str]:
         """The key of an entity: partition key and sort key, as text; "" if it has no sort key."""
+        ...
 
     def new_id(self, entity: type[Entity]) -> Any:
         """A new id for an entity of this class, see `odm.Store.new_id`."""
+        ...
 
     def assigned(self, entity: E) -> E:
         """The entity with the Id and CreatedAt that a put would assign."""
+        ...
 
     def raw_item(self, entity: Entity) -> RawItem:
         """The item that a batch would put for an entity, for `put_raw`."""
+        ...
 
     def batch(self, *, parallel: int = 1) -> BatchSteps:
-        """A batch: ``batch = do.batch()``, then ``batch.put(...)``, and at the end ``yield from batch.send()``.
-
-        Args:
-            parallel: how many requests are sent at the same time, 1 to 16.
-        """
+        """A batch: ``batch = do.batch()``, then ``batch.put(...)``, and at the end ``yield from batch.send()``."""
         ...
 
     def transaction(self) -> TransactionSteps:
@@ -416,6 +412,9 @@ def procedure(steps: Callable[Concatenate[Calls, P], CoreGen[R]]) -> Callable[P,
 
 
         db.run(rename(Customer.primary(customer_id="c1"), "Ann"))  # await db.run(...), of an AsyncStore
+
+    Args:
+        steps: the generator function.
 
     Returns:
         A function that takes the other parameters and returns a `Procedure`.
