@@ -55,7 +55,8 @@ instead: deleted rows are then found only with ``Rows(deleted=...)``, and each d
 late, and wherever any part stops. An item that is a copy of a row is not written back. An item that an application
 changed is written back if the row is still one that it is based on. If a SQL program has changed the row in the
 meantime, the row wins: it is pushed over the item, and the logger ``odm.sql`` has a warning. So load an item before you
-change it. Without an outbox the item wins. Two drains, two loaders and a handler may run at once: every write has the
+change it. Without an outbox the item wins, and nothing is compared afterwards, so that a copy can differ from its row
+until it is loaded again. Two drains, two loaders and a handler may run at once: every write has the
 condition that the item has not changed, and is compared with the row afterwards. An outbox entry is deleted after that.
 
 **Cost** in requests:
@@ -66,16 +67,17 @@ condition that the item has not changed, and is compared with the row afterwards
 | that loads a row | 5 | 2 |
 | of an absent row that is remembered | 1, of 2 items | 0 |
 | handler, of n changes | 0 | 1, with 5 statements for each |
-| ``drain`` of an entry | 2 | 3, and 1 for each 50 entries |
+| ``drain`` of an entry | 2, of a deleted row 3 | 3, and 1 for each 50 entries |
 
 **Backends.** All, sync and async; SQLite and PostgreSQL. A handler needs a feed with old and new images. Bigtable has
 no old images: there a delete is written back only if the handler has seen the item before it was deleted; otherwise the
-row wins. With ``ttl=`` it is not written back there, because the feed does not distinguish deleted from expired items.
+row wins.
 
 **Limits.** A value that the database changes, such as a rounded number, is pushed to the item. A put of an item that
 was not loaded does not say which row it is based on: if the table has no such item and SQL has another row, the row
-wins. Records of deleted items stay in the applied table. Each program that follows the feed of the table declares the
-`Rows`, so that it knows the leases and positions. Times in columns without a time zone are UTC.
+wins. A row that SQL refuses stops the follower until it is corrected. Keys that SQL finds equal (without case, padded)
+must be so in the table. Records of deleted items stay in the applied table. Each program that follows the feed of the
+table declares the `Rows`, so that it knows the leases and positions. Times in columns without a time zone are UTC.
 
 **Known as** cache-aside, write-behind, and transactional outbox; AWS's "hybrid database system":
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-hybrid-system.html

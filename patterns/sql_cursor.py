@@ -1,15 +1,16 @@
 """The position up to which `odm.patterns.sql.Push` has read a column with the time of the last change."""
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import Column, Connection, and_, or_, select
+from sqlalchemy import Column, Connection, DateTime, String, and_, or_, select, type_coerce
 
-from odm import BadValue, Calls, ConditionFailed, Gen, ItemExists, procedure
-from odm.patterns.sql_rows import Rows, from_sql, to_sql
+from odm import Calls, ConditionFailed, Gen, ItemExists, procedure
+from odm.patterns.sql_rows import Rows
 from odm.patterns.sql_tables import EitherEngine, rows_of, sql
+from odm.patterns.sql_values import from_sql, to_sql
 from odm.patterns.two_stores import Either, On, Steps
 
 SIZE: Final = 100
@@ -22,8 +23,8 @@ def _load(do: Calls, made: Any, name: str) -> Gen[Any]:
 
 
 @procedure
-def _save(do: Calls, made: Any, name: str, old: Any, position: str) -> Gen[None]:
-    """Store a position, unless another drain has stored one in the meantime."""
+def _save(do: Calls, made: Any, name: str, old: Any, position: str) -> Gen[Any]:
+    """Store a position, unless another drain has stored one in the meantime; returns what this drain stored last."""
     new = made(name=name, position=position)
     try:
         if old is None:
@@ -31,7 +32,8 @@ def _save(do: Calls, made: Any, name: str, old: Any, position: str) -> Gen[None]
         elif old.position != position:
             yield from do.put(new, when=made.position == old.position)
     except (ConditionFailed, ItemExists):
-        return
+        return old
+    return new
 
 
 class Cursors:
@@ -57,46 +59,41 @@ class Cursors:
                 if not failed and (reached is None or value > reached):
                     reached = value
             done += len(page)
+            if reached is not None:
+                known = yield On(store, _save(self.made, self.name, known, _written(reached)))
             if len(page) < SIZE:
-                break
+                return done
             last = page[-1]
-        if reached is not None:
-            yield On(store, _save(self.made, self.name, known, _written(reached)))
-        return done
 
     def _before(self, value: Any) -> Any:
-        if isinstance(value, datetime | date):
-            return value - timedelta(seconds=self.overlap)
-        return value - self.overlap
+        if not isinstance(value, datetime):
+            return value - self.overlap
+        first = datetime.min.replace(tzinfo=UTC)
+        return first if (value - first).total_seconds() < self.overlap else value - timedelta(seconds=self.overlap)
 
     def _page(self, begin: Any, last: Mapping[str, Any] | None, connection: Connection) -> Sequence[Mapping[str, Any]]:
         """The next rows in the order of the column, and of the key among equal ones."""
         keys, changed = list(self.rows.table.primary_key), self.column
-        wanted = select(*(key.label(key.name) for key in keys), changed.label("odm_changed")).where(
-            changed.is_not(None)
-        )
+        # SQLite compares times as text, and its own CURRENT_TIMESTAMP has no fraction where SQLAlchemy writes one.
+        text = connection.dialect.name == "sqlite" and isinstance(changed.type, DateTime)
+        order: Any = type_coerce(changed, String) if text else changed
+        columns = (*(key.label(key.name) for key in keys), changed.label("odm_changed"), order.label("odm_order"))
+        wanted = select(*columns).where(changed.is_not(None))
         if begin is not None:
-            wanted = wanted.where(changed >= to_sql(changed, begin))
+            least = to_sql(changed, begin)
+            wanted = wanted.where(order >= (least.isoformat(" ") if text else least))
         if last is not None:
-            after = [changed > last["odm_changed"]]
-            equal = [changed == last["odm_changed"]]
+            after = [order > last["odm_order"]]
+            equal = [order == last["odm_order"]]
             for key in keys:
                 after.append(and_(*equal, key > last[key.name]))
                 equal.append(key == last[key.name])
             wanted = wanted.where(or_(*after))
-        return rows_of(connection.execute(wanted.order_by(changed, *keys).limit(SIZE)))
+        return rows_of(connection.execute(wanted.order_by(order, *keys).limit(SIZE)))
 
 
 def _written(value: Any) -> str:
-    match value:
-        case datetime():
-            return f"t{value.astimezone(UTC).isoformat()}"
-        case bool() | str() | bytes():
-            raise BadValue(f"changed= names a column with {value!r}: use one of times or growing whole numbers")
-        case int():
-            return f"n{value}"
-        case _:
-            raise BadValue(f"changed= names a column with {value!r}: use one of times or growing whole numbers")
+    return f"t{value.astimezone(UTC).isoformat()}" if isinstance(value, datetime) else f"n{value}"
 
 
 def _read(text: str) -> Any:

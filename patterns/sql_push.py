@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Final, Generic, TypeVar
 from uuid import uuid4
 
-from sqlalchemy import Connection, Engine, delete, or_, select, update
+from sqlalchemy import Connection, DateTime, Engine, Integer, delete, or_, select, update
 
 from odm import (
     AsyncStore,
@@ -33,10 +33,11 @@ from odm import (
     Query,
     Store,
     procedure,
+    set_,
 )
 from odm.patterns.sql_cursor import Cursors
 from odm.patterns.sql_rows import Rows
-from odm.patterns.sql_tables import EitherEngine, Found, check_engine, find, rows_of, sql
+from odm.patterns.sql_tables import EitherEngine, Found, check_engine, check_store, find, rows_of, sql
 from odm.patterns.two_stores import Either, On, Steps, arun, now, run
 
 E = TypeVar("E", bound=Entity)
@@ -61,7 +62,11 @@ def _write(do: Calls, rows: Rows[Any], key: Query[Any], old: Any, new: Any) -> G
     """Make an item equal to a row if it has not changed; returns whether it was, and the item."""
     try:
         if new is None:
-            yield from do.delete(key, when=rows.unchanged(old))
+            # In two steps, so that the feed shows that no application deleted it.
+            leaving = rows.leaving(old, do)
+            mark = set_(getattr(rows.entity, rows.mark), getattr(leaving, rows.mark))
+            yield from do.update(key, mark, when=rows.unchanged(old))
+            yield from do.delete(key, when=rows.unchanged(leaving))
             return True, None
         copy = rows.copied(new, do)
         if old is None:
@@ -110,7 +115,7 @@ def _behind(rows: Rows[Any], item: Any, row: Found, *, load: bool) -> bool:
     """Whether an item is to be made equal to its row."""
     digest = rows.digest(item)
     if row.digest == digest:
-        return False
+        return rows.leaves(item)  # the row is back: the item is a copy of it again
     if item is None and load:
         return True
     if row.left is not None and row.digest == row.left:
@@ -125,8 +130,8 @@ class Push(Generic[E]):
 
     Args:
         rows: the mapping. If it has an outbox, its entries are pushed.
-        changed: the name of a column of the SQL table with the time of the last change, or a growing number. Default:
-            only the outbox says which rows have changed.
+        changed: the name of a column of type DateTime with the time of the last change, or of type Integer with a
+            growing number; rows without a value are not pushed. Default: only the outbox says which rows have changed.
         overlap: with ``changed``, how far before the last position each drain begins, in seconds, or in the unit of the
             number: longer than a transaction takes between choosing the value and its commit.
 
@@ -149,6 +154,8 @@ class Push(Generic[E]):
             raise BadValue(f"Push(overlap={overlap!r}): give a timedelta or seconds, 0 or more")
         if changed is not None and changed not in rows.table.c:
             raise rows.fault(f"changed={changed!r}: the table has only {', '.join(rows.table.c.keys())}")
+        if changed is not None and not isinstance(rows.table.c[changed].type, DateTime | Integer):
+            raise rows.fault(f"changed={changed!r} is of type {rows.table.c[changed].type}: name a DateTime or Integer")
         self.rows = rows
         self._changed = None if changed is None else Cursors(rows, rows.table.c[changed], seconds)
 
@@ -170,11 +177,13 @@ class Push(Generic[E]):
             Conflict: an item and its row kept changing.
             BackendError: the SQL database failed.
         """
+        check_store(self.rows, db, sync=True)
         check_engine(self.rows, engine, sync=True)
         return run(self._drained(db, engine))
 
     async def adrain(self, db: AsyncStore, engine: EitherEngine) -> int:
         """See `drain`."""
+        check_store(self.rows, db, sync=False)
         check_engine(self.rows, engine, sync=False)
         return await arun(self._drained(db, engine))
 

@@ -27,7 +27,7 @@ from odm import (
 )
 from odm.patterns.sql_push import bring
 from odm.patterns.sql_rows import Rows
-from odm.patterns.sql_tables import EitherEngine, Found, check_engine, find, sql
+from odm.patterns.sql_tables import EitherEngine, Found, check_engine, check_store, find, sql
 from odm.patterns.two_stores import Either, On, Pause, Steps, arun, run
 
 E = TypeVar("E", bound=Entity)
@@ -73,7 +73,8 @@ class ReadThrough(Generic[E]):
         rows: the mapping.
         lease: for how many seconds one program alone loads a row; others wait about 0.6 seconds, then read the row
             without storing it.
-        missing_ttl: for how many seconds to remember that there is no row; None: each read of an absent row reads SQL.
+        missing_ttl: for how many seconds to remember that there is no row, at most the ``ttl`` of the rows; None: each
+            read of an absent row reads SQL.
 
     Raises:
         BadValue: an argument is not valid.
@@ -106,12 +107,15 @@ class ReadThrough(Generic[E]):
             BadValue: the key is not that of the entity.
             ItemInvalid: the row does not fit the entity.
             BackendError: the SQL database failed.
+            Conflict: the item and its row kept changing.
         """
+        check_store(self.rows, db, sync=True)
         check_engine(self.rows, engine, sync=True)
         return run(self._got(db, engine, key))
 
     async def aget(self, db: AsyncStore, engine: EitherEngine, **key: Any) -> E | None:
         """See `get`."""
+        check_store(self.rows, db, sync=False)
         check_engine(self.rows, engine, sync=False)
         return await arun(self._got(db, engine, key))
 
@@ -150,6 +154,8 @@ class ReadThrough(Generic[E]):
             raise
         missing = None
         if item is None and self.missing_ttl is not None:
-            missing = self._lease(ours.name, at, self.missing_ttl, missing=True)
+            # No longer than a copy is kept: one that is pushed meanwhile must not expire before it.
+            seconds = min(self.missing_ttl, self.rows.ttl or self.missing_ttl)
+            missing = self._lease(ours.name, at, seconds, missing=True)
         yield On(store, _give(lease, ours, missing))
         return item

@@ -7,17 +7,13 @@ which row it is based on. `odm.patterns.sql` describes what is built on this.
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
-from enum import Enum
 from functools import cache
 from typing import Annotated, Any, Final, Generic, TypeVar
-from uuid import UUID
 
 from pydantic import ValidationError
-from sqlalchemy import JSON, Column, Table
-from sqlalchemy.types import DateTime, Uuid
+from sqlalchemy import JSON, Boolean, Column, DateTime, Table
 
 from odm import (
     TTL,
@@ -25,21 +21,28 @@ from odm import (
     Calls,
     Companion,
     Condition,
+    CreatedAt,
     Entity,
     ItemInvalid,
     OdmError,
     PrimaryKey,
     Query,
+    Revision,
     SchemaError,
+    UpdatedAt,
     compiled,
     primary_key,
 )
 from odm import set_ as set_to
+from odm.patterns.sql_values import from_sql, plain, to_sql
 
 E = TypeVar("E", bound=Entity)
 
 ABSENT: Final = ""
 """The digest of an item or row that does not exist."""
+
+GONE: Final = "gone"
+"""In place of the digest in the mark of an item that is deleted because its row is."""
 
 
 class Rows(Generic[E]):
@@ -48,7 +51,8 @@ class Rows(Generic[E]):
     Args:
         entity: the class of the items.
         table: the SQL table; the columns of its primary key are those of the fields of the entity's primary key.
-        columns: the column's name for each field; default: every field that has a column of its name.
+        columns: the column's name for each field; default: every field that has a column of its name, but for those
+            that odm sets: Revision, CreatedAt, UpdatedAt.
         mark: the field that says from which row an item was copied: ``str | None = None``, set only by these patterns.
         ttl: how long a copied item is kept, a timedelta or seconds; it needs a field with the `odm.TTL` marker.
             Default: it does not expire.
@@ -80,7 +84,8 @@ class Rows(Generic[E]):
         self.outbox, self.applied = outbox, applied
         view = compiled(entity)
         if columns is None:
-            columns = {name: name for name in entity.model_fields if name in table.c and name not in {mark, view.ttl}}
+            own = {mark, view.ttl, *_set_by_odm(entity)}
+            columns = {name: name for name in entity.model_fields if name in table.c and name not in own}
         self.keys = primary_key(entity).fields
         self.columns: dict[str, Column[Any]] = {name: self._column(name, at) for name, at in columns.items()}
         self.expires = view.ttl if ttl is not None else None
@@ -136,7 +141,7 @@ class Rows(Generic[E]):
         """
         values = {name: from_sql(row[column.name]) for name, column in self.columns.items()}
         try:
-            return self.entity(**values)
+            return self.entity.model_validate(values, by_name=True)
         except ValidationError as error:
             key = ", ".join(f"{name}={values[name]!r}" for name in self.keys)
             raise ItemInvalid(
@@ -161,13 +166,21 @@ class Rows(Generic[E]):
         if item is None:
             return ABSENT
         values = item.model_dump(include=set(self.columns))
-        text = json.dumps({name: _plain(value) for name, value in values.items()}, sort_keys=True)
+        text = json.dumps({name: plain(value) for name, value in values.items()}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
     def base(self, item: E | None) -> str:
         """The digest of the row that an item was copied from; `ABSENT` if it was not copied."""
         mark = None if item is None else getattr(item, self.mark)
         return ABSENT if mark is None else str(mark).partition(".")[0]
+
+    def leaving(self, item: E, do: Calls) -> E:
+        """An item that is about to be deleted because its row is gone, with a mark that says so."""
+        return item.model_copy(update={self.mark: f"{GONE}.{do.random.getrandbits(48):012x}"})
+
+    def leaves(self, item: E | None) -> bool:
+        """Whether an item has the mark of `leaving`."""
+        return item is not None and self.base(item) == GONE
 
     def copied(self, item: E, do: Calls) -> E:
         """An item of a row, with a new mark and the time at which it expires."""
@@ -216,6 +229,7 @@ def _check(rows: Rows[Any], field: str | None, ttl: object) -> None:
     kept = {rows.mark, rows.expires}
     if lacking := [one for one, info in fields.items() if info.is_required() and one not in {*rows.columns, *kept}]:
         raise rows.fault(f"field {lacking[0]!r} is required, but no column is mapped to it: add it to columns=")
+    _check_columns(rows)
     twice = [column.name for column in rows.columns.values()]
     if again := sorted({one for one in twice if twice.count(one) > 1}):
         raise rows.fault(f"column {again[0]!r} is mapped to several fields: give each field a column of its own")
@@ -234,10 +248,27 @@ def _check(rows: Rows[Any], field: str | None, ttl: object) -> None:
             raise rows.fault(f"{what}={table.name!r} lacks column {missing[0]!r}: make it with {what}_table(...)")
 
 
+def _set_by_odm(entity: type[Entity]) -> set[str]:
+    """The fields that a write cannot set."""
+    marks = (type(Revision), type(CreatedAt), type(UpdatedAt))
+    fields = entity.model_fields.items()
+    return {name for name, info in fields if any(isinstance(mark, marks) for mark in info.metadata)}
+
+
+def _check_columns(rows: Rows[Any]) -> None:
+    """Raise if a column cannot be mapped as it is."""
+    if own := sorted(_set_by_odm(rows.entity) & {*rows.columns}):
+        raise rows.fault(f"odm sets {own[0]!r} by itself, so that it cannot be copied from a row: leave it out")
+    if named := [column.key for column in rows.columns.values() if column.key != column.name]:
+        raise rows.fault(f"column {named[0]!r} has another name in the database: give it no key=")
+    if rows.deleted is not None and not isinstance(rows.deleted.type, Boolean | DateTime):
+        raise rows.fault(f"deleted= names a column of type {rows.deleted.type}: it must be a Boolean or a DateTime")
+
+
 OUTBOX: Final = ("outbox_id", "taken_by", "taken_until")
 """The columns of an outbox next to those of the key."""
 
-APPLIED: Final = ("item_key", "item_position", "item_digest", "item_mark", "row_digest")
+APPLIED: Final = ("item_key", "item_position", "item_digest", "item_mark", "item_ends", "row_digest")
 """The columns of a table of what was written back, next to those of the key."""
 
 
@@ -255,44 +286,3 @@ def _seconds(ttl: timedelta | float | None) -> float | None:
     if seconds is not None and (isinstance(seconds, bool) or not 0 < seconds < float("inf")):
         raise BadValue(f"ttl={ttl!r}: give a timedelta or seconds, more than 0")
     return seconds
-
-
-def from_sql(value: Any) -> Any:
-    """A value of a column for a field: times without a zone are UTC, which is what `to_sql` writes."""
-    return value.replace(tzinfo=UTC) if isinstance(value, datetime) and value.tzinfo is None else value
-
-
-def to_sql(column: Column[Any], value: Any) -> Any:
-    """A value of a field for its column."""
-    if isinstance(value, datetime):
-        value = value.astimezone(UTC)
-        zoned = isinstance(column.type, DateTime) and column.type.timezone
-        return value if zoned else value.replace(tzinfo=None)
-    if isinstance(value, Enum) and getattr(column.type, "enum_class", None) is None:
-        return value.value
-    return str(value) if isinstance(value, UUID) and not isinstance(column.type, Uuid) else value
-
-
-def _plain(value: Any) -> Any:
-    """A value as JSON, equal for equal values whichever database they come from."""
-    match value:
-        case Enum():
-            return _plain(value.value)
-        case None | bool() | int() | str():
-            return value
-        case float():
-            return repr(value)
-        case Decimal():
-            return format(value.normalize(), "f")
-        case datetime():
-            return value.astimezone(UTC).isoformat()
-        case bytes() | bytearray():
-            return value.hex()
-        case Mapping():
-            return {str(name): _plain(one) for name, one in value.items()}
-        case set() | frozenset():
-            return sorted((_plain(one) for one in value), key=repr)
-        case Iterable():
-            return [_plain(one) for one in value]
-        case _:
-            return str(value)

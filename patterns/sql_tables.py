@@ -33,7 +33,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.sql import ColumnElement
 
-from odm import BackendError, BadValue, ItemInvalid, Unsupported
+from odm import AsyncStore, BackendError, BadValue, ItemInvalid, OdmError, Store, Unsupported
 from odm.patterns.sql_rows import ABSENT, Rows
 from odm.patterns.two_stores import Ask, Call, Step
 
@@ -55,6 +55,12 @@ def outbox_table(metadata: MetaData, of: Table, name: str | None = None) -> Tabl
         metadata: where the table is defined; ``metadata.create_all(engine)`` creates it.
         of: the table whose rows change.
         name: its name. Default: that of the other table with ``_outbox``.
+
+    Returns:
+        The table, to be given to `odm.patterns.sql.Rows`.
+
+    Raises:
+        BadValue: the other table has no primary key.
     """
     number = BigInteger().with_variant(Integer(), "sqlite")  # SQLite numbers only an INTEGER by itself
     return Table(
@@ -75,6 +81,12 @@ def applied_table(metadata: MetaData, of: Table, name: str | None = None) -> Tab
         metadata: where the table is defined; ``metadata.create_all(engine)`` creates it.
         of: the table that is written.
         name: its name. Default: that of the other table with ``_applied``.
+
+    Returns:
+        The table, to be given to `odm.patterns.sql.Rows`.
+
+    Raises:
+        BadValue: the other table has no primary key.
     """
     return Table(
         name or f"{of.name}_applied",
@@ -84,6 +96,7 @@ def applied_table(metadata: MetaData, of: Table, name: str | None = None) -> Tab
         Column("item_position", String(), nullable=False),
         Column("item_digest", String(24), nullable=False),
         Column("item_mark", String(64)),
+        Column("item_ends", Float()),
         Column("row_digest", String(24)),
         schema=of.schema,
     )
@@ -108,7 +121,9 @@ def _work(rows: Rows[Any], engine: Engine, work: Callable[[Connection], R]) -> R
     try:
         with engine.begin() as connection:
             return work(connection)
-    except SQLAlchemyError as error:
+    except OdmError:
+        raise
+    except _ERRORS as error:
         raise _failed(rows, error) from error
 
 
@@ -116,12 +131,24 @@ async def _awork(rows: Rows[Any], engine: AsyncEngine, work: Callable[[Connectio
     try:
         async with engine.begin() as connection:
             return await connection.run_sync(work)
-    except SQLAlchemyError as error:
+    except OdmError:
+        raise
+    except _ERRORS as error:
         raise _failed(rows, error) from error
 
 
-def _failed(rows: Rows[Any], error: SQLAlchemyError) -> BackendError:
-    return BackendError(f"{rows!r}: the SQL database refused a statement or did not answer: {error}")
+_ERRORS: Final = (SQLAlchemyError, LookupError, ValueError, TypeError, ArithmeticError)
+"""What SQLAlchemy raises; the errors of Python are those of values that it or the driver cannot convert."""
+
+
+def _failed(rows: Rows[Any], error: Exception) -> BackendError:
+    return BackendError(f"{rows!r}: the SQL database refused a statement or a value, or did not answer: {error}")
+
+
+def check_store(rows: Rows[Any], store: object, *, sync: bool) -> None:
+    """Raise BadValue for a store of the other mode, or for anything else."""
+    if not isinstance(store, Store if sync else AsyncStore):
+        raise BadValue(f"{rows!r}: {store!r} is not {'a Store' if sync else 'an AsyncStore'}, which this call needs")
 
 
 def check_engine(rows: Rows[Any], engine: object, *, sync: bool) -> None:
@@ -213,7 +240,8 @@ def _named(table: Table) -> list[Any]:
 
 def insert_new(connection: Connection, table: Table, values: Mapping[str, Any]) -> bool:
     """Insert a row unless its key is in use; returns whether it was inserted."""
-    statement = _INSERTS[connection.dialect.name](table).values(**values).on_conflict_do_nothing()
+    statement = _INSERTS[connection.dialect.name](table).values(dict(values))
+    statement = statement.on_conflict_do_nothing(index_elements=list(table.primary_key))
     return connection.execute(statement).rowcount > 0
 
 
@@ -242,4 +270,4 @@ def delete_row(connection: Connection, rows: Rows[Any], key: Key) -> None:
 def add_to_outbox(connection: Connection, rows: Rows[Any], key: Key) -> None:
     """Have a row pushed again."""
     if rows.outbox is not None:
-        connection.execute(insert(rows.outbox).values(**key))
+        connection.execute(insert(rows.outbox).values(dict(key)))

@@ -20,8 +20,8 @@ from attrs import frozen
 from sqlalchemy import Connection, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from odm import BadValue, Change, Changed, Conflict, Entity, Inserted, Removed
-from odm.patterns.sql_rows import ABSENT, Rows
+from odm import BadValue, Change, Changed, Conflict, Entity, Inserted, OdmError, Removed, compiled
+from odm.patterns.sql_rows import ABSENT, GONE, Rows
 from odm.patterns.sql_tables import (
     EitherEngine,
     Found,
@@ -52,7 +52,8 @@ class _State:
 
     Attributes:
         item: None: it was removed.
-        digest, mark: of the item.
+        digest, mark: of the item; a mark of None: it has none, or was removed.
+        ours: the change is a part of a delete by `odm.patterns.sql.Push`, see `Rows.leaving`.
         bases: the digests of rows that the change may replace.
         expired: it was removed because its time was over: the row stays.
     """
@@ -60,6 +61,7 @@ class _State:
     item: Any
     digest: str
     mark: str | None
+    ours: bool
     bases: frozenset[str]
     expired: bool
 
@@ -86,20 +88,30 @@ class WriteBehind(Generic[E]):
                     f"column {column.name!r} is NOT NULL without a default, and no field is mapped to it: map one, or "
                     "give the column a default"
                 )
+        for name, column in rows.columns.items():
+            if not column.nullable and not column.primary_key and _may_be_none(rows, name):
+                raise rows.fault(f"{name!r} may be None, and column {column.name!r} is NOT NULL: change one of them")
         self.rows, self.applied = rows, rows.applied
 
     def __repr__(self) -> str:
         return f"WriteBehind({self.rows!r})"
 
     def handler(self, engine: EitherEngine) -> Callable[[Any], Any]:
-        """A handler for ``feed.on_many(Customer)(...)``, or for ``feed.on``; async with an AsyncEngine.
+        """A handler for ``feed.on_many(Customer)(...)``, or for ``feed.on``.
 
-        It can be called again with the same changes, also with earlier ones, and does nothing for them.
+        Args:
+            engine: of the SQL database.
+
+        Returns:
+            A function of a change or a list of changes; async with an AsyncEngine. It can be called again with the same
+            changes, also with earlier ones, and does nothing for them. It raises BadValue for a change that lacks the
+            new item, because the feed has only keys; BackendError if the database failed or refused a row; ItemInvalid
+            for a row that cannot be read; Conflict if other programs kept inserting a row. A feed delivers the changes
+            again then, and comes no further until they succeed.
 
         Raises:
-            BadValue: it is not an engine. Of the handler: a change lacks the new item, because the feed has only keys.
+            BadValue: it is not an engine.
             Unsupported: it is of another database than SQLite and PostgreSQL.
-            BackendError: of the handler: the database failed; the changes are delivered again.
         """
         check_engine(self.rows, engine, sync=False)
         if isinstance(engine, AsyncEngine):
@@ -151,19 +163,20 @@ class WriteBehind(Generic[E]):
         assert before is not None
         if before["item_position"] and change.order <= before["item_position"]:
             return
-        state = self._state(change)
+        state = self._state(change, before)
         row = self._written(state, key, before, connection)
         if row.digest != state.digest and not state.expired:
             add_to_outbox(connection, self.rows, key)
         after = {
             "item_position": change.order,
             "item_digest": state.digest,
-            "item_mark": state.mark,
+            "item_mark": state.mark or before["item_mark"],  # so that a copy that is put again is known
+            "item_ends": self._ends(state.item, before),
             "row_digest": row.digest if row.digest == state.digest else None,
         }
         connection.execute(update(self.applied).where(matches(self.applied, key)).values(after))
 
-    def _state(self, change: Change[E]) -> _State:
+    def _state(self, change: Change[E], before: Key) -> _State:
         rows, old, item = self.rows, change.old, change.new
         known = {rows.base(item if item is not None else old)}
         if old is not None:
@@ -171,14 +184,26 @@ class WriteBehind(Generic[E]):
         elif item is None:
             known.clear()
         mark = None if item is None else getattr(item, rows.mark)
-        return _State(item, rows.digest(item), mark, frozenset(known), self._expired(change))
+        if item is not None:
+            ours = rows.leaves(item) and mark != before["item_mark"]
+        else:  # a feed without old images shows the mark in the change before
+            ours = rows.leaves(old) if old is not None else str(before["item_mark"]).startswith(f"{GONE}.")
+        return _State(item, rows.digest(item), mark, ours, frozenset(known), self._expired(change, before))
 
-    def _expired(self, change: Change[E]) -> bool:
-        """Whether an item was removed because its time was over, or may have been."""
-        if not isinstance(change, Removed) or change.expired or self.rows.expires is None:
-            return isinstance(change, Removed) and change.expired
-        ends = None if change.old is None else getattr(change.old, self.rows.expires)
-        return change.old is None or (ends is not None and ends <= (change.at or datetime.now(UTC)))
+    def _ends(self, item: Any, before: Key) -> float | None:
+        """When an item expires, in seconds since the epoch; of a removed one, what was known of it."""
+        ttl = compiled(self.rows.entity).ttl
+        if item is None or ttl is None:
+            return before["item_ends"]  # type: ignore[no-any-return]
+        ends = getattr(item, ttl)
+        return None if ends is None else float(ends.timestamp())
+
+    def _expired(self, change: Change[E], before: Key) -> bool:
+        """Whether an item was removed because its time was over: a feed may say only that it was removed."""
+        if not isinstance(change, Removed) or change.expired:
+            return isinstance(change, Removed)
+        ends = self._ends(change.old, before)
+        return ends is not None and ends <= (change.at or datetime.now(UTC)).timestamp()
 
     def _written(self, state: _State, key: Key, before: Key, connection: Connection) -> Found:
         """Write the row if that is right; returns the row afterwards."""
@@ -187,7 +212,9 @@ class WriteBehind(Generic[E]):
             stored = locked(connection, rows.table, key)
             row = found(rows, stored)
             copy = state.mark not in {None, before["item_mark"]} and rows.base(state.item) == state.digest
-            if copy or state.expired or row.digest == state.digest:
+            # A change of other fields only, or of a copy, or by the time, does not concern the row.
+            same = bool(before["item_position"]) and state.digest == before["item_digest"]
+            if copy or same or state.ours or state.expired or row.digest == state.digest:
                 return row
             if rows.outbox is not None and row.digest not in {*state.bases, before["row_digest"]}:
                 _LOG.warning("%r: row and item of %s were both changed: the row is kept", rows, dict(key))
@@ -198,3 +225,11 @@ class WriteBehind(Generic[E]):
                 continue
             return found(rows, locked(connection, rows.table, key))
         raise Conflict(f"{self!r}: other programs keep inserting and deleting row {dict(key)}: apply the change again")
+
+
+def _may_be_none(rows: Rows[Any], name: str) -> bool:
+    try:
+        compiled(rows.entity).validate(name, None)
+    except OdmError:
+        return False
+    return True
