@@ -4,7 +4,7 @@ A pointer is the map ``{"blob": name, "size": bytes, "sha256": hex}``. The name 
 content of a blob never changes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from hashlib import sha256
 from re import compile as compiled
 from secrets import token_hex
@@ -39,6 +39,20 @@ class Pointer(dict[str, Value]):
     def __init__(self, data: bytes) -> None:
         super().__init__({BLOB: token_hex(16), "size": len(data), "sha256": sha256(data).hexdigest()})
         self.data = data
+
+
+def kept_inline(names: Collection[str], before: Item, made: dict[str, Value]) -> dict[str, Value]:
+    """A stored item that was read and is written again, with the long values that are in the item left there.
+
+    Only a write of the field moves its value to a blob: others upload nothing.
+
+    Args:
+        names: the stored names of the fields with Blob.
+        before: the attributes from which the item was made.
+        made: the item.
+    """
+    kept = {one: before[one] for one in names if isinstance(made.get(one), Pointer) and type(before.get(one)) is bytes}
+    return {**made, **kept} if kept else made
 
 
 def is_name(text: str) -> bool:

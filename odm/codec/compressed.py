@@ -24,6 +24,9 @@ from odm.expressions.nodes import Value
 
 ZSTD: Final = b"\x28\xb5\x2f\xfd"
 GZIP: Final = b"\x1f\x8b"
+MOST_FRAMES: Final = 1024
+"""The most frames in a value: each costs a copy of those that follow it."""
+
 _LEVELS: Final = {"zstd": (1, 22), "gzip": (1, 9)}
 _NO_ZSTD: Final = (
     "zstd needs a library before Python 3.14: pip install 'single-table-odm[zstd]', or write Compressed(\"gzip\")"
@@ -128,6 +131,8 @@ def decompressed(data: bytes, most: int) -> bytes:
     """
     parts: list[bytes] = []
     while data:
+        if len(parts) == MOST_FRAMES:
+            raise Corrupt(f"it has more than {MOST_FRAMES} frames")
         found, data = _frame(data, most + 1)
         most -= len(found)
         if most < 0:

@@ -105,7 +105,8 @@ class LazyBytes:
             Conflict: the blob was removed, because the item was changed or deleted since it was read: read it again.
             ItemInvalid: the item refers to the blob, and it does not exist, or its size or SHA-256 is another.
             BackendError: the blob cannot be read.
-            BadValue: no store with ``blobs=`` has read the value.
+            BadValue: no store has read the value.
+            Unsupported: the store that read the item has no ``blobs=``.
         """
         return self._content if self._content is not None else self._bound().read()
 

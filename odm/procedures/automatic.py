@@ -30,7 +30,10 @@ def assigned(context: Context, entity: EntitySchema, instance: E, *, written: bo
         made[fields.created] = _time(fields, fields.created, now)
     if fields.updated is not None and written:
         made[fields.updated] = _time(fields, fields.updated, now)
-    return instance.model_copy(update=made) if made else instance
+    if not made:
+        return instance
+    # As the model would take them: a validator of the field may change the value, which is then also in the key.
+    return instance.model_copy(update={name: entity.codec.validate(name, value) for name, value in made.items()})
 
 
 def with_time(context: Context, entity: EntitySchema, actions: Sequence[Action]) -> Sequence[Action]:
@@ -97,4 +100,7 @@ def _new(context: Context, fields: Automatic) -> Any:
 
 def _time(fields: Automatic, name: str, now: float) -> datetime:
     """The time, as far as the field stores it."""
-    return fields.cut[name](datetime.fromtimestamp(now, UTC))
+    try:
+        return fields.cut[name](datetime.fromtimestamp(now, UTC))
+    except (ValueError, OverflowError):
+        raise BadValue(f"the store's clock returns {now} s since 1970, which is no time: set the clock") from None

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 from attrs import evolve, field, frozen
 
 from odm.codec import TAG
+from odm.codec.blobs import kept_inline
 from odm.entities.companions import BaseCompanion, Effect
 from odm.errors import BadValue, ConditionFailed, ItemExists, ItemInvalid, ItemNotFound, OdmError, Unsupported
 from odm.expressions.evaluate import holds
@@ -208,7 +209,7 @@ def row_of(context: Context, wanted: Wanted, item: Item, stored: Key, entries: M
             str(stored),
             item,
         )
-    encoded = entity.codec.encode(made)
+    encoded = kept_inline(entity.blobs, item, entity.codec.encode(made))
     target = Target(entity, key, values)
     if wanted.whole:
         superfluous = entries.keys() - {str(one.index) for one in entity.patterns.values()}

@@ -46,11 +46,10 @@ class Ids:
         Raises:
             BadValue: the clock is outside of the years 1970 to 10889, which an id can hold.
         """
-        millis = int(clock() * 1000)
-        if not 0 <= millis < _LAST - 1:
-            raise BadValue(
-                f"the store's clock returns {millis / 1000} s since 1970, which no id can hold: set the clock"
-            )
+        seconds = clock()
+        if not 0 <= seconds < (_LAST - 1) / 1000:  # false for NaN, too
+            raise BadValue(f"the store's clock returns {seconds} s since 1970, which no id can hold: set the clock")
+        millis = int(seconds * 1000)
         if self._process != os.getpid():  # after a fork: the parent's next number would be the same
             self._process, self._last, self._lock = os.getpid(), -1, Lock()
         with self._lock:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from attrs import evolve, frozen
 
 from odm.codec.blobs import BLOB, pointer_of
-from odm.errors import BadValue
+from odm.errors import BadValue, Unsupported
 from odm.procedures import raw
 from odm.procedures.blobs import gathered
 from odm.procedures.concurrent import sent_together
@@ -50,7 +50,7 @@ def sweep(context: Context, *, grace: float, remove: bool, force: bool) -> CoreG
 
     Raises:
         BadValue: the grace is not a number of an hour or more, or of 0 or more with ``force``.
-        Unsupported: the store has no ``blobs=``, or no entity of the table has large values.
+        Unsupported: the store has no ``blobs=``.
         BackendError: the blobs cannot be listed or removed.
     """
     least = 0.0 if force else HOUR
@@ -59,10 +59,9 @@ def sweep(context: Context, *, grace: float, remove: bool, force: bool) -> CoreG
             f"grace={grace!r}: give the age in seconds from which a blob may be removed, {HOUR:.0f} or more: a writer "
             "uploads a blob before the item that refers to it. force=True allows less, if nobody writes"
         )
-    entity = next((one for one in context.schema.entities.values() if one.blobs), None)
-    if entity is None:
-        raise BadValue(f"no entity of table {context.schema.name!r} has a field with Blob: there is nothing to sweep")
-    folder = context.folder(entity)
+    folder = context.blobs
+    if folder is None:
+        raise Unsupported(f"a sweep of {context.schema.name!r} needs the place of its blobs: Store(..., blobs=...)")
     listed: list[str] = yield ListBlobs(folder, grace)
     left, items = set(listed), 0
     if left:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from attrs import evolve, field, frozen
 
 from odm.codec import TAG
+from odm.codec.blobs import kept_inline
 from odm.entities.entity import Entity
 from odm.errors import BadValue, ConditionFailed, ItemInvalid, ItemNotFound, OdmError
 from odm.expressions.build import checked
@@ -351,7 +352,7 @@ def whole_put(context: Context, target: Target, made: Item, condition: Condition
     entity = target.entity
     entity.codec.check(made)
     instance = entity.codec.decode(made)
-    item = unknown(entity, made) | entity.codec.encode(instance)
+    item = unknown(entity, made) | kept_inline(entity.blobs, made, entity.codec.encode(instance))
     entries = entity.entries(vars(instance), item, context.random)
     check_item(item, target.key, entries, entity, context.limits, entity.local)
     guard = context.guard(entity)

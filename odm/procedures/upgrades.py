@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from attrs import evolve
 
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION, WAS
+from odm.codec.blobs import kept_inline
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import And, Condition, Item, Missing, Not, Or, Path, Value
 from odm.procedures.context import Context
@@ -30,7 +31,8 @@ def up_to_date(context: Context, entity: EntitySchema, item: Item, key: Key) -> 
     instance = evolve(context, skip_unknown=False).decode(item, key)  # an unknown item is an error here
     attributes = entity.codec.upgrades.apply(entity.name, item, str(key))
     former = {WAS: item[WAS]} if WAS in item else {}
-    return unknown(entity, attributes) | former | entity.codec.encode(instance)
+    made = kept_inline(entity.blobs, attributes, entity.codec.encode(instance))
+    return unknown(entity, attributes) | former | made
 
 
 def passing_older(context: Context, entity: EntitySchema | None, condition: Condition | None) -> Condition | None:

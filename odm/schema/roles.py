@@ -9,6 +9,7 @@ from pydantic.fields import FieldInfo
 
 from odm.codec import EntityCodec
 from odm.codec.blobs import BlobType
+from odm.codec.compressed import parts_of
 from odm.codec.containers import DictType, SetType
 from odm.codec.unions import bare
 from odm.entities.blobs import Blob, LazyBytes
@@ -144,9 +145,15 @@ def _blobs(cls: "type[Entity]", keyed: set[str], codec: EntityCodec) -> dict[str
     found: dict[str, bool] = {}
     for name, record_field in codec.record.fields.items():
         type_ = bare(record_field.type)
+        if any(isinstance(part, BlobType) and part is not type_ for part in parts_of(record_field.type)):
+            raise SchemaError(
+                f"{cls.__name__}.{name}: it has a value with Blob inside, whose blob nothing would upload: keep that "
+                "value in an entity of its own, or in a field of this one"
+            )
         if not isinstance(type_, BlobType):
             continue
-        fault = _blob_fault(cls, name, type_, record_field.default)
+        made = record_field.default if record_field.factory is None else record_field.factory()
+        fault = _blob_fault(cls, name, type_, made)
         if name in keyed:
             fault = "it is part of a key: remove it from the template, when= or shards=, or remove the marker"
         elif not type_.lazy and codec.upgrades.version > 1:

@@ -103,18 +103,14 @@ class _Folder:
         """Write a file and wait until it is on disk: the item that refers to it may be as durable."""
         folder = os.path.dirname(path)  # noqa: PTH120  # the path of fsspec
         if folder not in self._made:
-            os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+            for made in _make_folders(folder):
+                _sync_folder(os.path.dirname(made))  # noqa: PTH120
             self._made.add(folder)
         with open(path, "xb") as file:  # noqa: PTH123
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        if os.name == "posix":  # the name of a new file is durable with its folder
-            descriptor = os.open(folder, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+        _sync_folder(folder)
 
     def read(self, name: str) -> bytes | None:
         """The content of a blob; None if it does not exist."""
@@ -146,6 +142,28 @@ class _Folder:
                 f"{self.blobs!r}: the blob {name} of table {self.table!r} could not be {done}: "
                 f"{type(error).__name__}: {error}"
             ) from error
+
+
+def _make_folders(folder: str) -> list[str]:
+    """Make a folder and those above it; returns those that were missing."""
+    missing: list[str] = []
+    while folder and not os.path.isdir(folder):  # noqa: PTH112
+        missing.append(folder)
+        folder = os.path.dirname(folder)  # noqa: PTH120
+    if missing:
+        os.makedirs(missing[0], exist_ok=True)  # noqa: PTH103
+    return missing
+
+
+def _sync_folder(folder: str) -> None:
+    """Make the names in a folder durable."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder or os.curdir, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _existing(call: Callable[[], R]) -> R | None:

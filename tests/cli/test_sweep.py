@@ -63,11 +63,3 @@ def test_keeps_what_is_younger_than_the_grace(run: Run, orphan: Path) -> None:
     assert "grace" in refused.line
     assert run(*SWEEP, "--grace", "0", "--force", "--remove").code == 0
     assert not orphan.exists()
-
-
-def test_a_table_without_large_values(run: Run) -> None:
-    refused = run("sweep", "shop:shop", "shop.db", "--blobs", "blobs")
-    assert (refused.code, refused.line) == (
-        2,
-        "odm: no entity of table 'shop' has a field with Blob: there is nothing to sweep\n",
-    )

@@ -127,6 +127,7 @@ def test_frames_of_other_programs_are_read(cls: Any, frames: bytes) -> None:
         (zstd().compress(DATA) + b"more", ""),
         (zstd().compress(bytes(MOST + 1)), "larger than max_size"),
         (gzip.compress(bytes(60_000)) * 2, "larger than max_size"),
+        (gzip.compress(b"") * 1025, "more than 1024 frames"),
         (streamed(bytes(MOST + 1)), "larger than max_size"),
     ],
 )

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import pytest
-from pydantic import ConfigDict
+from pydantic import ConfigDict, StringConstraints
 
 from odm import (
     AUTO,
@@ -177,6 +177,30 @@ def test_an_item_is_updated_when_it_is_created() -> None:
         made = db.update(Note.primary(id=db.new_id(Note)), set_(Note.text, "made"), upsert=True, returning="new")
         assert put.created == put.updated < made.created == made.updated
         assert list(db.query(Note.latest())) == [put, made]
+
+
+def test_a_validator_sees_the_value_before_it_is_part_of_a_key() -> None:
+    table = Table("lower")
+
+    class Note(Entity, table=table):
+        id: Annotated[str, Id(), StringConstraints(to_lower=True)] = AUTO
+
+        primary = PrimaryKey("NOTE#{id}")
+
+    with Store(table, Memory()) as db:
+        db.create()
+        note = db.put(Note())
+        assert note.id == note.id.lower()
+        assert list(db.scan(Note)) == [db.one(Note, id=note.id)] == [note]
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), 1e20, -1e20])
+def test_a_clock_that_is_wrong(seconds: float) -> None:
+    with Store(TABLE, Memory(), clock=lambda: seconds) as db:
+        with pytest.raises(BadValue, match="clock returns"):
+            db.new_id(Log)
+        with pytest.raises(BadValue, match="clock returns"):
+            db.put(Text(text_id="a"))
 
 
 def test_given_values_are_kept(db: Store) -> None:

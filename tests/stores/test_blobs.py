@@ -4,13 +4,14 @@ import asyncio
 import copy
 import os
 import pickle
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 from uuid import uuid4
 
 import boto3
 import pytest
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from examples import large_document
 from odm import (
@@ -77,6 +78,11 @@ def db(tmp_path: Path) -> Store:
     return store
 
 
+@dataclass
+class Scanned:
+    image: Annotated[LazyBytes, Blob(over=1)]
+
+
 def compiled_with(annotation: Any, default: Any = ..., **more: Any) -> None:
     table = Table("bad")
     fields = {"name": str, "text": annotation, **more.pop("annotations", {})}
@@ -101,11 +107,80 @@ def compiled_with(annotation: Any, default: Any = ..., **more: Any) -> None:
         (Annotated[bytes, Blob(over=1)], {"by_text": AccessPattern("T#{text}")}, "part of a key"),
         (Annotated[bytes, Blob(over=1)], {"one": Unique("name")}, "a class of its own"),
         (Annotated[bytes, Blob(over=1)], {"default": b"long"}, "its default is so long"),
+        (Annotated[bytes, Blob(over=1)], {"default": Field(default_factory=lambda: b"long")}, "its default is so long"),
+        (Scanned, {}, "has a value with Blob inside"),
+        (list[Eager], {}, "has a value with Blob inside"),
     ],
 )
 def test_declarations_that_do_not_work(annotation: Any, more: dict[str, Any], reason: str) -> None:
     with pytest.raises(SchemaError, match=reason):
         compiled_with(annotation, **more)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_longer_value_in_the_item_stays_there_until_it_is_written(tmp_path: Path, version: int) -> None:
+    """Other writes upload nothing, so they must not move it to a blob."""
+    backend, tables = Memory(), (Table("documents"), Table("documents"))
+
+    class Before(Entity, table=tables[0], tag="Document"):
+        name: str
+        body: Annotated[LazyBytes, Blob(over=1000)]
+
+        primary = PrimaryKey("DOCUMENT#{name}")
+
+    class After(Entity, table=tables[1], tag="Document", version=version):
+        name: str
+        body: Annotated[LazyBytes, Blob(over=10)]
+        note: str = "new"
+
+        primary = PrimaryKey("DOCUMENT#{name}")
+
+        if version == 2:
+
+            @staticmethod
+            @upgrade(from_=1)
+            def _same(old: dict[str, Any]) -> dict[str, Any]:
+                return old
+
+    with Store(tables[0], backend, blobs=tmp_path) as db:
+        db.create()
+        for name in "abcd":
+            db.put(Before(name=name, body=LazyBytes(LONG)))
+    with Store(tables[1], backend, blobs=tmp_path) as db:
+        db.update(After.primary(name="a"), set_(After.note, "a"))
+        with db.transaction() as tx:
+            tx.update(After.primary(name="b"), set_(After.note, "b"))
+        db.update(After.primary(name="c"), set_(After.note, "c"), returning="new")
+        db.backfill(After)
+        assert [one.body.read() for one in db.scan(After)] == [LONG] * 4
+        assert not list(tmp_path.rglob("*.*"))
+        db.put(db.one(After, name="d"))
+        assert db.one(After, name="d").body.pointer is not None
+
+
+def test_what_is_left_of_a_field_is_found(tmp_path: Path) -> None:
+    """The model has no field with Blob any more."""
+    backend, tables = Memory(), (Table("documents"), Table("documents"))
+
+    class Before(Entity, table=tables[0], tag="Document"):
+        name: str
+        body: Annotated[bytes, Blob(over=10)]
+
+        primary = PrimaryKey("DOCUMENT#{name}")
+
+    class After(Entity, table=tables[1], tag="Document"):
+        name: str
+
+        primary = PrimaryKey("DOCUMENT#{name}")
+
+    with Store(tables[0], backend, blobs=tmp_path) as db:
+        db.create()
+        db.put(Before(name="a", body=LONG))
+    with Store(tables[1], backend, blobs=tmp_path) as db:
+        db.put(After(name="a"))
+        assert db.sweep(grace=0, force=True, remove=True).removed == 1
+    with Store(tables[1], backend) as db, pytest.raises(Unsupported, match="needs the place of its blobs"):
+        db.sweep()
 
 
 def test_a_store_without_a_place_refuses_before_it_sends() -> None:
@@ -221,17 +296,6 @@ def test_sweep_refuses_what_is_not_safe(db: Store) -> None:
     for grace in (3599, -1, float("nan"), float("inf"), True):
         with pytest.raises(BadValue, match="grace="):
             db.sweep(grace=grace)
-    with pytest.raises(BadValue, match="nothing to sweep"):
-        Store(large_table, Memory(), blobs="x").sweep()
-
-
-large_table = Table("plain")
-
-
-class Plain(Entity, table=large_table):
-    name: str
-
-    primary = PrimaryKey("PLAIN#{name}")
 
 
 def test_sweep_keeps_what_is_young_and_what_items_refer_to(db: Store, tmp_path: Path) -> None:
