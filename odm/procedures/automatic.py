@@ -103,4 +103,4 @@ def _time(fields: Automatic, name: str, now: float) -> datetime:
     try:
         return fields.cut[name](datetime.fromtimestamp(now, UTC))
     except (ValueError, OverflowError):
-        raise BadValue(f"the store's clock returns {now} s since 1970, which is no time: set the clock") from None
+        raise BadValue(f"the store's clock returns {now} s since 1970, which is not a time: set the clock") from None

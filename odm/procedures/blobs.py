@@ -77,8 +77,8 @@ def misplaced(context: Context, target: Target, operation: req.Operation, there:
         if pointer is not None and (there is None or there.get(stored) != pointer):
             return Conflict(
                 f"{target}: the value of {stored!r} is in the blob {pointer[BLOB]}, which is not that of the stored "
-                "item: that was changed or deleted, or has expired, since you read it, or the value is from another item"
-                ": read it again, or give the bytes, LazyBytes(value.read())"
+                "item: that was changed, was deleted or expired since you read it, or the value is from another item: "
+                "read it again, or give the bytes, LazyBytes(value.read())"
             )
     return None
 
