@@ -7,6 +7,8 @@ from odm.testing import Capabilities
 from odm.testing.suite import *  # noqa: F403  # pytest collects its classes and fixtures
 from tests.conformance.emulator_faults import FAULTS
 
+pytestmark = pytest.mark.one_of(2)
+
 
 @pytest.fixture
 def backend(bigtable_emulator: str) -> Bigtable:

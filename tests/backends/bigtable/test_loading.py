@@ -204,6 +204,7 @@ TYPES: list[Any] = [
 ]
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("type_", TYPES, ids=str)
 @given(cell=cells, declares=st.booleans())
 def test_a_cell_is_what_its_item_holds(type_: Any, cell: bytes, declares: bool) -> None:

@@ -217,7 +217,7 @@ def failure_of(send: Callable[[Request], Any], request: Request, mark: str) -> O
     return caught.value
 
 
-@pytest.mark.one_of(2)
+@pytest.mark.one_of(6)
 @pytest.mark.parametrize("kind", LOST)
 def test_a_lost_response(send: Callable[[Request], Any], server: Canned, script: Script, kind: str) -> None:
     for name, (request, right) in CALLS.items():

@@ -112,6 +112,7 @@ WRITES = st.lists(
 )
 
 
+@pytest.mark.one_of(3)
 def test_the_changes_of_a_stream_give_the_content_of_its_table(place: Place) -> None:
     db = place.open()
     [shard] = db.run(shards_of())

@@ -70,6 +70,7 @@ def stores() -> tuple[Store, Store]:
     return Store(plain, Memory()), Store(plain, DynamoDB(boto3.Session("key", "secret"), region="eu-west-1"))
 
 
+@pytest.mark.one_of(3)
 @pytest.mark.parametrize("growing", GROWING.values(), ids=GROWING)
 def test_what_passes_on_the_bundled_engine_passes_on_dynamodb(growing: Growing, stores: tuple[Store, Store]) -> None:
     answers: dict[str, list[bool]] = {"query": [], "put": [], "delete": [], "update": []}
