@@ -18,8 +18,8 @@ from tests.effort import times
 
 _HEALTH = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
-LAW = settings(max_examples=times(300, 3_000), deadline=None, suppress_health_check=_HEALTH)
-PROPERTY = settings(LAW, max_examples=times(150, 1_500))
+LAW = settings(max_examples=times(300, 1_500), deadline=None, suppress_health_check=_HEALTH)
+PROPERTY = settings(LAW, max_examples=times(150, 750))
 
 
 class Color(StrEnum):

@@ -131,7 +131,7 @@ REGIONS = [
 ]
 
 
-@pytest.mark.one_of(24)
+@pytest.mark.one_of(24, 3)
 @pytest.mark.parametrize("region", REGIONS)
 @pytest.mark.parametrize(("fips", "dual_stack", "account"), VARIANTS)
 def test_hosts_are_botocores(region: str, fips: bool, dual_stack: bool, account: str) -> None:
