@@ -18,7 +18,7 @@ def test_money_stays_the_same_while_processes_are_killed_and_answers_lost(
     settings = Settings(
         bigtable_emulator,
         f"b{uuid4().hex[:8]}-",
-        seconds=times(4, 30),
+        seconds=times(4, 15),
         processes=4 if full() else 2,
         kill_after=2.0,
         abort_after=0.5,
