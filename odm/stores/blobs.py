@@ -70,7 +70,7 @@ class _Folder:
     def _system(self) -> tuple[Any, str]:
         """The file system, and the path of the folder in it."""
         try:
-            from fsspec.core import url_to_fs
+            from fsspec.core import url_to_fs  # type: ignore[import-untyped, unused-ignore]
         except ModuleNotFoundError as missing:
             raise Unsupported(
                 f"{self.blobs!r}: a store with blobs= needs fsspec: pip install 'single-table-odm[blobs]'"
