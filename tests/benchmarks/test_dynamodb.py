@@ -18,6 +18,8 @@ from benchmarks.services import Service, Unavailable
 from benchmarks.timing import Samples
 from tests.readme import README, command
 
+pytestmark = pytest.mark.one_of(2)
+
 SPEED = README.parent / "docs" / "speed.md"
 
 TINY = ("--size", "6", "--rounds", "1", "--turn", "0")

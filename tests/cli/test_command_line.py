@@ -17,6 +17,8 @@ from odm.backends.local import LocalFile
 from tests.cli.command_line import RUN, each, failure, odm, odm_here, succeeded
 from tests.shop import Note, notes
 
+pytestmark = pytest.mark.one_of(2)
+
 TIME = re.compile(r"[0-9.]+ m?s\b")
 
 

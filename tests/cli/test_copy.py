@@ -24,6 +24,8 @@ from odm.protocol.connection import Backend
 from tests.cli.command_line import RUN
 from tests.cli.conftest import Application, Run
 
+pytestmark = pytest.mark.one_of(2)
+
 
 def fill(number: int, backend: Backend, prefix: str = "") -> None:
     """Put customers."""

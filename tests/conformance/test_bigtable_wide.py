@@ -8,7 +8,7 @@ from odm.testing.suite import *  # noqa: F403  # pytest collects its classes and
 from tests.conformance.emulator_faults import FAULTS
 from tests.wide import WideBigtable
 
-pytestmark = pytest.mark.one_of(3)
+pytestmark = pytest.mark.one_of(6)
 
 
 @pytest.fixture

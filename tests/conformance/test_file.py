@@ -8,7 +8,7 @@ from odm.backends.local import LocalFile
 from odm.testing import Capabilities
 from odm.testing.suite import *  # noqa: F403  # pytest collects its classes and fixtures
 
-pytestmark = pytest.mark.one_of(2)
+pytestmark = pytest.mark.one_of(4)
 
 
 @pytest.fixture

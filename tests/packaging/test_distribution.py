@@ -79,6 +79,7 @@ def test_the_unpacked_wheel_imports_from_itself(wheel: zipfile.Path, tmp_path: P
     )
 
 
+@pytest.mark.full
 def test_an_installed_odm_brings_its_pytest_plugin(wheel: zipfile.Path, tmp_path: Path) -> None:
     wheel.root.extractall(tmp_path / "installed")
     tests = tmp_path / "tests"

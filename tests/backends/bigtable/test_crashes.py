@@ -14,7 +14,7 @@ from odm.errors import OutcomeUnknown
 from odm.protocol.requests import Request
 from tests.backends.bigtable.stopping import Scene, Steps, World
 
-pytestmark = pytest.mark.one_of(9, 2)
+pytestmark = pytest.mark.one_of(18, 2)
 
 
 Make = Callable[[Scene], Request]

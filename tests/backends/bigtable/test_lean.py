@@ -39,6 +39,8 @@ from odm.schema.model import Schema
 from tests import authority
 from tests.backends.bigtable.server import Delay, Server, rows, serving
 
+pytestmark = pytest.mark.one_of(2)
+
 SHOP = Schema("shop", {}, {})
 KEY = Key("p", "a")
 GET = Get(KEY)

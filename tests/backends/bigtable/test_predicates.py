@@ -60,6 +60,8 @@ from tests.backends.bigtable import values as at_large
 from tests.backends.bigtable.families import kept
 from tests.effort import times
 
+pytestmark = pytest.mark.one_of(2)
+
 EXAMPLES = times(50, 100)
 
 TABLE = "predicates"

@@ -43,6 +43,8 @@ from odm.backends.bigtable.scrub import Scrubbed, scrub
 from odm.backends.local import Memory
 from odm.protocol.requests import Sleep
 
+pytestmark = pytest.mark.one_of(3)
+
 MINUTE: Final = 60.0
 
 google: Any = exceptions

@@ -39,6 +39,8 @@ from odm.schema.model import Schema
 from tests.authority import make
 from tests.backends.dynamodb.canned import Answer, Canned, serving
 
+pytestmark = pytest.mark.one_of(2)
+
 SHOP = Schema("shop", {}, {})
 KEY = Key("p", "s")
 ONCE = RetryPolicy(retries=0)

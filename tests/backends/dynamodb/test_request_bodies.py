@@ -26,6 +26,8 @@ from tests.backends.dynamodb.canned import Answer, Canned, serving
 from tests.backends.dynamodb.conftest import Ask
 from tests.backends.dynamodb.test_driver import KEY, RICH
 
+pytestmark = pytest.mark.one_of(2)
+
 SHOP = Schema("shop", {}, {"by_email": IndexSchema("by_email", ())})
 OTHER = Key("C#1", "é😀")
 ENTRIES = {"by_email": Key("E#é", "1")}

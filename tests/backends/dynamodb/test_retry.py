@@ -20,7 +20,7 @@ from odm.testing.bridge import blocking
 from odm.testing.entities import Account, Tally, plain
 from tests.backends.dynamodb.line import Line, line_to
 
-pytestmark = pytest.mark.one_of(3)
+pytestmark = pytest.mark.one_of(6)
 
 Open = Callable[..., Store]
 ANN = Account.primary(name="ann")

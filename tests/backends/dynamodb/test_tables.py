@@ -28,6 +28,8 @@ from odm.schema.model import Schema
 from odm.testing.suite.helpers import fill
 from tests.shop import Session, sessions
 
+pytestmark = pytest.mark.one_of(2)
+
 SESSION = boto3.Session(aws_access_key_id="tables", aws_secret_access_key="secret", region_name="eu-west-1")
 
 

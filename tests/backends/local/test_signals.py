@@ -40,6 +40,8 @@ from odm.testing import Clock
 from tests.backends.local.support import schema_of
 from tests.effort import full
 
+pytestmark = pytest.mark.one_of(2)
+
 HERE = str(Path(requests.__file__).parent)
 
 State: TypeAlias = Mapping[str, Any]
