@@ -33,7 +33,7 @@ def measured(server: Server, request: pytest.FixtureRequest) -> Iterator[Measure
         yield found
 
 
-@pytest.mark.one_of(3)
+@pytest.mark.full
 def test_the_requests_and_bytes_of_each_action(server: Server, measured: Measured) -> None:
     counted = {name: measured.counted(action) for name, action in ACTIONS.items()}
     batches = 3  # of at most 25 items

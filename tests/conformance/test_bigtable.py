@@ -7,7 +7,7 @@ from odm.testing import Capabilities
 from odm.testing.suite import *  # noqa: F403  # pytest collects its classes and fixtures
 from tests.conformance.emulator_faults import FAULTS
 
-pytestmark = pytest.mark.one_of(2)
+pytestmark = pytest.mark.one_of(3)
 
 
 @pytest.fixture

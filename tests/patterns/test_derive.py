@@ -100,7 +100,7 @@ def opened() -> Iterator[tuple[Store, Store]]:
 
 @pytest.mark.one_of(3)
 class TestStops:
-    @pytest.mark.one_of(9)
+    @pytest.mark.one_of(18)
     @pytest.mark.parametrize("mode", ["sync", "async"])
     @pytest.mark.parametrize("recorded", [True, False])
     @pytest.mark.parametrize("kind", ["memory", "file", "bigtable"])

@@ -144,7 +144,7 @@ def test_a_stream_of_another_view_type_is_disabled_and_enabled(
     assert found == {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"}
 
 
-@pytest.mark.one_of(2)
+@pytest.mark.full
 def test_another_ttl_attribute_is_refused(address: str, client: Any) -> None:
     backend, name = DynamoDB(SESSION, endpoint_url=address), new_name()
     Store(Table(name), backend)
