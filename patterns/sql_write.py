@@ -167,10 +167,12 @@ class WriteBehind(Generic[E]):
         row = self._written(state, key, before, connection)
         if row.digest != state.digest and not state.expired:
             add_to_outbox(connection, self.rows, key)
+        # A mark stays when the item is deleted, or put without one, so that a copy that is put again is known.
+        stays = state.item is None or not _says_gone(before["item_mark"])
         after = {
             "item_position": change.order,
             "item_digest": state.digest,
-            "item_mark": state.mark or before["item_mark"],  # so that a copy that is put again is known
+            "item_mark": state.mark or (before["item_mark"] if stays else None),
             "item_ends": self._ends(state.item, before),
             "row_digest": row.digest if row.digest == state.digest else None,
         }
@@ -187,7 +189,7 @@ class WriteBehind(Generic[E]):
         if item is not None:
             ours = rows.leaves(item) and mark != before["item_mark"]
         else:  # a feed without old images shows the mark in the change before
-            ours = rows.leaves(old) if old is not None else str(before["item_mark"]).startswith(f"{GONE}.")
+            ours = rows.leaves(old) if old is not None else _says_gone(before["item_mark"])
         return _State(item, rows.digest(item), mark, ours, frozenset(known), self._expired(change, before))
 
     def _ends(self, item: Any, before: Key) -> float | None:
@@ -225,6 +227,11 @@ class WriteBehind(Generic[E]):
                 continue
             return found(rows, locked(connection, rows.table, key))
         raise Conflict(f"{self!r}: other programs keep inserting and deleting row {dict(key)}: apply the change again")
+
+
+def _says_gone(mark: str | None) -> bool:
+    """Whether a mark is one of `Rows.leaving`."""
+    return mark is not None and mark.startswith(f"{GONE}.")
 
 
 def _may_be_none(rows: Rows[Any], name: str) -> bool:

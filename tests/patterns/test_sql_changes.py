@@ -136,6 +136,19 @@ def test_an_item_with_a_time_of_its_own_leaves_its_row_when_it_expires(url: str)
         assert site.row("c1") is None
 
 
+def test_a_delete_after_a_push_has_deleted_is_written_back(url: str) -> None:
+    """On a feed without old items, as Bigtable's: an item that an application put later was not deleted by the push."""
+    with opened(url) as site:
+        handle, key = WriteBehind(site.rows).handler(site.engine), ("CUSTOMER#c1", "")
+        leaving = Customer(customer_id="c1", name="Ann", sql="gone.1")
+        handle(Inserted(key=key, new=leaving, order="1"))
+        handle(Removed(key=key, order="2"))
+        handle(Inserted(key=key, new=Customer(customer_id="c1", name="Bob"), order="3"))
+        assert site.row("c1") == "Bob"
+        handle(Removed(key=key, order="4"))
+        assert site.row("c1") is None
+
+
 def test_that_a_row_is_absent_is_not_remembered_longer_than_a_copy_is_kept(url: str) -> None:
     with opened(url, ttl=60) as site:
         read = ReadThrough(site.rows, missing_ttl=3600)
