@@ -175,7 +175,7 @@ class Push(Generic[E]):
         Raises:
             ItemInvalid: a row does not fit the entity; the others are pushed, and its entry stays.
             Conflict: an item and its row kept changing.
-            BackendError: the SQL database failed.
+            BackendError: the SQL database failed, or SQLAlchemy cannot read a row; the others are pushed.
         """
         check_store(self.rows, db, sync=True)
         check_engine(self.rows, engine, sync=True)

@@ -119,7 +119,7 @@ class Maintenance(BaseStore):
             The names of the blobs, and how many were removed.
 
         Raises:
-            BadValue: the grace is too short, or no entity of the table has a field with Blob.
+            BadValue: the grace is too short.
             Unsupported: the store has no ``blobs=``.
             BackendError: the blobs cannot be listed or removed.
         """

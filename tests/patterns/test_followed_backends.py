@@ -2,27 +2,23 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any
-from uuid import uuid4
+from typing import Annotated
 
-import boto3
 import pytest
 from pydantic import Field
 
 from odm import AsyncStore, Change, Entity, ItemNotFound, PrimaryKey, Store, Table, set_
-from odm.backends.bigtable import Bigtable
-from odm.backends.dynamodb import DynamoDB
-from odm.backends.local import LocalFile, Memory
+from odm.backends.local import Memory
 from odm.patterns.aggregate import Aggregate, count, total
 from odm.patterns.feed import Feed
 from odm.patterns.follower import AsyncFollower, Follower, positions
 from odm.protocol.connection import Backend
+from tests.patterns.with_feed import with_feed
 
 polls = Table("polls", transactions=True)
 
@@ -47,21 +43,8 @@ results = Aggregate(Result, Vote, lambda vote: {"party": vote.party}, votes=coun
 
 
 @pytest.fixture(params=["memory", "file", "moto_server", "dynamodb_local", "bigtable", "wide"])
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
-    match request.param:
-        case "memory":
-            yield Memory(changes=True)
-        case "file":
-            yield LocalFile(tmp_path / "polls.db", changes=True)
-        case "bigtable" | "wide":
-            layout: Any = "row_per_partition" if request.param == "wide" else None
-            address = request.getfixturevalue("odm_bigtable_emulator").address
-            yield Bigtable("project", f"i{uuid4().hex[:12]}", endpoint=address, layout=layout, stream=timedelta(days=1))
-        case server:
-            session = boto3.Session(
-                aws_access_key_id=f"key{uuid4().hex[:12]}", aws_secret_access_key="secret", region_name="eu-west-1"
-            )
-            yield DynamoDB(session, endpoint_url=request.getfixturevalue(server), stream="new_and_old_images")
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
+    return with_feed(request, tmp_path)
 
 
 Write = Callable[[Store], object]

@@ -1,44 +1,27 @@
 """Next to SQL on every backend: an item is loaded, written back, pushed over and deleted, on the servers themselves."""
 
 import asyncio
-from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
-from typing import Any
-from uuid import uuid4
 
-import boto3
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from odm import AsyncStore, set_
-from odm.backends.bigtable import Bigtable
-from odm.backends.dynamodb import DynamoDB
-from odm.backends.local import LocalFile, Memory
+from odm.backends.local import Memory
 from odm.patterns.feed import Feed
 from odm.patterns.follower import AsyncFollower, positions
 from odm.patterns.sql import Push, ReadThrough, Rows, WriteBehind, applied_table, outbox_table
 from odm.protocol.connection import Backend
 from tests.patterns.sql_shop import COLUMNS, Customer, customers_table, opened, shop
+from tests.patterns.with_feed import with_feed
 
 KEY = Customer.primary(customer_id="c1")
 
 
 @pytest.fixture(params=["file", "moto_server", "dynamodb_local", "bigtable", "wide"])
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
-    match request.param:
-        case "file":
-            yield LocalFile(tmp_path / "shop.db", changes=True)
-        case "bigtable" | "wide":
-            layout: Any = "row_per_partition" if request.param == "wide" else None
-            address = request.getfixturevalue("odm_bigtable_emulator").address
-            yield Bigtable("project", f"i{uuid4().hex[:12]}", endpoint=address, layout=layout, stream=timedelta(days=1))
-        case server:
-            session = boto3.Session(
-                aws_access_key_id=f"key{uuid4().hex[:12]}", aws_secret_access_key="secret", region_name="eu-west-1"
-            )
-            yield DynamoDB(session, endpoint_url=request.getfixturevalue(server), stream="new_and_old_images")
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
+    return with_feed(request, tmp_path)
 
 
 def test_items_and_rows_follow_each_other(backend: Backend) -> None:
