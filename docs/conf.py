@@ -33,9 +33,14 @@ autodoc_preserve_defaults = True
 autodoc_typehints_format = "short"
 napoleon_numpy_docstring = False
 
+python_use_unqualified_type_names = True
+toc_object_entries_show_parents = "hide"
+
 html_theme = "furo"
 html_title = "odm"
-html_favicon = "_templates/icon.svg"
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]
+html_favicon = "_static/icon.svg"
 html_additional_pages = {"index": "to_docs.html"}
 html_copy_source = False
 html_show_sphinx = False
