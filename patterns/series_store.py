@@ -14,7 +14,7 @@ E = TypeVar("E", bound=Entity)
 
 
 class SeriesStore(SeriesSteps[E, Store]):
-    """A time series on a backend, opened by `TimeSeries.open`. The calls are those of `odm.Store`."""
+    """A time series on a backend, opened by ``TimeSeries.open``. The calls are those of `odm.Store`."""
 
     def __enter__(self) -> Self:
         return self
@@ -145,7 +145,7 @@ class SeriesStore(SeriesSteps[E, Store]):
 
 
 class AsyncSeriesStore(SeriesSteps[E, AsyncStore]):
-    """A time series on a backend for asyncio, opened by `TimeSeries.open_async`; otherwise as `SeriesStore`."""
+    """A time series on a backend for asyncio, opened by ``TimeSeries.open_async``; otherwise as `SeriesStore`."""
 
     async def __aenter__(self) -> Self:
         return self

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from pydoc import locate
 from typing import Any
 from uuid import uuid4
 
@@ -21,7 +22,7 @@ from tests.readme import README, Block, blocks, command
 
 ROOT = README.parent
 
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
 SHOP = ROOT / "docs" / "model.md"
 AFTER_SHOP = [
     ROOT / "docs" / f"{name}.md" for name in ("dynamodb", "evolve", "operate", "query", "test", "transactions", "write")
@@ -188,6 +189,20 @@ def test_errors_named_exist() -> None:
     named = set(re.findall(r"`([A-Z][A-Za-z]+)`", section))
     assert named
     assert named <= set(odm.__all__)
+
+
+def test_names_in_prose_exist() -> None:
+    """Calls of a store, and names of odm. Those in docstrings are checked when the site is built."""
+    other = {"odm.bigtable", "odm.dynamodb", "odm.lock"}  # two logs and a file
+    calls = {"db.rotate"}  # of a time series
+    missing = []
+    for page in (README, *PAGES, ROOT / "CONTRIBUTING.md", ROOT / "examples" / "README.md"):
+        prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        named = set(re.findall(r"`(odm(?:\.[A-Za-z_]+)+)`", prose)) - other
+        called = set(re.findall(r"`(?:await )?(db\.[a-z_]+)", prose)) - calls
+        missing += [f"{page.name}: {name}" for name in named if locate(name) is None]
+        missing += [f"{page.name}: {call}" for call in called if not hasattr(odm.Store, call.removeprefix("db."))]
+    assert missing == []
 
 
 def test_the_examples_satisfy_a_strict_type_checker(tmp_path: Path) -> None:
