@@ -1,9 +1,11 @@
 """The session of a store: its context and connection, and the checks of a call's arguments."""
 
 from collections.abc import Sequence
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 from attrs import evolve, frozen
+from pydantic import ConfigDict, Field
 
 from odm.entities.patterns import BoundPattern
 from odm.entities.query import Finding, Query
@@ -21,9 +23,9 @@ from odm.protocol.connection import Connection, CoreGen
 T_co = TypeVar("T_co", covariant=True)
 
 
-@frozen
+@dataclass(frozen=True)  # not of attrs: pydantic knows generic dataclasses, and does not validate them again
 class Page(Generic[T_co]):
-    """One page of results.
+    """One page of results. ``Page[Order]`` is also a type for pydantic, such as the response model of an API.
 
     Attributes:
         items: the results; fewer than requested only at the end, or after ``max_requests``.
@@ -31,8 +33,10 @@ class Page(Generic[T_co]):
             it is None only if no result follows.
     """
 
+    __pydantic_config__: ClassVar = ConfigDict(json_schema_extra={"description": "One page of results."})
+
     items: Sequence[T_co]
-    cursor: str | None = None
+    cursor: Annotated[str | None, Field(description="Leads to the next page; null if no result follows.")] = None
 
 
 @frozen
