@@ -71,9 +71,10 @@ async def test_a_page_is_a_response_model_with_its_cursor(client: httpx.AsyncCli
     for item in items:
         await client.post("/items", json=item)
     first = (await client.get("/items/c1")).json()
-    assert first == {"items": items[:2], "cursor": first["cursor"]}
+    assert first == {"items": items[:2], "cursor": first["cursor"], "previous": None}
     last = (await client.get("/items/c1", params={"after": first["cursor"]})).json()
     assert (last["items"], last["cursor"]) == (items[2:], None)
+    assert (await client.get("/items/c1", params={"after": last["previous"]})).json() == first
 
 
 async def test_a_page_of_a_collection_has_the_fields_of_each_entity(client: httpx.AsyncClient) -> None:
@@ -87,7 +88,7 @@ async def test_the_api_description_shows_the_fields(client: httpx.AsyncClient) -
     assert list(schemas["Item"]["properties"]) == ["customer_id", "order_id", "number", "sku"]
     page = schemas["Page_Item_"]
     assert page["properties"]["items"]["items"] == {"$ref": "#/components/schemas/Item"}
-    assert list(page["properties"]) == ["items", "cursor"]
+    assert list(page["properties"]) == ["items", "cursor", "previous"]
     assert page["description"] == "One page of results."
     assert "the next page" in page["properties"]["cursor"]["description"]
 
