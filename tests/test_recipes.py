@@ -39,13 +39,12 @@ def files(page: Path) -> dict[str, str]:
 def folders(tmp_path: Path) -> list[str]:
     """A folder for each page, with its files."""
     for page in RECIPES:
-        folder = tmp_path / page.stem
-        folder.mkdir()
-        written = files(page)
+        written, folder = files(page), tmp_path / f"{page.stem}_page"
         assert not written or any(name.startswith("test_") for name in written), page.name
         for name, text in written.items():
+            folder.mkdir(exist_ok=True)
             (folder / name).write_text(text, encoding="utf-8")
-    return [str(folder) for folder in tmp_path.iterdir() if any(folder.iterdir())]
+    return [str(folder) for folder in tmp_path.iterdir()]
 
 
 def test_the_tests_of_the_recipes_pass(
