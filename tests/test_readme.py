@@ -71,7 +71,7 @@ def test_examples_run_and_print_what_the_page_shows(
 
 
 def test_every_page_with_python_is_run() -> None:
-    """Those not here have tests of their own: of the first page, of patterns, of Beam"""
+    """Those not here have tests of their own: of the first page, of patterns, of Beam, of Bigtable and others."""
     own = {
         "beam.md",
         "bigtable.md",
