@@ -76,6 +76,7 @@ def test_every_page_with_python_is_run() -> None:
         "beam.md",
         "bigtable.md",
         "bigtable_emulator.md",
+        "coming_from_boto3.md",
         "coming_from_pynamodb.md",
         "copy.md",
         "existing_tables.md",
