@@ -77,6 +77,7 @@ def test_every_page_with_python_is_run() -> None:
         "bigtable.md",
         "bigtable_emulator.md",
         "coming_from_boto3.md",
+        "coming_from_electrodb.md",
         "coming_from_pynamodb.md",
         "copy.md",
         "existing_tables.md",
