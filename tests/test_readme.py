@@ -28,6 +28,9 @@ AFTER_SHOP = [
 ]
 """Pages whose examples use the shop: they run after its first block."""
 
+ALONE = [ROOT / "docs" / f"{name}.md" for name in ("capacity", "how_it_works")]
+"""Pages whose examples use nothing else, on the engine in memory."""
+
 ENGINE_ALONE = ["Memory(", "LocalFile("]
 UNFIT = {
     "memory": [],
@@ -58,7 +61,7 @@ def run(shown: Sequence[Block], names: dict[str, Any]) -> None:
         printed = output.getvalue()
 
 
-@pytest.mark.parametrize("page", [README, SHOP, *AFTER_SHOP], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [README, SHOP, *AFTER_SHOP, *ALONE], ids=lambda page: page.stem)
 def test_examples_run_and_print_what_the_page_shows(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,7 +90,7 @@ def test_every_page_with_python_is_run() -> None:
         "own_patterns.md",
         "patterns.md",
     }
-    run_here = {page.name for page in (SHOP, *AFTER_SHOP)}
+    run_here = {page.name for page in (SHOP, *AFTER_SHOP, *ALONE)}
     golden = {"bigtable_requests.md", "dynamodb_cases.md", "dynamodb_requests.md"}
     with_python = {page.name for page in PAGES if any(block.language == "python" for block in blocks(page))}
     assert with_python - own - golden == run_here
@@ -195,7 +198,7 @@ def test_errors_named_exist() -> None:
 
 def test_the_examples_satisfy_a_strict_type_checker(tmp_path: Path) -> None:
     written = []
-    for page in (README, SHOP, *AFTER_SHOP):
+    for page in (README, SHOP, *AFTER_SHOP, *ALONE):
         source = "\n".join(block.text for block in examples(page) if block.language == "python")
         written.append(tmp_path / f"shown_{page.stem.lower()}.py")
         written[-1].write_text(source, encoding="utf-8")
