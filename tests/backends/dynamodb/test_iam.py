@@ -172,6 +172,7 @@ def actions(request: AWSPreparedRequest) -> Iterator[tuple[str, str]]:
     """The permissions that a request needs: pairs of an action and a resource."""
     target = request.headers["X-Amz-Target"]
     operation = (target if isinstance(target, str) else target.decode()).partition(".")[2]
+    assert isinstance(request.body, (str, bytes))
     body: Any = json.loads(request.body)
     arn = f"arn:aws:dynamodb:{REGION}:123456789012:table/"
     for entry in body.get("TransactItems", ()):
