@@ -101,7 +101,7 @@ class SeriesStore(SeriesSteps[E, Store]):
         Args:
             query: as for `query`.
             size: number of results, 1 or more.
-            after: the cursor of the previous page.
+            after: ``page.cursor`` for the next page; there is no way back, so ``page.previous`` is None.
             consistent: as for `odm.Store.page`.
 
         Raises:

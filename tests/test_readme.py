@@ -29,6 +29,9 @@ AFTER_SHOP = [
 ]
 """Pages whose examples use the shop: they run after its first block."""
 
+ALONE = [ROOT / "docs" / f"{name}.md" for name in ("capacity", "how_it_works")]
+"""Pages whose examples use nothing else, on the engine in memory."""
+
 ENGINE_ALONE = ["Memory(", "LocalFile("]
 UNFIT = {
     "memory": [],
@@ -59,7 +62,7 @@ def run(shown: Sequence[Block], names: dict[str, Any]) -> None:
         printed = output.getvalue()
 
 
-@pytest.mark.parametrize("page", [README, SHOP, *AFTER_SHOP], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [README, SHOP, *AFTER_SHOP, *ALONE], ids=lambda page: page.stem)
 def test_examples_run_and_print_what_the_page_shows(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,22 +75,26 @@ def test_examples_run_and_print_what_the_page_shows(
 
 
 def test_every_page_with_python_is_run() -> None:
-    """Those not here have tests of their own: of patterns, of Beam, of Bigtable, of the linter and of moving data."""
+    """Those not here have tests of their own: of the first page, of patterns, of Beam, of Bigtable and others."""
     own = {
         "beam.md",
         "bigtable.md",
         "bigtable_emulator.md",
+        "coming_from_boto3.md",
+        "coming_from_electrodb.md",
         "coming_from_pynamodb.md",
         "copy.md",
         "existing_tables.md",
+        "get_started.md",
         "large_values.md",
         "lint.md",
         "own_patterns.md",
         "patterns.md",
     }
-    run_here = {page.name for page in (SHOP, *AFTER_SHOP)}
+    run_here = {page.name for page in (SHOP, *AFTER_SHOP, *ALONE)}
     golden = {"bigtable_requests.md", "dynamodb_cases.md", "dynamodb_requests.md"}
-    with_python = {page.name for page in PAGES if any(block.language == "python" for block in blocks(page))}
+    pages = [page for page in PAGES if page.parent.name != "recipes"]  # those have tests/test_recipes.py
+    with_python = {page.name for page in pages if any(block.language == "python" for block in blocks(page))}
     assert with_python - own - golden == run_here
 
 
@@ -207,7 +214,7 @@ def test_names_in_prose_exist() -> None:
 
 def test_the_examples_satisfy_a_strict_type_checker(tmp_path: Path) -> None:
     written = []
-    for page in (README, SHOP, *AFTER_SHOP):
+    for page in (README, SHOP, *AFTER_SHOP, *ALONE):
         source = "\n".join(block.text for block in examples(page) if block.language == "python")
         written.append(tmp_path / f"shown_{page.stem.lower()}.py")
         written[-1].write_text(source, encoding="utf-8")

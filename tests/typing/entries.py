@@ -6,6 +6,8 @@ from decimal import Decimal
 from random import Random
 from typing import Annotated, Any, assert_type
 
+from pydantic import TypeAdapter
+
 from odm import (
     AUTO,
     AccessPattern,
@@ -168,6 +170,11 @@ assert_type(collection(key, prefix=True), Query[Entity])
 def automatic(db: Store) -> None:
     assert_type(db.put(Ticket(title="t")).created_at, datetime)
     assert_type(db.put(Ticket(title="t", ticket_id="x", body="text")).body, str)
+
+
+def pages(page: Page[Order]) -> None:
+    assert_type(page.items, Sequence[Order])
+    assert_type(TypeAdapter(Page[Order]).validate_json(""), Page[Order])
 
 
 def blocking(db: Store) -> None:
