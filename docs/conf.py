@@ -37,6 +37,7 @@ python_use_unqualified_type_names = True
 toc_object_entries_show_parents = "hide"
 
 html_theme = "furo"
+pygments_dark_style = "a11y-high-contrast-dark"
 html_title = "odm"
 html_static_path = ["_static"]
 html_css_files = ["wide.css"]

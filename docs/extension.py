@@ -30,6 +30,9 @@ TYPED = re.compile(
 DEFAULT = re.compile(r"attr_dict\['(\w+)'\]\.default")
 """A default in the signature of a class of attrs."""
 
+DESCRIBED = re.compile(r"[~\w.]*Annotated\[([^,]*), FieldInfo\(.*?\)\]")
+"""A type with a description for pydantic."""
+
 
 def name_types() -> None:
     """Give two type aliases a name, so that signatures show it and not the dozens of classes that it stands for."""
@@ -118,14 +121,14 @@ def _with_tables(lines: list[str]) -> Iterator[str]:
 def shorten_signature(
     app: Sphinx, what: str, name: str, obj: object, options: object, signature: str | None, returned: str | None
 ) -> tuple[str, str | None] | None:
-    """Leave out the arguments of an entity, which are the listed fields, and of a protocol, which has none."""
-    if what != "class" or not isinstance(obj, type):
+    """Leave out descriptions, and the arguments of an entity, which are the listed fields, and of a protocol."""
+    if what != "class" or not isinstance(obj, type) or signature is None:
         return None
     if issubclass(obj, BaseModel) or is_protocol(obj):
         return ("", None)
-    if isinstance(signature, str) and attrs.has(obj):
-        return (DEFAULT.sub(lambda found: _shown(attrs.fields_dict(obj)[found[1]].default), signature), returned)
-    return None
+    if attrs.has(obj):
+        signature = DEFAULT.sub(lambda found: _shown(attrs.fields_dict(obj)[found[1]].default), signature)
+    return (DESCRIBED.sub(r"\1", signature), returned)
 
 
 def _shown(default: object) -> str:
