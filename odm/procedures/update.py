@@ -26,6 +26,7 @@ from odm.expressions.nodes import (
     Path,
     Remove,
     Set,
+    SetIfMissing,
     Value,
     paths,
 )
@@ -157,6 +158,34 @@ def item_update(  # the arguments of an update
     if base is not None or target.instance is None or entity.blobs:
         return change
     return _from_instance(context, change, target.instance)
+
+
+def check_known(change: ItemUpdate) -> None:
+    """Raise BadValue if the item that the update stores cannot be computed from the entity passed in."""
+    entity, which = change.target.entity, change.target.instance
+    if which is None:
+        why = f"{change.target} is a key, so what is stored there is not known: pass the entity as you read it"
+    elif entity.revision is None:
+        why = f"{entity.name} has no Revision, so the stored item may differ from the entity"
+    elif change.upsert:
+        why = "with upsert=True the item may be new"
+    elif any(isinstance(action, SetIfMissing) for action in change.actions):
+        why = "set_if_missing depends on what is stored"
+    else:
+        return
+    raise BadValue(f"returning='new' in a transaction: {why}; or get() the item after the transaction")
+
+
+def entity_after(change: ItemUpdate) -> Any:
+    """The entity after the update of the one passed in; `check_known` allows it.
+
+    Raises:
+        BadValue: the item after the actions cannot be stored.
+    """
+    codec = change.target.entity.codec
+    item = apply(change.actions, codec.encode(change.target.instance))
+    codec.check(item)
+    return codec.decode(item, str(change.target.key))
 
 
 def check_actions(entity: EntitySchema, actions: Sequence[Action], call: str = "update") -> None:
