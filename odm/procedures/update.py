@@ -189,7 +189,7 @@ def entity_after(change: ItemUpdate) -> Any:
 
 
 def check_actions(entity: EntitySchema, actions: Sequence[Action], call: str = "update") -> None:
-    """Raise BadValue for no actions, something else than an action, or one on a key field or one that odm sets."""
+    """Raise BadValue for no actions, something else than an action, or one on a field that no update may change."""
     if not actions:
         raise BadValue(
             f"{call} of {entity.name} without an action: say what to change, as in set_({entity.name}.field, value)"
@@ -206,6 +206,12 @@ def check_actions(entity: EntitySchema, actions: Sequence[Action], call: str = "
         if root == entity.revision:
             raise BadValue(f"{entity.name}.{root} is the Revision, which odm counts by itself: leave it out")
         check_settable(entity, root)
+        if root in entity.frozen_fields:
+            of = "class" if entity.cls.model_config.get("frozen") else "field"
+            raise BadValue(
+                f"{entity.name}.{root} is frozen (frozen=True of the {of}), so it cannot be changed in a stored item: "
+                "put() the whole entity to replace the item, or leave frozen=True out"
+            )
 
 
 def _instead(entity: EntitySchema, given: object) -> str:
