@@ -26,6 +26,7 @@ nitpick_ignore = [
     ("py:class", name) for name in ("Clock", "Cloud", "Config", "Credentials", "OpenStore", "P", "PathLike")
 ]
 myst_heading_anchors = 4
+suppress_warnings = ["toc.not_readable"]  # a page of another branch; one that the navigation lacks is an error anyway
 
 autodoc_member_order = "bysource"
 autodoc_mock_imports = ["apache_beam"]
@@ -33,9 +34,15 @@ autodoc_preserve_defaults = True
 autodoc_typehints_format = "short"
 napoleon_numpy_docstring = False
 
+python_use_unqualified_type_names = True
+toc_object_entries_show_parents = "hide"
+
 html_theme = "furo"
+pygments_dark_style = "a11y-high-contrast-dark"
 html_title = "odm"
-html_favicon = "_templates/icon.svg"
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]
+html_favicon = "_static/icon.svg"
 html_additional_pages = {"index": "to_docs.html"}
 html_copy_source = False
 html_show_sphinx = False

@@ -10,6 +10,7 @@ from pydoc import ErrorDuringImport, locate
 from textwrap import indent
 from typing import Any, Generic, TypeVar
 
+import attrs
 from docutils import nodes
 from pydantic import BaseModel
 from sphinx.application import Sphinx
@@ -17,8 +18,20 @@ from sphinx.environment import BuildEnvironment
 from sphinx.parsers import RSTParser
 from sphinx.pycode import ModuleAnalyzer
 from sphinx.util.logging import getLogger
+from typing_extensions import is_protocol
 
 R = TypeVar("R")
+
+TYPED = re.compile(
+    r"^(\.\. attribute::[^\n]*\n)((?:(?!\.\. attribute::).)*?)^   :type: ([^\n]*)$", re.MULTILINE | re.DOTALL
+)
+"""An attribute as napoleon writes it: its line, its text, and its type."""
+
+DEFAULT = re.compile(r"attr_dict\['(\w+)'\]\.default")
+"""A default in the signature of a class of attrs."""
+
+DESCRIBED = re.compile(r"[~\w.]*Annotated\[([^,]*), FieldInfo\(.*?\)\]")
+"""A type with a description for pydantic."""
 
 
 def name_types() -> None:
@@ -82,8 +95,9 @@ def read_docstring(app: Sphinx, what: str, name: str, obj: object, options: obje
 
 
 def split_attributes(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
-    """Make two entries of ``old, new: the item before and after`` among the attributes of a class."""
-    text = re.sub(r"(?m)^\.\. attribute::.*", lambda found: found[0].replace(", ", f"\n{' ' * 15}"), "\n".join(lines))
+    """Show types next to the names of attributes, and make two entries of ``old, new: the item before and after``."""
+    text = TYPED.sub(r"\1   :type: \3\n\2", "\n".join(lines))
+    text = re.sub(r"(?m)^\.\. attribute::.*", lambda found: found[0].replace(", ", f"\n{' ' * 15}"), text)
     lines[:] = text.split("\n")
 
 
@@ -104,9 +118,21 @@ def _with_tables(lines: list[str]) -> Iterator[str]:
             yield from (f"   {'* -' if at == 0 else '  -'} {cell}" for at, cell in enumerate(cells))
 
 
-def shorten_signature(app: Sphinx, what: str, name: str, obj: object, *shown: object) -> tuple[str, None] | None:
-    """Leave out the arguments of an entity: they are its fields, which are listed."""
-    return ("", None) if what == "class" and isinstance(obj, type) and issubclass(obj, BaseModel) else None
+def shorten_signature(
+    app: Sphinx, what: str, name: str, obj: object, options: object, signature: str | None, returned: str | None
+) -> tuple[str, str | None] | None:
+    """Leave out descriptions, and the arguments of an entity, which are the listed fields, and of a protocol."""
+    if what != "class" or not isinstance(obj, type) or signature is None:
+        return None
+    if issubclass(obj, BaseModel) or is_protocol(obj):
+        return ("", None)
+    if attrs.has(obj):
+        signature = DEFAULT.sub(lambda found: _shown(attrs.fields_dict(obj)[found[1]].default), signature)
+    return (DESCRIBED.sub(r"\1", signature), returned)
+
+
+def _shown(default: object) -> str:
+    return repr(default) if default is None or isinstance(default, bool | int | float | str) else "..."
 
 
 def find_name(app: Sphinx, env: BuildEnvironment, node: nodes.Element, shown: nodes.Element) -> nodes.Node | None:
@@ -120,13 +146,12 @@ def find_name(app: Sphinx, env: BuildEnvironment, node: nodes.Element, shown: no
         return None
     module, name = node.get("py:module"), node["reftarget"]
     paths = [name, f"{module}.{name}", f"{module}.{node.get('py:class')}.{name}", f"odm.{name}"]
-    found = next((value for path in paths if (value := _located(path)) is not None), None)
+    path, found = next(((path, value) for path in paths if (value := _located(path)) is not None), ("", None))
     if found is None:
         return None
-    public = next((public for public in odm.__all__ if getattr(odm, public) is found), None)
+    path = next((f"odm.{public}" for public in odm.__all__ if getattr(odm, public) is found), path)
     domain = env.domains.python_domain
-    entry = public and domain.resolve_xref(env, node["refdoc"], app.builder, "obj", f"odm.{public}", node, shown)
-    return entry or shown
+    return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", path, node, shown) or shown
 
 
 def _located(path: str) -> object:

@@ -405,7 +405,7 @@ def procedure(steps: Callable[Concatenate[Calls, P], CoreGen[R]]) -> Callable[P,
     ::
 
         @procedure
-        def rename(do: Calls, key: Query[Customer], name: str) -> CoreGen[str]:
+        def rename(do: Calls, key: Query[Customer], name: str) -> Gen[str]:
             customer = yield from do.one(key)
             yield from do.update(customer, set_(Customer.name, name))
             return customer.name
