@@ -242,6 +242,7 @@ def transacting(db: Store) -> None:
         assert_type(tx.put(order, when=missing(Order.note)), Order)
         assert_type(tx.insert(order), Order)
         assert_type(tx.update(key, set_(Order.total, Decimal(1)), when=Order.total > 1, upsert=True), None)
+        assert_type(tx.update(order, set_(Order.total, Decimal(1)), returning="new"), Order)
         assert_type(tx.delete(Order, customer_id="c", order_id="o"), None)
         assert_type(tx.delete(order, when=Order.total > 1), None)
         assert_type(tx.check(Order, customer_id="c", order_id="o"), None)
