@@ -215,6 +215,7 @@ class _Templates:
     def compile(self, text: str | None, attribute: str | tuple[str, ...] | None, owner: str) -> Template:
         """A template, or the tag if none is declared: an index entry needs both key attributes."""
         fields, template = self.cls.model_fields, self.tag if text is None else text
+        self._check_computed(template, owner)
         if isinstance(attribute, tuple):
             check_several(template, attribute, self.codec, owner)
             return compile_several(template, self.forms, owner=owner)
@@ -224,6 +225,15 @@ class _Templates:
         if native is None and not self.style.verbatim:
             return compile_template(template, fields, owner=owner)
         return compile_verbatim(template, fields, self.forms, owner=owner, native=native)
+
+    def _check_computed(self, template: str, owner: str) -> None:
+        for name in self.cls.model_computed_fields:
+            if f"{{{name}}}" in template or f"{{{name}:" in template:
+                raise SchemaError(
+                    f"{owner}: key template {template!r}: {name} is a computed field, which is not stored, so an "
+                    f"update could not keep the key right. Declare {name} as a field with Field(frozen=True, "
+                    "default_factory=lambda data: ...), and with frozen=True the fields that it is made of"
+                )
 
 
 def _compile_pattern(templates: _Templates, name: str, pattern: Pattern, hash_only: bool) -> PatternSchema:

@@ -4,12 +4,12 @@ import re
 from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
-from enum import IntEnum
+from enum import Enum
 from types import new_class
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, computed_field
 
 from odm import (
     HLL,
@@ -195,11 +195,23 @@ def unknown_field_in_a_template(table: Table) -> None:
         by_date = AccessPattern("CUSTOMER#{custmer_id}")
 
 
-class Weight(IntEnum):
-    LIGHT = 1
+@fault("Order.by_month", "MONTH#{month:<9}", "month is a computed field", "not stored", "default_factory")
+def computed_field_in_a_template(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        primary = PrimaryKey("ORDER#{id}")
+        by_month = AccessPattern("MONTH#{month:<9}")
+
+        @computed_field
+        def month(self) -> str:
+            return self.id[:7]
 
 
-UNORDERED: list[Any] = [list[str], dict[str, str], set[str], Any, tuple[int, int], Weight, Literal[1, 2], int | str]
+class Weight(float, Enum):
+    LIGHT = 0.5
+
+
+UNORDERED: list[Any] = [list[str], dict[str, str], set[str], Any, tuple[int, int], Weight, Literal[1, "2"], int | str]
 
 
 @pytest.mark.parametrize("annotation", UNORDERED, ids=str)
@@ -208,7 +220,7 @@ def test_unordered_key_types(annotation: Any) -> None:
     by_value = AccessPattern("VALUE#{value}")
     declare_entity(table, {"id": str, "value": annotation}, primary=PrimaryKey("ORDER#{id}"), by_value=by_value)
     with pytest.raises(
-        SchemaError, match=r"Order\.by_value: key template 'VALUE#\{value\}'.*\{value\}.*use one of str, Lit"
+        SchemaError, match=r"Order\.by_value: key template 'VALUE#\{value\}'.*\{value\}.*use one of str, int, Lit"
     ):
         table.compile()
 
