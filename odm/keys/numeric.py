@@ -12,7 +12,6 @@ from attrs import frozen
 
 from odm.keys.base import ABOVE, BELOW, FIFTEENS, NINES, KeyType, Place, Refused, wrong_type
 from odm.keys.shapes import DIGITS, HEX, Shape, like
-from odm.keys.text import ChoiceKey, plain
 
 _MOST_DIGITS = 26
 _LARGEST = 10**_MOST_DIGITS - 1
@@ -92,25 +91,6 @@ class BigIntKey(KeyType):
     @property
     def encoding(self) -> str:
         return "int of any size"
-
-
-@frozen(slots=False)
-class IntChoiceKey(ChoiceKey):
-    """One of a few ints: a Literal or an Enum of int values, such as an IntEnum. Bounds compare as numbers."""
-
-    variable: ClassVar[bool] = False
-    of: ClassVar[KeyType] = BigIntKey()
-    complement: ClassVar[Mapping[int, int] | None] = BigIntKey.complement
-
-    def encode(self, value: Any) -> str:
-        _whole(plain(value))  # True and 1.0 are equal to a choice, and not one
-        return super().encode(value)
-
-    def mirror(self, text: str) -> str:
-        return self.of.mirror(text)
-
-    def shapes(self) -> tuple[Shape, ...]:
-        return self.of.shapes()  # in both orders
 
 
 @frozen

@@ -108,45 +108,39 @@ class PaddedKey(KeyType):
 
 @frozen(slots=False)
 class ChoiceKey(KeyType):
-    """One of a few texts: a Literal or an Enum of str values. Bounds compare as text and need not be one of them.
-
-    Attributes:
-        of: the type of the values, which writes them: a choice that is added later changes no stored key.
-    """
+    """One of a few texts: a Literal or an Enum of str values. Bounds compare as text and need not be one of them."""
 
     variable: ClassVar[bool] = True
-    of: ClassVar[KeyType] = StrKey()
-    choices: tuple[Any, ...]
+    choices: tuple[str | Enum, ...]
 
     @cached_property
     def _texts(self) -> dict[Any, str]:
         # Both spellings of an Enum member: `use_enum_values` leaves plain values in the model.
-        texts = {plain(choice): self.of.encode(plain(choice)) for choice in self.choices}
-        return texts | {choice: texts[plain(choice)] for choice in self.choices}
+        texts = {_plain(choice): StrKey().encode(_plain(choice)) for choice in self.choices}
+        return texts | {choice: texts[_plain(choice)] for choice in self.choices}
 
     def encode(self, value: Any) -> str:
         try:
             return self._texts[value]
         except (KeyError, TypeError):
-            names = ", ".join(repr(plain(choice)) for choice in self.choices)
+            names = ", ".join(repr(_plain(choice)) for choice in self.choices)
             raise Refused(f"it is not a declared value; give one of {names}") from None
 
     def place(self, value: Any) -> Place:
-        return self.of.place(plain(value))
+        return StrKey().place(_plain(value))
 
     def head(self, value: Any) -> str | None:
-        return self.of.head(plain(value))
+        return StrKey().head(_plain(value))
 
     def shapes(self) -> tuple[Shape, ...]:
         return tuple(exactly(text) for text in dict.fromkeys(self._texts.values()))
 
     @property
     def encoding(self) -> str:
-        return self.of.encoding
+        return StrKey().encoding
 
 
-def plain(value: Any) -> Any:
-    """The value of an Enum member; other values as they are."""
+def _plain(value: Any) -> Any:
     return value.value if isinstance(value, Enum) else value
 
 

@@ -20,13 +20,12 @@ from pydantic import AwareDatetime, EmailStr, FutureDate, FutureDatetime, PastDa
 from pydantic.fields import FieldInfo
 
 from odm.keys.base import Descending, KeyType, Refused
-from odm.keys.numeric import BigIntKey, BoolKey, DecimalKey, FloatKey, IntChoiceKey, IntKey, UuidKey
-from odm.keys.text import BytesKey, ChoiceKey, PaddedKey, StrKey, plain
+from odm.keys.numeric import BigIntKey, BoolKey, DecimalKey, FloatKey, IntKey, UuidKey
+from odm.keys.text import BytesKey, ChoiceKey, PaddedKey, StrKey
 from odm.keys.times import time_key
 
-_SUPPORTED = "str, int, Literal or Enum of only str or only int, Decimal, datetime, date, UUID, bool, bytes, float"
+_SUPPORTED = "str, Literal, str Enum, int, Decimal, datetime, date, UUID, bool, bytes, float"
 _FIXED: dict[Any, KeyType] = {bool: BoolKey(), bytes: BytesKey(), float: FloatKey(), UUID: UuidKey()}
-_CHOICES = ((ChoiceKey, str), (IntChoiceKey, int))
 # Pydantic's own names for what a model holds as these.
 _ALIASES: dict[Any, type] = {
     AwareDatetime: datetime,
@@ -134,22 +133,15 @@ def _padded(form: str) -> PaddedKey:
 
 
 def _choices(annotation: Any, choices: list[Any]) -> ChoiceKey:
-    values = [plain(choice) for choice in choices]
-    key = next((cls for cls, kind in _CHOICES if values and all(_is_a(value, kind) for value in values)), None)
-    if key is None:
-        raise Refused(
-            f"its type {_name(annotation)} holds other values than only str or only int; use one of {_SUPPORTED}"
-        )
-    for value in values:
+    plain = [choice.value if isinstance(choice, Enum) else choice for choice in choices]
+    if not choices or not all(isinstance(value, str) for value in plain):
+        raise Refused(f"its type {_name(annotation)} holds other values than str; use one of {_SUPPORTED}")
+    for value in plain:
         try:
-            key.of.encode(value)
+            StrKey().encode(value)
         except Refused as why:
             raise Refused(f"the value {value!r} of {_name(annotation)} cannot stand in a key: {why}") from None
-    return key(tuple(choices))
-
-
-def _is_a(value: Any, kind: type) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool)
+    return ChoiceKey(tuple(choices))
 
 
 def _decimal_key(metadata: list[Any]) -> DecimalKey:

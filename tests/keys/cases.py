@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from typing import Any, Literal
 from uuid import UUID
 
@@ -28,12 +28,6 @@ class Color(StrEnum):
     HASH = "#"
 
 
-class Priority(IntEnum):
-    LOW = -1
-    HIGH = 12
-    MID = 5
-
-
 class Everything(BaseModel):
     text: str
     other: str
@@ -41,8 +35,6 @@ class Everything(BaseModel):
     status: Literal["open", "open#2", "shipped"]
     color: Color
     mark: Literal["#"]
-    priority: Priority
-    step: Literal[1, 2, 30]
     blob: bytes
     level: int = Field(ge=1, lt=1000)
     balance: int = Field(ge=-50, le=50)
@@ -110,7 +102,6 @@ ANY_TIMES = (
     | st.sampled_from([datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)])
 )
 DATES = st.dates() | st.dates(date(2023, 12, 30), date(2024, 1, 2))
-NEAR = st.integers() | st.integers(-3, 32) | st.floats(-3, 32) | st.decimals(-3, 32, places=1)
 DECIMALS = (
     st.decimals(-12, 120, places=2)
     | st.decimals(-12, 120, places=4)
@@ -150,8 +141,6 @@ FIXED = [
     Case("number", "", st.integers(-(10**26) + 1, 10**26 - 1) | st.integers(-120, 120), st.integers(), _same),
     Case("price", "", st.decimals("-10", "99.99", places=2), DECIMALS | st.integers(-12, 120), _same),
     Case("amount", "", st.decimals("-1E+20", "1E+20", places=3) | st.decimals(-2, 2, places=3), DECIMALS, _same),
-    Case("priority", "", st.sampled_from(Priority), st.sampled_from(Priority) | NEAR, _same),
-    Case("step", "", st.sampled_from([1, 2, 30]), NEAR, _same),
     Case("seen", "", TIMES, ANY_TIMES, _utc),
     Case("at", ":s", EPOCH_TIMES, ANY_TIMES, _seconds),
     Case("at", ":ms", EPOCH_TIMES, ANY_TIMES, _millis),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import date, datetime
 from decimal import Decimal
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import Any, Literal
 
 import pytest
@@ -13,13 +13,13 @@ from odm.errors import SchemaError
 from odm.keys import compile_template
 
 
+class Level(IntEnum):
+    LOW = 1
+
+
 class Mixed(Enum):
     A = "a"
     B = 2
-
-
-class Long(Enum):
-    A = 10**26
 
 
 class Order(BaseModel):
@@ -32,9 +32,9 @@ class Order(BaseModel):
     lines: list[str]
     meta: dict[str, str]
     either: int | str
+    level: Level
     mixed: Mixed
-    truth: Literal[1, True]
-    long: Long
+    number: Literal[1, 2]
     hollow: Literal["a", ""]
     anything: Any
     blob: bytes
@@ -52,14 +52,14 @@ FIELDS: Mapping[str, Any] = Order.model_fields
         ("A#{zzz}", "{zzz}", "no field 'zzz'", "the fields are customer_id, placed_at, day"),
         ("A#{}", "{}", "no field ''", "the fields are customer_id"),
         ("A#{customer_id }", "{customer_id }", "no field 'customer_id '", "did you mean customer_id?"),
-        ("{lines}", "{lines}", "its type list", "use one of str, int, Literal or Enum"),
-        ("{meta}", "{meta}", "its type dict", "use one of str, int, Literal or Enum"),
-        ("{either}", "{either}", "its type int | str", "use one of str, int, Literal or Enum"),
-        ("{anything}", "{anything}", "its type ", "use one of str, int, Literal or Enum"),
-        ("{day}", "{day}", "its type NaiveDatetime", "use one of str, int, Literal or Enum"),
-        ("{mixed}", "{mixed}", "holds other values than only str or only int", "use one of str, int, Literal or Enum"),
-        ("{truth}", "{truth}", "holds other values than only str or only int", "use one of str, int, Literal or Enum"),
-        ("{long}", "{long}", "cannot stand in a key", "use a str field"),
+        ("{lines}", "{lines}", "its type list", "use one of str, Literal"),
+        ("{meta}", "{meta}", "its type dict", "use one of str, Literal"),
+        ("{either}", "{either}", "its type int | str", "use one of str, Literal"),
+        ("{anything}", "{anything}", "its type ", "use one of str, Literal"),
+        ("{day}", "{day}", "its type NaiveDatetime", "use one of str, Literal"),
+        ("{level}", "{level}", "other values than str", "use one of str, Literal"),
+        ("{mixed}", "{mixed}", "other values than str", "use one of str, Literal"),
+        ("{number}", "{number}", "other values than str", "use one of str, Literal"),
         ("{hollow}", "{hollow}", "the value '' of ", "give a text"),
         ("{total}", "{total}", "fixed number of places", "Field(decimal_places=2)"),
         ("{impossible}", "{impossible}", "no value is within the bounds", "correct its ge, gt"),
