@@ -24,7 +24,8 @@ ROOT = README.parent
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 SHOP = ROOT / "docs" / "model.md"
 AFTER_SHOP = [
-    ROOT / "docs" / f"{name}.md" for name in ("dynamodb", "evolve", "operate", "query", "test", "transactions", "write")
+    ROOT / "docs" / f"{name}.md"
+    for name in ("copy", "dynamodb", "evolve", "operate", "query", "test", "transactions", "write")
 ]
 """Pages whose examples use the shop: they run after its first block."""
 
@@ -71,13 +72,12 @@ def test_examples_run_and_print_what_the_page_shows(
 
 
 def test_every_page_with_python_is_run() -> None:
-    """Those not here have tests of their own: of patterns, of Beam, of Bigtable, of the linter and of moving data."""
+    """Those not here have tests of their own: of patterns, of Beam, of Bigtable and of the linter."""
     own = {
         "beam.md",
         "bigtable.md",
         "bigtable_emulator.md",
         "coming_from_pynamodb.md",
-        "copy.md",
         "existing_tables.md",
         "large_values.md",
         "lint.md",
