@@ -231,6 +231,7 @@ def test_a_comment_silences_no_other_rule_and_is_told_when_it_silences_nothing(l
     source = HOT.format("", "  # odm: ignore[missing-ttl, hot]", "")
     table = load(source)
     assert rules(table) == [("hot-partition", "Order.listed"), ("unused-ignore", "Order.listed")]
+    assert table.lint()[1].what.endswith("suppresses nothing, because there is no rule 'hot'")
     assert table.lint()[1].line == (HEAD + source).split("# odm:")[0].count("\n") + 1
     assert rules(load(HOT.format(SILENT, SILENT, ""))) == []  # each suppresses it
 
