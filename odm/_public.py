@@ -4,7 +4,7 @@ from types import FunctionType
 
 from odm.entities.blobs import Blob, LazyBytes
 from odm.entities.changes import Change, Changed, Inserted, Removed
-from odm.entities.collections import collection, select
+from odm.entities.collections import collection, grouped, select
 from odm.entities.companions import Effect
 from odm.entities.entity import Entity
 from odm.entities.markers import (
@@ -192,6 +192,7 @@ __all__ = [
     "discard_from",
     "exists",
     "field",
+    "grouped",
     "increment",
     "is_in",
     "missing",

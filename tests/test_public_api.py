@@ -105,6 +105,7 @@ NAMES = [
     "discard_from",
     "exists",
     "field",
+    "grouped",
     "increment",
     "is_in",
     "missing",

@@ -24,7 +24,8 @@ ROOT = README.parent
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 SHOP = ROOT / "docs" / "model.md"
 AFTER_SHOP = [
-    ROOT / "docs" / f"{name}.md" for name in ("dynamodb", "evolve", "operate", "query", "test", "transactions", "write")
+    ROOT / "docs" / f"{name}.md"
+    for name in ("dynamodb", "evolve", "operate", "query", "test", "transactions", "types", "write")
 ]
 """Pages whose examples use the shop: they run after its first block."""
 
