@@ -92,6 +92,8 @@ class OdmPlugin(Plugin):
                 known = None if by_function or name in found["patterns"] else as_declared(kind.fullname, call)
                 found["patterns"][name] = known or (PRIMARY if kind.has_base(PRIMARY) else "")
                 self._places[module, call.line, call.column] = (ctx.cls.info, name, function)
+                if function is not None:
+                    function.is_static = True  # mypy 1 wants self in it otherwise
                 if self._beside_pydantic and block is not None and function is None:
                     block.body[at] = Block([statement])  # where pydantic's plugin does not take it for a field
 
