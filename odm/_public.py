@@ -4,7 +4,7 @@ from types import FunctionType
 
 from odm.entities.blobs import Blob, LazyBytes
 from odm.entities.changes import Change, Changed, Inserted, Removed
-from odm.entities.collections import collection, grouped, select
+from odm.entities.collections import Grouped, collection, select
 from odm.entities.companions import Effect
 from odm.entities.entity import Entity
 from odm.entities.markers import (
@@ -65,6 +65,7 @@ from odm.expressions.build import (
     prepend,
     remove,
     set_,
+    set_fields,
     set_if_missing,
     size,
     some,
@@ -137,6 +138,7 @@ __all__ = [
     "Explanation",
     "GCRule",
     "Gen",
+    "Grouped",
     "Id",
     "Inserted",
     "ItemExists",
@@ -192,7 +194,6 @@ __all__ = [
     "discard_from",
     "exists",
     "field",
-    "grouped",
     "increment",
     "is_in",
     "missing",
@@ -204,6 +205,7 @@ __all__ = [
     "remove",
     "select",
     "set_",
+    "set_fields",
     "set_if_missing",
     "size",
     "some",

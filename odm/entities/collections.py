@@ -77,7 +77,14 @@ def collection(of: Query[Any], *kinds: type[Any], prefix: bool = False) -> Query
 
 
 class Grouped:
-    """Items of several entities by class; made by `grouped`. ``found[Order]`` is the list of the orders."""
+    """Items by their class, such as the results of a `collection`: ``Grouped(db.query(collection(...)))[Order]``.
+
+    ``found[Order]`` is the list of the orders in their order, empty if there are none. Iterating gives the classes of
+    the items.
+
+    Args:
+        items: the results of ``db.query(...)``, or the items of a page.
+    """
 
     def __init__(self, items: Iterable[Entity]) -> None:
         self._items: dict[type[Any], list[Any]] = {}
@@ -91,17 +98,4 @@ class Grouped:
         return iter(self._items)
 
     def __repr__(self) -> str:
-        return f"grouped({', '.join(f'{len(items)} {kind.__name__}' for kind, items in self._items.items())})"
-
-
-def grouped(items: Iterable[Entity]) -> Grouped:
-    """Group items by their class, such as the results of a `collection`.
-
-    Args:
-        items: the results of ``db.query(...)``, or the items of a page.
-
-    Returns:
-        ``found[Order]`` is the list of the orders in their order, empty if there are none; iterating gives the classes
-        of the items.
-    """
-    return Grouped(items)
+        return f"Grouped({', '.join(f'{len(items)} {kind.__name__}' for kind, items in self._items.items())})"

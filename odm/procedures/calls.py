@@ -217,7 +217,7 @@ class Calls(Protocol):
         max_requests: int | None = None,
         only: Any = None,
     ) -> CoreGen[Page[Any]]:
-        """One page of a query's results, with the cursor of the next page."""
+        """One page of a query's results, with the cursors of the next page and the one before."""
         ...
 
     @overload

@@ -167,7 +167,7 @@ def check_actions(entity: EntitySchema, actions: Sequence[Action], call: str = "
         )
     for action in actions:
         if not isinstance(action, Action):
-            raise BadValue(f"{action!r} is not an action: write set_({entity.name}.field, value), increment(...), ...")
+            raise BadValue(f"{action!r} is not an action: {_instead(entity, action)}")
         root = action.path.root
         if root in entity.primary.fields:
             raise BadValue(
@@ -177,6 +177,15 @@ def check_actions(entity: EntitySchema, actions: Sequence[Action], call: str = "
         if root == entity.revision:
             raise BadValue(f"{entity.name}.{root} is the Revision, which odm counts by itself: leave it out")
         check_settable(entity, root)
+
+
+def _instead(entity: EntitySchema, given: object) -> str:
+    """What to write instead of something that is not an action."""
+    if isinstance(given, Mapping):
+        return f"write *set_fields({entity.name}, changes) for a dict of fields"
+    if isinstance(given, list | tuple) and any(isinstance(one, Action) for one in given):
+        return f"put a * in front of the list, as in *set_fields({entity.name}, changes)"
+    return f"write set_({entity.name}.field, value), increment(...), ..."
 
 
 def _check_match(entity: EntitySchema, roots: Collection[str]) -> None:

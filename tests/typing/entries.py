@@ -6,6 +6,8 @@ from decimal import Decimal
 from random import Random
 from typing import Annotated, Any, assert_type
 
+from pydantic import TypeAdapter
+
 from odm import (
     AUTO,
     AccessPattern,
@@ -22,6 +24,7 @@ from odm import (
     Entity,
     Explanation,
     Gen,
+    Grouped,
     Id,
     Meter,
     Page,
@@ -45,7 +48,6 @@ from odm import (
     discard_from,
     exists,
     field,
-    grouped,
     increment,
     is_in,
     missing,
@@ -174,6 +176,11 @@ def automatic(db: Store) -> None:
     assert_type(db.put(Ticket(title="t", ticket_id="x", body="text")).body, str)
 
 
+def pages(page: Page[Order]) -> None:
+    assert_type(page.items, Sequence[Order])
+    assert_type(TypeAdapter(Page[Order]).validate_json(""), Page[Order])
+
+
 def blocking(db: Store) -> None:
     assert_type(db.create(), None)
     assert_type(db.get(Order, customer_id="c", order_id="o"), Order | None)
@@ -221,7 +228,7 @@ def collecting(db: Store) -> None:
     assert_type(db.query(collection(key, Order, Ticket)), Iterator[Order | Ticket])
     assert_type(db.page(collection(key, Order, Ticket)), Page[Order | Ticket])
     assert_type(db.first(collection(key, Order, Ticket)), Order | Ticket | None)
-    assert_type(grouped(db.query(collection(key)))[Order], list[Order])
+    assert_type(Grouped(db.query(collection(key)))[Order], list[Order])
 
 
 async def backfilling(db: Store, other: AsyncStore) -> None:

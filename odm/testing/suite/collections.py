@@ -5,12 +5,11 @@ from decimal import Decimal
 
 import pytest
 
-from odm import BadValue, collection, grouped
+from odm import BadValue, Grouped, collection
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.entities import Customer, Member, Order, OrderLine, Session, Ticket
-from odm.testing.suite.helpers import FUTURE, PAST, at, fill
-from odm.testing.suite.pages import walk
+from odm.testing.suite.helpers import FUTURE, PAST, at, fill, walk
 
 CUSTOMER = Customer(customer_id="c", name="Ann")
 ORDERS = [Order(customer_id="c", order_id=name, total=Decimal(n)) for n, name in enumerate(("o", "o#1", "o1", "o2"))]
@@ -45,9 +44,9 @@ class TestCollection:
         assert walk(db, some, 1) == [[LINES[0]], [LINES[1]], [CUSTOMER]]
         key = Order.primary(customer_id="c", order_id="o1")
         assert list(db.query(collection(key, Order, prefix=True))) == [ORDERS[2]]
-        found = grouped(db.query(WHOLE))
+        found = Grouped(db.query(WHOLE))
         assert (found[Order], found[OrderLine], found[Customer], found[Session]) == (ORDERS, LINES, [CUSTOMER], [])
-        assert (list(found), str(found)) == ([Order, OrderLine, Customer], "grouped(4 Order, 2 OrderLine, 1 Customer)")
+        assert (list(found), str(found)) == ([Order, OrderLine, Customer], "Grouped(4 Order, 2 OrderLine, 1 Customer)")
         assert str(some) == "collection(Customer.primary(customer_id='c'), Customer, OrderLine)"
         assert db.delete_all(some) == 3
         assert list(db.query(WHOLE)) == ORDERS
