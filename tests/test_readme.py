@@ -26,7 +26,7 @@ PAGES = sorted((ROOT / "docs").rglob("*.md"))
 SHOP = ROOT / "docs" / "model.md"
 AFTER_SHOP = [
     ROOT / "docs" / f"{name}.md"
-    for name in ("copy", "dynamodb", "evolve", "operate", "query", "test", "transactions", "write")
+    for name in ("copy", "dynamodb", "evolve", "operate", "query", "test", "transactions", "types", "write")
 ]
 """Pages whose examples use the shop: they run after its first block."""
 

@@ -52,6 +52,7 @@ class Query(Generic[E_co]):
         descending: read from the end of the sort order.
         most: the maximum number of results, over all pages.
         within: in a collection, the range of the sort key, as conditions on fields of the pattern.
+        kinds: in a collection, the entities of its results; empty: every entity.
     """
 
     entity: type[E_co]
@@ -62,6 +63,7 @@ class Query(Generic[E_co]):
     descending: bool = False
     most: int | None = None
     within: tuple[Condition, ...] = ()
+    kinds: tuple[type[Any], ...] = ()
 
     def where(self, *conditions: Condition | bool) -> "Query[E_co]":
         """Keep results for which all the conditions hold.
@@ -116,7 +118,8 @@ class Query(Generic[E_co]):
         if self.within:
             text += f".where({', '.join(map(str, self.within))})"
         if self.scope != "entity":
-            text = f"collection({text}{', prefix=True' if self.scope == 'prefix' else ''})"
+            kinds = "".join(f", {kind.__name__}" for kind in self.kinds)
+            text = f"collection({text}{kinds}{', prefix=True' if self.scope == 'prefix' else ''})"
         if self.conditions:
             text += f".where({', '.join(map(str, self.conditions))})"
         text += ".reverse()" if self.descending else ""

@@ -12,6 +12,7 @@ from pydantic.errors import PydanticUndefinedAnnotation
 from odm.codec import TAG, TTL_ATTRIBUTE, EntityCodec, compile_codec
 from odm.entities.companions import BaseCompanion, companions_of
 from odm.entities.patterns import AccessPattern, Pattern, PrimaryKey, patterns_of, primary_of
+from odm.entities.signatures import check_signature
 from odm.errors import BadValue, SchemaError
 from odm.expressions.nodes import Condition
 from odm.expressions.references import Reference
@@ -256,6 +257,8 @@ def _compile_pattern(templates: _Templates, name: str, pattern: Pattern, hash_on
     kind: Literal["primary", "local", "global"] = "primary" if is_primary else "local" if local else "global"
     when = pattern.when if isinstance(pattern, AccessPattern) else None
     compiled = PatternSchema(cls.__name__, name, kind, index, partition, sort, when)
+    if pattern.signature is not None:
+        check_signature(owner, pattern.signature, (compiled.fields, compiled.partition_fields), cls)
     if pattern.shards is not None and partition.verbatim:
         raise SchemaError(f"{owner}: shards= are not for keys as they are: let a field of the key hold the shard")
     if pattern.shards is None or local:  # a local index has the shards of the primary key
