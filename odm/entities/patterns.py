@@ -18,6 +18,7 @@ from odm.entities.query import Query
 from odm.errors import SchemaError
 from odm.expressions.build import checked
 from odm.expressions.nodes import Condition
+from odm.hints import PATTERN, Hinted
 from odm.keys import Shards
 
 E = TypeVar("E", bound=ReferringModel)
@@ -129,13 +130,15 @@ class AccessPattern(Pattern):
         self.when = None if when is None else checked(when, "when=")
 
 
-class BoundPattern(Generic[E]):
+class BoundPattern(Hinted, Generic[E]):
     """A pattern of one entity class; call it with values to make a query.
 
     Attributes:
         entity: the class.
         name: the attribute name.
     """
+
+    _odm_hints = PATTERN
 
     def __init__(self, entity: type[E], name: str) -> None:
         self.entity = entity

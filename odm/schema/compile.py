@@ -83,7 +83,7 @@ def compile_schema(
     for cls, tag in entities:
         if tag in compiled:
             raise SchemaError(
-                f"{cls.__name__} and {compiled[tag].name} have the same tag {tag!r} in table {name!r}: "
+                f"{_full_name(cls)} and {_full_name(compiled[tag].cls)} have the same tag {tag!r} in table {name!r}: "
                 f"give one of them another with class {cls.__name__}(Entity, table=..., tag=...)"
             )
         compiled[tag] = _compile_entity(cls, tag, declared[cls], style, hash_only=hash_only)
@@ -100,6 +100,10 @@ def compile_schema(
     check_indexes(schema, style.index_keys)
     check_companions(schema, transactions=True)
     return schema
+
+
+def _full_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def _compile_entity(

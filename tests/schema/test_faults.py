@@ -302,7 +302,7 @@ def two_patterns_in_one_index(table: Table) -> None:
         by_date = AccessPattern("DAY#{at:%Y%m%d}", index="gsi1")
 
 
-@fault("Order and Basket", "same tag 'o'", "'shop'", "tag=...")
+@fault("tests.schema.test_faults.", "Order and tests.", "Basket have the same tag 'o'", "'shop'", "tag=...")
 def duplicate_tags(table: Table) -> None:
     class Basket(Entity, table=table, tag="o"):
         id: str
