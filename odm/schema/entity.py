@@ -1,7 +1,6 @@
 """A compiled entity: its keys, its access patterns, and the fields with a role, as frozen values."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from difflib import get_close_matches
 from functools import cached_property
 from random import Random
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -11,6 +10,7 @@ from attrs import Factory, evolve, field, frozen
 from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.codec.entity import EntityCodec
 from odm.entities.companions import BaseCompanion
+from odm.entities.signatures import wrong_names
 from odm.errors import BadValue, KeyValueError
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import And, Compare, Condition, Exists, IsIn, Item, Missing, Not, Or, Path, paths
@@ -335,7 +335,9 @@ class EntitySchema:
         """
         pattern = self.pattern(name)
         if tuple(values) != pattern.fields:  # the usual case needs no check
-            _check_names(self, pattern, values)
+            wrong = wrong_names(pattern.fields, pattern.partition.fields, values)
+            if wrong is not None:
+                raise KeyValueError(f"{self.name}.{pattern.name}() {wrong}")
         as_they_are, found = self.codec.as_they_are, {}
         try:
             for field in pattern.fields:
@@ -352,35 +354,6 @@ class EntitySchema:
     def key_call(self) -> str:
         """The call that makes the key of an item, for messages."""
         return f"{self.name}.{self.primary.name}({', '.join(f'{name}=...' for name in self.primary.fields)})"
-
-
-def _check_names(entity: EntitySchema, pattern: PatternSchema, values: Values) -> None:
-    """Raise if the names are not the leading fields of a pattern.
-
-    Raises:
-        KeyValueError: a name is missing or unknown, or a leading field is missing.
-    """
-    fields = pattern.fields
-    required = frozenset(pattern.partition.fields)
-    call = f"{entity.name}.{pattern.name}()"
-    unknown = [given for given in values if given not in fields]
-    if unknown:
-        near = get_close_matches(unknown[0], fields, 1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise KeyValueError(f"{call} has no key field {unknown[0]!r}: {hint}{_wanted(pattern)}")
-    missing = [field for field in fields if field in required and field not in values]
-    if missing:
-        raise KeyValueError(f"{call} needs {missing[0]!r}: {_wanted(pattern)}")
-    given = [field in values for field in fields]
-    if given != sorted(given, reverse=True):
-        gap = fields[given.index(False)]
-        raise KeyValueError(f"{call} leaves out {gap!r} before a later field: {_wanted(pattern)}")
-
-
-def _wanted(pattern: PatternSchema) -> str:
-    leading = [field for field in pattern.fields if field not in pattern.partition.fields]
-    then = f", then any leading ones of {', '.join(leading)}" if leading else ""
-    return f"give {', '.join(pattern.partition.fields) or 'nothing'}{then}"
 
 
 def _local(patterns: Iterable[PatternSchema]) -> dict[str, tuple[str, ...] | None]:
