@@ -174,10 +174,7 @@ class KeyPart:
 
 
 def _frozen_fields(entity: "EntitySchema") -> frozenset[str]:
-    fields = entity.cls.model_fields
-    if entity.cls.model_config.get("frozen"):
-        return frozenset(fields) - entity.counters - frozenset(entity.aggregates)
-    return frozenset(name for name, info in fields.items() if info.frozen)
+    return frozenset(name for name, info in entity.cls.model_fields.items() if info.frozen)
 
 
 @frozen
@@ -202,8 +199,8 @@ class EntitySchema:
         row: the template of a whole Bigtable row key, in a table whose rows are as they are.
         key_only: by stored name, the fields that are no attributes on DynamoDB.
         local: the local indexes, with the attributes that each holds on DynamoDB; see `IndexSchema.held`.
-        frozen_fields: the fields with pydantic's ``frozen=True``, or all fields of a frozen class but those
-            that are counted: no update sets them.
+        frozen_fields: the fields with pydantic's ``frozen=True``, which no update sets. Of a frozen class, the objects
+            cannot change, but stored items can.
     """
 
     cls: type[Any]
