@@ -3,6 +3,7 @@
 Each step works on one entity; the checks that need several entities are in `odm.schema.checks`.
 """
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -215,6 +216,7 @@ class _Templates:
     def compile(self, text: str | None, attribute: str | tuple[str, ...] | None, owner: str) -> Template:
         """A template, or the tag if none is declared: an index entry needs both key attributes."""
         fields, template = self.cls.model_fields, self.tag if text is None else text
+        _check_computed(self.cls, template, owner)
         if isinstance(attribute, tuple):
             check_several(template, attribute, self.codec, owner)
             return compile_several(template, self.forms, owner=owner)
@@ -224,6 +226,16 @@ class _Templates:
         if native is None and not self.style.verbatim:
             return compile_template(template, fields, owner=owner)
         return compile_verbatim(template, fields, self.forms, owner=owner, native=native)
+
+
+def _check_computed(cls: "type[Entity]", template: str, owner: str) -> None:
+    for name in re.findall(r"\{(\w+)", template):
+        if name in cls.model_computed_fields:
+            raise SchemaError(
+                f"{owner}: key template {template!r}: placeholder {{{name}}}: {name!r} is a computed field, which is "
+                "not stored, so writes that change a part of an item could not keep its keys right: declare it as an "
+                "ordinary field, and set it in each put and update that changes the fields from which it follows"
+            )
 
 
 def _compile_pattern(templates: _Templates, name: str, pattern: Pattern, hash_only: bool) -> PatternSchema:
