@@ -23,7 +23,10 @@ is the sort field: an update of ``since`` moves index entries and not the item. 
 outgoing edges: ``primary, into = edge("USER#{user_id}", "MEMBER", "GROUP#{group_id}")``.
 
 Use it for many-to-many relationships: followers, members, the bills of invoices. An item that belongs to one node needs
-no edge, only that node's partition key. All edges at a node are in one partition, which limits the write rate of a very
+no edge, only that node's partition key. If all nodes are of tenants, both ends have the tenant's field:
+``edge("TENANT#{t}#USER#{follower}", "FOLLOWS", "TENANT#{t}#USER#{followed}")``, and no edge leaves its tenant.
+
+All edges at a node are in one partition, which limits the write rate of a very
 popular node. Edges are put, updated and deleted like any entity. Both directions are one item, so one write updates
 both. Operations on several edges use ``network = AdjacencyList(User, Group, Follows, MemberOf)``.
 
@@ -79,22 +82,24 @@ def edge(source: str, type: str, target: str, /, *, sort: str | None = None) -> 
     Args:
         source: template of the source node's partition key, with fields of the edge.
         type: the type of the edge, plain text; its sort keys begin with it.
-        target: like ``source``, for the target node.
+        target: like ``source``, for the target node. It may share fields with the source, such as the tenant of both,
+            but not all.
         sort: template that sorts edges of a type. Default: the node at the other end.
 
     Returns:
         The primary key; with ``sort`` the pattern of outgoing edges; and the pattern of incoming edges.
 
     Raises:
-        SchemaError: the type is not plain text, the sort has no field, or a field is used at both ends.
+        SchemaError: the type is not plain text, the sort has no field, or both ends have the same fields.
     """
     if sort is not None and not _fields(sort):
         raise SchemaError(
             f"edge({source!r}, {type!r}, {target!r}): the sort {sort!r} has no field: did you mean sort='{{{sort}}}'?"
         )
-    both = set(_fields(source)) & set(_fields(target))
-    if not type or set(type) & set("#${}") or both:
-        fault = f"{min(both)!r} is used at both ends" if both else "the type is text without '#', '$' or braces"
+    same = set(_fields(source)) == set(_fields(target)) != set()
+    if not type or set(type) & set("#${}") or same:
+        always = f"both ends have the same fields, {', '.join(_fields(source))}, so they are always one node"
+        fault = always if same else "the type is text without '#', '$' or braces"
         raise SchemaError(f"edge({source!r}, {type!r}, {target!r}): {fault}: write edge('A#{{a}}', 'TYPE', 'B#{{b}}')")
     by = type if sort is None else f"{type}#{sort}"
     out, into = AccessPattern(source, f"{by}#{target}"), AccessPattern(target, f"{by}#{source}")

@@ -109,11 +109,11 @@ def lint(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Find designs that cause hot partitions, slow queries or lost items in a cloud.
+    r"""Find designs that cause hot partitions, slow queries or lost items in a cloud.
 
     Exit code 1 if there are findings. Each one names the rule, the declaration
     and its line, the reason with the vendor's page, and a better declaration.
-    A comment on the line, "# odm: ignore[hot-partition]", suppresses the rule
+    A comment on the line, "# odm: ignore\[hot-partition]", suppresses the rule
     there.
     """
     from odm.cli import lint as command

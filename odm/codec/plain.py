@@ -57,7 +57,11 @@ class JsonType(AnyType):
 def _equal_number(value: float) -> Value:
     number = canonical_float(value)
     if number != value:
-        raise Unfit(f"would come back as {number!r}, which is not equal to it: declare a type for the field", value)
+        raise Unfit(
+            f"would come back as {number!r}, which is not equal to it: declare a type for the field; in place of Any, "
+            "pydantic.JsonValue reads numbers with decimals back as floats",
+            value,
+        )
     return number
 
 

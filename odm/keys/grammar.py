@@ -131,6 +131,8 @@ def native_slot(name: str, form: Form) -> Slot:
 
 
 def _check_literals(text: str) -> None:
+    if "<built-in function" in text:  # f"TICKET#{id}"
+        raise Refused("an f-string fills in its fields at once, here with a function; drop the f before the quotes")
     if bad := re.search(r"[^ -~]|\$", re.sub(r"\{\w+", "{", text)):
         raise Refused(f"{bad[0]!r} cannot be used in it; literals are printable ASCII without $ {{ }}")
     bare = re.sub(r"\{[^{}]*\}", "x", text)

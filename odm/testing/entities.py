@@ -12,7 +12,7 @@ from enum import IntEnum, StrEnum
 from typing import Annotated, Any, Generic, Literal, TypeVar
 from uuid import UUID
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, JsonValue
 
 from odm import TTL, AccessPattern, Counter, Entity, PrimaryKey, Revision, Stored, Table, field
 
@@ -233,6 +233,7 @@ class Everything(Entity, table=plain):
     pair: tuple[int, str] = (0, "")
     table_: dict[str, list[dict[str, int]]] = {}
     anything: Any = None
+    json_: dict[str, JsonValue] = {}
     address: Address | None = None
     addresses: dict[str, Address] = {}
     renamed: Annotated[str, Stored("r")] = ""

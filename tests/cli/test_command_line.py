@@ -159,6 +159,8 @@ def test_help(tmp_path: Path) -> None:
     assert "Load real airports" in succeeded(odm_here(tmp_path, "--help"))
     assert "Usage: odm " in succeeded(odm_here(tmp_path, "--help"))
     assert "--version" in succeeded(odm_here(tmp_path, "-h"))
+    assert "# odm: ignore[hot-partition]" in succeeded(odm_here(tmp_path, "lint", "--help"))
+
     demo = succeeded(odm_here(tmp_path, "demo", "--help"))
     assert "--file" in demo
     assert "--reset" in demo

@@ -80,9 +80,10 @@ def test_a_type_is_plain_text(type: str) -> None:
         edge("USER#{a}", type, "USER#{b}")
 
 
-def test_the_ends_have_fields_of_their_own() -> None:
-    with pytest.raises(SchemaError, match="'a' is used at both ends"):
-        edge("USER#{a}", "KNOWS", "USER#{a}", sort="{since}")
+@pytest.mark.parametrize("tenant", ["", "T#{t}#"])
+def test_the_ends_differ_in_a_field(tenant: str) -> None:
+    with pytest.raises(SchemaError, match=r"both ends have the same fields, .*a, so they are always one node"):
+        edge(f"{tenant}USER#{{a}}", "KNOWS", f"{tenant}USER#{{a}}", sort="{since}")
 
 
 def test_the_sort_template_of_an_edge_must_have_a_field() -> None:

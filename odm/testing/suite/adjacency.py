@@ -56,6 +56,42 @@ class MemberOf(Entity, table=social):
     primary, into = edge("USER#{user_id}", "MEMBER", "GROUP#{group_id}")
 
 
+teams = Table("teams")
+
+
+class Person(Entity, table=teams):
+    """A node of a tenant."""
+
+    tenant: str
+    person: str
+
+    primary = PrimaryKey("TENANT#{tenant}#PERSON#{person}", "PROFILE")
+
+
+class Knows(Entity, table=teams):
+    """An edge within a tenant, by date."""
+
+    tenant: str
+    one: str
+    other: str
+    since: datetime = at(0)
+
+    primary, out, into = edge("TENANT#{tenant}#PERSON#{one}", "KNOWS", "TENANT#{tenant}#PERSON#{other}", sort="{since}")
+
+
+class Leads(Entity, table=teams):
+    """An edge within a tenant, by the node at its other end."""
+
+    tenant: str
+    lead: str
+    member: str
+
+    primary, into = edge("TENANT#{tenant}#PERSON#{lead}", "LEADS", "TENANT#{tenant}#PERSON#{member}")
+
+
+people = AdjacencyList(Person, Knows, Leads)
+
+
 network = AdjacencyList(User, Group, Follows, MemberOf)
 ANN = User.primary(user_id="ann")
 
@@ -88,6 +124,30 @@ class TestAdjacencyList:
         fill(db, follows("ann cid", "ann bob", "bob ann", "dan ann"))
         assert (out(db, "ann"), into(db, "ann")) == (["cid", "bob"], ["bob", "dan"])
         assert (out(db, "cid"), into(db, "dan")) == ([], [])
+
+    @needs("updates")
+    def test_both_ends_in_one_tenant(self, stores: Stores) -> None:
+        db = stores.open(teams)
+        people_of = [Person(tenant=tenant, person=person) for tenant in "xy" for person in ("ann", "bob", "cid")]
+        fill(db, people_of)
+        for tenant, hour in (("x", 1), ("y", 2)):
+            db.put(Knows(tenant=tenant, one="ann", other="bob", since=at(hour)))
+            db.put(Knows(tenant=tenant, one="cid", other="ann", since=at(hour)))
+            db.put(Leads(tenant=tenant, lead="bob", member="cid"))
+        ann = Person.primary(tenant="x", person="ann")
+        assert [(one.tenant, one.other) for one in db.query(Knows.out(tenant="x", one="ann"))] == [("x", "bob")]
+        known_by = Knows.into(tenant="y", other="ann")
+        assert [node for _, node in db.run(people.neighbours(known_by))] == [people_of[5]]
+        assert not list(db.query(known_by.where(Knows.since < at(2))))
+        assert [one.member for one in db.query(Leads.primary(tenant="y", lead="bob"))] == ["cid"]
+        found = db.run(walk(people, ann, out=[Knows, Leads], depth=2, most=9))
+        assert [visit.node for visit in found.visits if visit.depth] == [
+            Person.primary(tenant="x", person="bob"),
+            Person.primary(tenant="x", person="cid"),
+        ]
+        assert db.run(people.remove_node(ann))
+        assert [(one.tenant, one.one) for one in db.scan(Knows)] == [("y", "ann"), ("y", "cid")]
+        assert len(list(db.scan(Leads))) == 2
 
     def test_by_a_range_of_the_sort_field(self, stores: Stores) -> None:
         db = stores.open(social)

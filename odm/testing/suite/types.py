@@ -56,6 +56,7 @@ FULL = Everything(
     pair=(7, "seven"),
     table_={"a.b": [{"#": 1}, {}], "$": []},
     anything={"$n": "1.5", "$$": {"$b": [True, None, 1, Decimal("1.5"), "x", b"y", {"s"}]}, "_t": "no tag", "ä": {}},
+    json_={"price": 0.1, "parts": [1.5, -1e-100, 2**60, 3, True, None, {"x": 1 / 3}], "text": "t"},
     address=Address(street="Main", labels={"home"}, unit=3),
     addresses={"second": Address(street="Side")},
     renamed="r",
@@ -73,6 +74,7 @@ class TestAttributes:
         for item in (FULL, Everything(name="bare")):
             found = stored(db, item)
             assert found == item
+            assert repr(found.json_) == repr(item.json_)
             for name, value in item:
                 assert type(getattr(found, name)) is type(value), name
 
@@ -132,6 +134,9 @@ class TestAttributes:
             {"words": {1}},
             {"anything": {"x": set()}},
             {"anything": ...},
+            {"anything": {"x": 0.1}},
+            {"json_": {"x": 1e300}},
+            {"json_": {"x": float("nan")}},
             {"anything": {1: "x"}},
             {"anything": {"a": {"": 1}}},
             {"table_": {"": []}},
