@@ -135,7 +135,7 @@ class Throttled(OdmError):
     """The store still throttled the requests after all retries.
 
     Attributes:
-        left: the unprocessed entries of a batch, as for `OdmError`; or the keys that `get_many` did not read.
+        left: the unprocessed entries of a batch, as for `OdmError`; or the keys that `Store.get_many` did not read.
     """
 
     def __init__(self, message: str, left: Sequence[Any] = ()) -> None:

@@ -42,7 +42,7 @@ or in another order, and wherever consumers stop. A member stores the ``order`` 
 one transaction with the totals, on the condition that nobody else has changed it. Several consumers may apply changes
 at the same time.
 
-**Cost** of `apply`, for n items in g groups, in DynamoDB's units for small items; up to 33 items are in one
+**Cost** of ``apply``, for n items in g groups, in DynamoDB's units for small items; up to 33 items are in one
 transaction:
 
 | fields | read units | write units | requests |
@@ -52,10 +52,10 @@ transaction:
 | also r of the other fields | n + g + rg, or more | 2n + 2g + 2rn, or 4rn if they change | 2 + g + rg |
 | a change that was applied before | n | 0 | 1 read |
 
-Each source item has a member of about 200 bytes. Removed items keep theirs for `forget`, 8 days by default: a change
+Each source item has a member of about 200 bytes. Removed items keep theirs for ``forget``, 8 days by default: a change
 that is later than that counts again.
 
-**Backends.** DynamoDB, the bundled engine, and Bigtable with ``Table(transactions=True)``; without it `apply` raises
+**Backends.** DynamoDB, the bundled engine, and Bigtable with ``Table(transactions=True)``; without it ``apply`` raises
 `odm.Unsupported`. The feed must contain the new items: ``stream="new_and_old_images"`` or ``"new_image"``. A group gets
 as many transactions a second as an item supports; apply many changes at a time.
 

@@ -17,7 +17,7 @@ and the load can use the table's whole capacity. Source: AWS, DynamoDB Developer
 same advice for row keys that are written in order (hotspotting).
 
 **New items.** Batches have no conditions, so plain ``bulk_load(items)`` refuses entities that need them: those with a
-Revision, and those with companions (`Unique`, `Versioned`, `Pointer`). With ``new=True`` it loads them too. You promise
+Revision, and those with an `odm.Companion` such as ``Unique``. With ``new=True`` it loads them too. You promise
 that each item is new (its key is free, or has exactly this content from a load that was interrupted), and that nobody
 else writes these items, or their unique values, meanwhile. It reads before it writes, a thousand items at a time:
 

@@ -22,8 +22,8 @@ spread over partition keys (AWS, "Distribute write activity efficiently during d
 | verify | each item of both sides once, see `odm.patterns.verify` | 0 |
 
 It is not a snapshot. Each item is copied when its page is read: later writes are not in the target, and items that are
-deleted later remain there. Stop writers, or copy again with ``into_existing=True`` until `verify` finds no difference.
-For a `LocalFile`, ``LocalFile.copy`` makes a consistent file to copy from.
+deleted later remain there. Stop writers, or copy again with ``into_existing=True`` until `odm.patterns.verify` finds no
+difference. For a `odm.backends.local.LocalFile`, ``LocalFile.copy`` makes a consistent file to copy from.
 
 After a kill at any time, the same call with the same ``state`` continues: the state is written after each acknowledged
 page, so at most one page of each part is put a second time, which changes nothing. The state is deleted after the

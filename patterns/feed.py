@@ -46,7 +46,7 @@ Bigtable, as configured in the bundled engine. A follower that was away for long
 skipping changes; delete its positions to begin with the oldest change. One follower of a name runs at a time; of two,
 one raises `odm.Conflict`.
 
-**Cost** of a `poll`, with n shards (the bundled engine has one) and changes in m of them:
+**Cost** of a ``poll``, with n shards (the bundled engine has one) and changes in m of them:
 
 | | requests | on DynamoDB |
 |---|---|---|
@@ -111,7 +111,7 @@ class Feed:
         """Decorates a function that is called with each `odm.Change` of these entities; without entities, with all.
 
         A change of which the feed has only the key is one of any entity. The function may be async for an
-        `AsyncFollower`.
+        `odm.patterns.follower.AsyncFollower`.
         """
         return self._registers(self._each, entities)
 

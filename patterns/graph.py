@@ -14,7 +14,7 @@ edges, not nodes.
 |---|---|---|
 | for each expanded node, type and direction | 1 request for 1 MB of edges, 0.5 read units for 4 KB | 2 calls |
 | the same if it has no edges | 1 request, 0.5 read units | 1 call |
-| along a primary key: ``out=`` of an `edge` without sort | 1 request for 1 MB, 1 read unit for 4 KB | 1 call |
+| along a primary key: ``out=`` of an ``edge`` without sort | 1 request for 1 MB, 1 read unit for 4 KB | 1 call |
 
 The edges of 16 nodes are read at the same time. `Walk.reads` is the number of requests. Nodes at the last depth are not
 expanded, and of a node with more edges of a type than ``most``, only as many as needed are read.

@@ -14,7 +14,7 @@ E = TypeVar("E", bound=Entity)
 
 
 class SeriesStore(SeriesSteps[E, Store]):
-    """A time series on a backend, opened by `TimeSeries.open`. The calls are those of `odm.Store`."""
+    """A time series on a backend, opened by ``TimeSeries.open``. The calls are those of `odm.Store`."""
 
     def __enter__(self) -> Self:
         return self
@@ -101,7 +101,7 @@ class SeriesStore(SeriesSteps[E, Store]):
         Args:
             query: as for `query`.
             size: number of results, 1 or more.
-            after: the cursor of the previous page.
+            after: ``page.cursor`` for the next page; there is no way back, so ``page.previous`` is None.
             consistent: as for `odm.Store.page`.
 
         Raises:
@@ -145,7 +145,7 @@ class SeriesStore(SeriesSteps[E, Store]):
 
 
 class AsyncSeriesStore(SeriesSteps[E, AsyncStore]):
-    """A time series on a backend for asyncio, opened by `TimeSeries.open_async`; otherwise as `SeriesStore`."""
+    """A time series on a backend for asyncio, opened by ``TimeSeries.open_async``; otherwise as `SeriesStore`."""
 
     async def __aenter__(self) -> Self:
         return self

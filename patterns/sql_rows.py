@@ -162,7 +162,7 @@ class Rows(Generic[E]):
         }
 
     def digest(self, item: E | None) -> str:
-        """A digest of the mapped values; `ABSENT` without an item."""
+        """A digest of the mapped values; ``ABSENT`` without an item."""
         if item is None:
             return ABSENT
         values = item.model_dump(include=set(self.columns))
@@ -170,7 +170,7 @@ class Rows(Generic[E]):
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
     def base(self, item: E | None) -> str:
-        """The digest of the row that an item was copied from; `ABSENT` if it was not copied."""
+        """The digest of the row that an item was copied from; ``ABSENT`` if it was not copied."""
         mark = None if item is None else getattr(item, self.mark)
         return ABSENT if mark is None else str(mark).partition(".")[0]
 

@@ -28,8 +28,8 @@ An item is in the table of its time. A query over a range of time reads the tabl
 ``rotate``, or ``odm rotate`` in a shell, runs once a period or more often, such as every night. It makes the next
 tables, gives those of past periods the settings ``old``, and with ``drop=True`` deletes those beyond ``keep``.
 
-**When.** Most writes are of the present; old data is read rarely, and then deleted as a whole. A `TTL` deletes single
-items and needs no rotation. One table is simpler, and transactions and companions span all of it.
+**When.** Most writes are of the present; old data is read rarely, and then deleted as a whole. A `odm.TTL` deletes
+single items and needs no rotation. One table is simpler, and transactions and companions span all of it.
 
 **Guarantees.** A query, page, count or first returns what it would return of one table with the same items. ``rotate``
 can be interrupted anywhere, repeated, and run by two programs at once. It only touches tables whose name is exactly
@@ -53,7 +53,7 @@ table_class="standard_infrequent_access")``. A DynamoDB account has 2,500 tables
 
 **Limits.** Periods are of UTC. The time is a field of the primary key, which never changes. A query over several
 periods must be sorted by the time, after the fields that are given. Transactions are within a period, by
-``store_of(at)``. Each table has connections of its own. Entities with companions (`Pointer`, ...) are refused.
+``store_of(at)``. Each table has connections of its own. Entities with companions (`odm.Companion`) are refused.
 
 **Known as** time series, a table a period: AWS,
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-time-series.html; Google, tables such as

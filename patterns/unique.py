@@ -18,7 +18,7 @@ The second item is the *claim* on a value. It names the item with the value, so 
     db.put(Customer(customer_id="c1", email="ann@x.com"))  # ItemExists, if another customer has it
     db.get(Customer.unique_email(email="ann@x.com"))  # the customer, or None
 
-Every put, insert, update, upsert, delete and `delete_all` claims and frees values, also in a transaction. Batches
+Every put, insert, update, upsert, delete and ``delete_all`` claims and frees values, also in a transaction. Batches
 refuse the entity; ``bulk_load(customers, new=True)`` loads new items. ``Unique("tenant", "name")`` makes a combination
 unique. If a value is None, nothing is claimed. A validator can normalize values: one that converts addresses to lower
 case makes them unique regardless of case.

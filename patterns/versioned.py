@@ -25,7 +25,7 @@ The number is the document's `odm.Revision`, encoded in the key as an unbounded 
 **When.** You need previous versions: documents, corrected prices, settings. Every put, insert and
 update makes a version; a writer with an old version gets `odm.Conflict`. With ``keep=n`` the last n are kept, including
 the newest. Versions are items of another class, ``Document.history.entity``, without the document's indexes; use its
-fields in conditions. Do not put such an item, which would change the past: use `version` or `revert`.
+fields in conditions. Do not put such an item, which would change the past: use ``version`` or ``revert``.
 
 **Cost**, of documents below 1 KB, in DynamoDB's units:
 

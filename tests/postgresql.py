@@ -47,11 +47,8 @@ def _is_complete(folder: Path) -> bool:
 
 
 def fetch() -> None:
-    """Install PostgreSQL with apt-get, by sudo for other users than root."""
-    sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]
-    install = "apt-get install --yes postgresql"
-    script = f"{install} || {{ apt-get update && {install}; }}"  # a new machine has no list of packages
-    servers.fetched([*sudo, "sh", "-c", script], DEBIAN_FRONTEND="noninteractive")
+    """Install PostgreSQL with apt-get."""
+    servers.installed("postgresql")
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """What the modules of the tests' servers share: their commands, and servers that end.
 
 Each of `tests.emulator`, `tests.dynamodb_local`, `tests.dynoxide` and `tests.postgresql` finds its server with `find`,
-runs it with `running`, and is a command for `.ci/run`:
+runs it with `running`, and is a command for `.ci/run`, as is `tests.chromium`:
 `python -m tests.dynoxide` prints where the server is, and exits with 1 if it cannot run here. With the argument
 `fetch`, it first fetches the server if it is missing.
 """
@@ -127,6 +127,14 @@ def _responds(port: int) -> bool:
 def fetched(command: Sequence[str], **environ: str) -> None:
     """Run a command that fetches a server; what it prints goes to standard error."""
     subprocess.run(command, check=True, stdout=sys.stderr, env={**os.environ, **environ})
+
+
+def installed(package: str) -> None:
+    """Install a package of Debian with apt-get, by sudo for other users than root."""
+    sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]
+    install = f"apt-get install --yes {package}"
+    script = f"{install} || {{ apt-get update && {install}; }}"  # a new machine has no list of packages
+    fetched([*sudo, "sh", "-c", script], DEBIAN_FRONTEND="noninteractive")
 
 
 def main(find: Find, fetch: Callable[[], None], arguments: Sequence[str]) -> int:

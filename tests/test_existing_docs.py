@@ -8,7 +8,9 @@ from moto import mock_aws
 from tests.test_readme import ROOT, examples, run
 
 
-@pytest.mark.parametrize("page", ["existing_tables", "coming_from_pynamodb"])
+@pytest.mark.parametrize(
+    "page", ["existing_tables", "coming_from_boto3", "coming_from_electrodb", "coming_from_pynamodb"]
+)
 def test_examples_run_and_print_what_the_page_shows(
     page: str, bigtable_emulator: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -116,6 +116,7 @@ NAMES = [
     "remove",
     "select",
     "set_",
+    "set_fields",
     "set_if_missing",
     "size",
     "some",

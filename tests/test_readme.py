@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from pydoc import locate
 from typing import Any
 from uuid import uuid4
 
@@ -21,12 +22,15 @@ from tests.readme import README, Block, blocks, command
 
 ROOT = README.parent
 
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
 SHOP = ROOT / "docs" / "model.md"
 AFTER_SHOP = [
     ROOT / "docs" / f"{name}.md" for name in ("dynamodb", "evolve", "operate", "query", "test", "transactions", "write")
 ]
 """Pages whose examples use the shop: they run after its first block."""
+
+ALONE = [ROOT / "docs" / f"{name}.md" for name in ("capacity", "how_it_works")]
+"""Pages whose examples use nothing else, on the engine in memory."""
 
 ENGINE_ALONE = ["Memory(", "LocalFile("]
 UNFIT = {
@@ -58,7 +62,7 @@ def run(shown: Sequence[Block], names: dict[str, Any]) -> None:
         printed = output.getvalue()
 
 
-@pytest.mark.parametrize("page", [README, SHOP, *AFTER_SHOP], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [README, SHOP, *AFTER_SHOP, *ALONE], ids=lambda page: page.stem)
 def test_examples_run_and_print_what_the_page_shows(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,22 +75,26 @@ def test_examples_run_and_print_what_the_page_shows(
 
 
 def test_every_page_with_python_is_run() -> None:
-    """Those not here have tests of their own: of patterns, of Beam, of Bigtable, of the linter and of moving data."""
+    """Those not here have tests of their own: of the first page, of patterns, of Beam, of Bigtable and others."""
     own = {
         "beam.md",
         "bigtable.md",
         "bigtable_emulator.md",
+        "coming_from_boto3.md",
+        "coming_from_electrodb.md",
         "coming_from_pynamodb.md",
         "copy.md",
         "existing_tables.md",
+        "get_started.md",
         "large_values.md",
         "lint.md",
         "own_patterns.md",
         "patterns.md",
     }
-    run_here = {page.name for page in (SHOP, *AFTER_SHOP)}
+    run_here = {page.name for page in (SHOP, *AFTER_SHOP, *ALONE)}
     golden = {"bigtable_requests.md", "dynamodb_cases.md", "dynamodb_requests.md"}
-    with_python = {page.name for page in PAGES if any(block.language == "python" for block in blocks(page))}
+    pages = [page for page in PAGES if page.parent.name != "recipes"]  # those have tests/test_recipes.py
+    with_python = {page.name for page in pages if any(block.language == "python" for block in blocks(page))}
     assert with_python - own - golden == run_here
 
 
@@ -190,9 +198,23 @@ def test_errors_named_exist() -> None:
     assert named <= set(odm.__all__)
 
 
+def test_names_in_prose_exist() -> None:
+    """Calls of a store, and names of odm. Those in docstrings are checked when the site is built."""
+    other = {"odm.bigtable", "odm.dynamodb", "odm.lock"}  # two logs and a file
+    calls = {"db.rotate"}  # of a time series
+    missing = []
+    for page in (README, *PAGES, ROOT / "CONTRIBUTING.md", ROOT / "examples" / "README.md"):
+        prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        named = set(re.findall(r"`(odm(?:\.[A-Za-z_]+)+)`", prose)) - other
+        called = set(re.findall(r"`(?:await )?(db\.[a-z_]+)", prose)) - calls
+        missing += [f"{page.name}: {name}" for name in named if locate(name) is None]
+        missing += [f"{page.name}: {call}" for call in called if not hasattr(odm.Store, call.removeprefix("db."))]
+    assert missing == []
+
+
 def test_the_examples_satisfy_a_strict_type_checker(tmp_path: Path) -> None:
     written = []
-    for page in (README, SHOP, *AFTER_SHOP):
+    for page in (README, SHOP, *AFTER_SHOP, *ALONE):
         source = "\n".join(block.text for block in examples(page) if block.language == "python")
         written.append(tmp_path / f"shown_{page.stem.lower()}.py")
         written[-1].write_text(source, encoding="utf-8")

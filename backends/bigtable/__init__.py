@@ -84,7 +84,7 @@ class Bigtable(Backend):
         transactions: True or False, to open a table that has transactions if its models do not say so, or the other way
             round, such as the source or the target of a copy. None: as `odm.Table` says.
         deletion_protection: whether the tables, including those of the indexes, cannot be deleted. ``create()`` turns
-            it on, `odm apply` also off. None: it is not changed.
+            it on, ``odm apply`` also off. None: it is not changed.
         stream: how long the change stream of the items' table is retained, 1 to 7 days. ``create()`` adds one if the
             table has none. None: it is not changed.
         automated_backups: how long daily backups of the items' table are retained, 3 to 90 days. ``create()`` turns

@@ -127,7 +127,7 @@ class _Rule:
 class Faults:
     """Injects faults: pass it to ``Memory(faults=faults)`` or ``LocalFile(path, faults=faults)``.
 
-    A test sets faults before the calls that they apply to. A fault applies to the requests of an `Operation`, by
+    A test sets faults before the calls that they apply to. A fault applies to the requests of an operation, by
     default only to the next one. All methods take the same options:
 
     * ``times``: how often the fault applies; None: always.

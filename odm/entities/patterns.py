@@ -174,7 +174,7 @@ def _is_entity_subclass(cls: type) -> bool:
 
 
 def primary_key(entity: type) -> PrimaryKey:
-    """The primary key of an entity as declared: its templates, its `fields` and its name.
+    """The primary key of an entity as declared: its templates, its fields and its name.
 
     Args:
         entity: the class.

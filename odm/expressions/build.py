@@ -4,10 +4,13 @@ To type checkers a reference has the type of its field, so arguments are typed a
 reference arrives.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from decimal import Decimal
+from difflib import get_close_matches
 from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 from odm.errors import BadValue
 from odm.expressions.nodes import (
@@ -106,7 +109,46 @@ def not_(condition: Condition | bool) -> Condition:
 
 def set_(reference: T, value: T) -> Action:
     """Give the field this value; for a whole field, its validator runs."""
+    if isinstance(reference, type | Mapping):
+        raise TypeError(
+            f"set_({reference!r}, ...) takes one field: for a dict of fields, write *set_fields(Order, changes)"
+        )
     return Set(path_of(reference), value)
+
+
+def set_fields(entity: type[BaseModel], values: Mapping[str, object]) -> list[Action]:
+    """A `set_` for each field of a dict, such as the changes that an API got.
+
+    ::
+
+        db.update(key, *set_fields(Order, body.model_dump(exclude_unset=True)))
+
+    Args:
+        entity: the entity class.
+        values: the new values by field name; an alias or a stored name is not one. None empties an optional field.
+
+    Raises:
+        BadValue: a name is not a field of the entity. The call that gets the actions checks the values, and refuses
+            fields of the primary key, and no actions at all.
+    """
+    if not isinstance(entity, type) or not issubclass(entity, BaseModel):
+        raise BadValue(f"set_fields({entity!r}, ...): give the entity class first, as in set_fields(Order, changes)")
+    if not isinstance(values, Mapping):
+        why = "write model.model_dump(exclude_unset=True)" if isinstance(values, BaseModel) else "give a dict"
+        raise BadValue(f"set_fields({entity.__name__}, {values!r}) takes new values by field name: {why}")
+    for name in values:
+        if name not in entity.model_fields:
+            raise BadValue(f"set_fields({entity.__name__}, ...): {_no_field(entity, name)}")
+    return [Set(Path((name,), entity), value) for name, value in values.items()]
+
+
+def _no_field(entity: type[BaseModel], name: object) -> str:
+    for field_name, info in entity.model_fields.items():
+        if name in (info.alias, info.validation_alias, info.serialization_alias):
+            return f"{name!r} is an alias of {field_name!r}: give field names, as model_dump() does with by_alias=False"
+    near = get_close_matches(str(name), entity.model_fields, 1)
+    hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(entity.model_fields)}"
+    return f"{entity.__name__} has no field {name!r}: {hint}"
 
 
 def set_if_missing(reference: T, value: T) -> Action:

@@ -108,9 +108,9 @@ class Meter:
     def by_pattern(self) -> Mapping[str, Usage]:
         """The usage by pattern: ``{"Order.by_date": Usage(calls=2, read_units=3.5, write_units=0.0)}``.
 
-        A query has the name of its pattern, also for `delete_all`; a call for one item that of the primary key, such as
-        "Order.primary". Other names are "collection(Customer.primary)" and "scan(Order)". A batch or transaction counts
-        as a call of each of its patterns; its units are split by the sizes of the items.
+        A query has the name of its pattern, also for ``delete_all``; a call for one item that of the primary key, such
+        as "Order.primary". Other names are "collection(Customer.primary)" and "scan(Order)". A batch or transaction
+        counts as a call of each of its patterns; its units are split by the sizes of the items.
         """
         with self._lock:
             return dict(self._by_pattern)
@@ -140,7 +140,7 @@ class Meter:
         Args:
             request: the request.
             sent: its native requests.
-            answer: its response; `UNANSWERED` if it failed, or if these are the native requests after the answer.
+            answer: its response; ``UNANSWERED`` if it failed, or if these are the native requests after the answer.
         """
         if not sent:
             return

@@ -217,7 +217,7 @@ class Calls(Protocol):
         max_requests: int | None = None,
         only: Any = None,
     ) -> CoreGen[Page[Any]]:
-        """One page of a query's results, with the cursor of the next page."""
+        """One page of a query's results, with the cursors of the next page and the one before."""
         ...
 
     @overload
@@ -405,7 +405,7 @@ def procedure(steps: Callable[Concatenate[Calls, P], CoreGen[R]]) -> Callable[P,
     ::
 
         @procedure
-        def rename(do: Calls, key: Query[Customer], name: str) -> CoreGen[str]:
+        def rename(do: Calls, key: Query[Customer], name: str) -> Gen[str]:
             customer = yield from do.one(key)
             yield from do.update(customer, set_(Customer.name, name))
             return customer.name

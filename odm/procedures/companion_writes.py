@@ -179,7 +179,7 @@ class CompanionWrites:
 
     @property
     def marked(self) -> Any:
-        """The mark, or `KEEP` to leave the mark of the stored item unchanged."""
+        """The mark, or ``KEEP`` to leave the mark of the stored item unchanged."""
         return self._mark
 
     @property

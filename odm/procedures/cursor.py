@@ -2,8 +2,8 @@
 
 Only the same query accepts its cursor: table, pattern, partition, direction, limit and filter must be equal. The bounds
 of the range may differ, if the position is inside the new range. A cursor holds the position, what is left of the
-limit, and how many items matched the filter so far. A checksum detects damage; with a secret it is an HMAC, which also
-detects forgery.
+limit, and how many items matched the filter so far; a cursor that goes back begins with "-". A checksum detects damage;
+with a secret it is an HMAC, which also detects forgery.
 """
 
 import base64
@@ -24,13 +24,15 @@ from odm.schema.model import Schema
 
 _MAC_BYTES = 16
 _MOST_EXAMINED = 2**31
+_BACK = "-"
 _DAMAGED = "the cursor is damaged: pass page.cursor back unchanged"
 
 
 def encode_cursor(schema: Schema, reading: Reading, secret: bytes | None) -> str:
     """The cursor of a reading's position."""
     place, pace = reading.place, reading.place.pace
-    body: list[Any] = [_binding(schema, reading), place.partition, reading.left, place.position]
+    binding = _BACK * reading.back + (reading.binding or _binding(schema, reading))
+    body: list[Any] = [binding, place.partition, reading.left, place.position]
     if pace.matched < pace.last:
         body.append(astuple(pace))
     return sealed(body, secret)
@@ -60,20 +62,22 @@ def unsealed(text: object, secret: bytes | None) -> Any:
 
 
 def decode_cursor(schema: Schema, reading: Reading, cursor: str, secret: bytes | None) -> Reading:
-    """A reading of the same query that starts at the cursor's position.
+    """A reading of the same query that starts at the cursor's position, or goes back from it.
 
     Raises:
         BadCursor: the cursor is damaged or forged, or belongs to another query.
     """
     binding, place, left = _content(_payload(cursor, secret))
-    if binding != _binding(schema, reading):
+    back, bound = binding.startswith(_BACK), _binding(schema, reading)
+    if binding.removeprefix(_BACK) != bound:
         raise BadCursor(
             f"the cursor belongs to another query than {reading.plan.query}: table, pattern, values, direction, limit "
             "and conditions must be those of the page that it came from"
         )
     if place.partition not in reading.plan.partitions or not _inside(reading, place):
         raise BadCursor(f"the cursor's place lies outside of {reading.plan.query}: start again without a cursor")
-    return evolve(reading, place=place, left=left)
+    found = evolve(reading, place=place, left=left, binding=bound)
+    return found.turned(place, left) if back else found
 
 
 def encode_segment(schema: Schema, backend: str, segment: Segment, secret: bytes | None) -> str:
@@ -133,9 +137,9 @@ def _content(payload: bytes) -> tuple[str, Place, int | None]:
         place = Place(_text(partition), None if position is None else _position(position), pace=_pace(*paces))
         if left is not None and (type(left) is not int or left < 1):
             raise ValueError(left)
+        return _text(binding), place, left
     except (ValueError, TypeError) as error:
         raise BadCursor(_DAMAGED) from error
-    return binding, place, left
 
 
 def _parsed(payload: bytes) -> Any:
@@ -207,7 +211,8 @@ def _binding(schema: Schema, reading: Reading) -> str:
     query = plan.query
     pattern = plan.pattern
     parts = [schema.name, schema.entity(query.entity).tag, query.scope, pattern.name, pattern.partition.text]
-    text = json.dumps([*parts, repr(pattern.shards), query.descending, query.most, _canonical(plan.filter)])
+    descending = query.descending is not reading.back
+    text = json.dumps([*parts, repr(pattern.shards), descending, query.most, _canonical(plan.filter)])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

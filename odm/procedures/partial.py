@@ -5,7 +5,7 @@ item cannot be read alone, whole items are read, and the parts are taken out of 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NoReturn, TypeVar
 
 from attrs import frozen
 
@@ -14,7 +14,7 @@ from odm.codec.faults import NOTHING
 from odm.codec.parts import FieldPart
 from odm.entities.entity import Entity
 from odm.entities.query import Query
-from odm.errors import BadValue
+from odm.errors import BadValue, SchemaError
 from odm.expressions.nodes import Item, Path, shown
 from odm.expressions.references import path_of
 from odm.procedures.context import Context
@@ -148,6 +148,13 @@ class Partial(Generic[E]):
 
     def __iter__(self) -> Any:
         raise TypeError(f"{self!r} has the fields that only= names: take one with part[{self._wanted.entity.name}.x]")
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: object) -> NoReturn:
+        raise SchemaError(
+            f"{source!r} has the fields that only= names in a call, so pydantic has no schema for it: as a response, "
+            "return a model of your own with these fields, made of part[Order.total] and so on"
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Partial):

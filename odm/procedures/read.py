@@ -64,7 +64,8 @@ class Reading:
     """A query in progress: its plan, the next place, how many more results to return, and the consistency.
 
     ``bounded``: the number of requests is limited, so that each of them must be one of the service's. ``wanted``: the
-    fields to read; None: whole items.
+    fields to read; None: whole items. ``back``: it goes back from a page, against the order of the caller's query: the
+    plan has the opposite order. ``binding``: that of its cursors, see `odm.procedures.cursor`; "" if not computed yet.
     """
 
     plan: Plan
@@ -73,6 +74,29 @@ class Reading:
     consistent: bool = True
     bounded: bool = False
     wanted: Wanted | None = None
+    back: bool = False
+    binding: str = ""
+
+    @property
+    def begins(self) -> bool:
+        """Whether nothing comes before its place."""
+        return self.place.position is None and self.place.partition == self.plan.reading_order[0]
+
+    def turned(self, place: Place, left: int | None) -> "Reading":
+        """The reading in the opposite order."""
+        plan = evolve(self.plan, query=self.plan.query.reverse())
+        return evolve(self, plan=plan, place=place, left=left, back=not self.back)
+
+
+class Paged(NamedTuple):
+    """The results of a page, the reading that continues, and the one that goes back to what comes before the page.
+
+    Each is None if nothing is there. ``before`` is not read, so it may find nothing where items were deleted.
+    """
+
+    items: list[Any]
+    further: Reading | None
+    before: Reading | None
 
 
 class Found(NamedTuple):
@@ -177,13 +201,11 @@ def first(context: Context, reading: Reading | None) -> CoreGen[Any]:
     return None
 
 
-def page(
-    context: Context, reading: Reading, size: int, max_requests: int | None = None
-) -> CoreGen[tuple[list[Any], Reading | None]]:
-    """Up to ``size`` results, and the reading that continues.
+def page(context: Context, reading: Reading, size: int, max_requests: int | None = None) -> CoreGen[Paged]:
+    """Up to ``size`` results, and the readings of the pages around it.
 
-    It is None exactly if no result follows. After ``max_requests`` requests, there are fewer results, and the reading
-    may find none.
+    The one that continues is None exactly if no result follows. After ``max_requests`` requests, there are fewer
+    results, and it may find none.
     """
     last = reading.left is not None and reading.left <= size
     want = size if not last else int(reading.left or 0)
@@ -191,19 +213,46 @@ def page(
     entities: list[Any] = []
     sent = 0
     place: Place | None = reading.place
+    start: Place | None = None
     going: Reading | None = reading if max_requests is None else evolve(reading, bounded=True)
     while going is not None and len(entities) < look:
         if max_requests is not None and (sent := sent + _due(going)) > max_requests:
             break
         found = yield from _read(context, going, look - len(entities))
         lacking = want - len(entities)
+        if start is None and found.positions:
+            start = Place(found.partition, found.positions[0], pace=found.pace)
         entities += _decoded(context, going, found)
         if len(found.items) <= lacking:
             place = found.next
         elif lacking:
             place = Place(found.partition, found.positions[lacking - 1], pace=found.pace)
         going = None if found.next is None else evolve(going, place=found.next)
-    return entities[:want], _further(reading, place, min(len(entities), want))
+    further = _further(reading, place, min(len(entities), want))
+    return Paged(entities[:want], further, _before(reading, start, place))
+
+
+def _before(reading: Reading, start: Place | None, place: Place | None) -> Reading | None:
+    """The reading that goes back from a page; None if the page begins where the query does.
+
+    Args:
+        reading: that of the page.
+        start: the place of its first result; None: it has none.
+        place: where the reading continues; None: nothing follows.
+    """
+    most = reading.plan.query.most
+    left = None if most is None else most - (reading.left or 0)
+    if reading.begins or (left is not None and left < 1):
+        return None
+    order = reading.plan.reading_order
+    if start is None and place is None:  # everything comes before this page
+        start = Place(order[-1])
+    elif start is None and place is not None:
+        # No result is before the place, nor at it: its position is that of the item that was read last.
+        at = order.index(place.partition)
+        start = Place(place.partition, place.position) if place.position is not None else Place(order[at - 1])
+    assert start is not None
+    return reading.turned(start, left)
 
 
 def _due(reading: Reading) -> int:

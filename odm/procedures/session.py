@@ -1,9 +1,11 @@
 """The session of a store: its context and connection, and the checks of a call's arguments."""
 
 from collections.abc import Sequence
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 from attrs import evolve, frozen
+from pydantic import ConfigDict, Field
 
 from odm.entities.patterns import BoundPattern
 from odm.entities.query import Finding, Query
@@ -21,18 +23,25 @@ from odm.protocol.connection import Connection, CoreGen
 T_co = TypeVar("T_co", covariant=True)
 
 
-@frozen
+@dataclass(frozen=True)  # not of attrs: pydantic knows generic dataclasses, and does not validate them again
 class Page(Generic[T_co]):
-    """One page of results.
+    """One page of results. ``Page[Order]`` is also a type for pydantic, such as the response model of an API.
 
     Attributes:
         items: the results; fewer than requested only at the end, or after ``max_requests``.
         cursor: pass it as ``after=`` to get the next page; None exactly if no result follows. After ``max_requests``,
             it is None only if no result follows.
+        previous: pass it as ``after=`` to get the page before, with its items in the order of the query; None on the
+            first page, of a scan, and of a `odm.patterns.time_series.TimeSeries`. The page before has what is stored
+            before this one now: if items were put there since, the first page that you reach by going back may be
+            shorter.
     """
 
+    __pydantic_config__: ClassVar = ConfigDict(json_schema_extra={"description": "One page of results."})
+
     items: Sequence[T_co]
-    cursor: str | None = None
+    cursor: Annotated[str | None, Field(description="Leads to the next page; null if no result follows.")] = None
+    previous: Annotated[str | None, Field(description="Leads to the page before; null on the first page.")] = None
 
 
 @frozen
@@ -92,11 +101,13 @@ class Session:
 
     def start(self, query: object) -> str | None:
         """The cursor at which a query begins; None if no key can match."""
-        reading = self.begin(query)
+        return self._cursor(self.begin(query))
+
+    def _cursor(self, reading: Reading | None) -> str | None:
         return None if reading is None else cursor.encode_cursor(self.context.schema, reading, self.secret)
 
     def page(self, reading: Reading | None, size: int, max_requests: int | None = None) -> CoreGen[Page[Any]]:
-        """A page of a reading, with the cursor of the next page.
+        """A page of a reading, with the cursors of the pages around it.
 
         Raises:
             BadValue: the size or the number of requests is out of range.
@@ -108,10 +119,9 @@ class Session:
             _check_requests(reading, max_requests)
         if reading is None:
             return Page([])
-        items, further = yield from read.page(self.context, reading, size, max_requests)
-        if further is None:
-            return Page(items)
-        return Page(items, cursor.encode_cursor(self.context.schema, further, self.secret))
+        items, *around = yield from read.page(self.context, reading, size, max_requests)
+        further, before = (self._cursor(one) for one in around)
+        return Page(items[::-1], before, further) if reading.back else Page(items, further, before)
 
     def begin_scan(
         self,

@@ -1,14 +1,14 @@
 """Transactions: operations on several items, checked and collected one by one, then all applied or none."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, TypeVar, overload
+from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, Unsupported
 from odm.expressions.nodes import Action, Condition, Item
 from odm.procedures.context import Context
-from odm.procedures.update import item_update
+from odm.procedures.update import ItemUpdate, check_known, entity_after, item_update
 from odm.procedures.write import check_write, delete_write, insert_write, put_write
 from odm.procedures.write_intent import WriteIntent
 from odm.protocol import requests as req
@@ -74,21 +74,47 @@ class Operations:
         stored: E = self._add(insert_write(self._context, entity))
         return stored
 
+    @overload
     def update(
         self,
         which: Entity | Query[Any],
         /,
         *actions: Action,
         when: Condition | bool | None = None,
+        returning: Literal["none"] = "none",
         upsert: bool = False,
-    ) -> None:
+    ) -> None: ...
+    @overload
+    def update(
+        self, which: E, /, *actions: Action, when: Condition | bool | None = None, returning: Literal["new"]
+    ) -> E: ...
+    def update(
+        self,
+        which: Any,
+        /,
+        *actions: Action,
+        when: Condition | bool | None = None,
+        returning: Literal["none", "new"] = "none",
+        upsert: bool = False,
+    ) -> Any:
         """Change attributes of an existing item, and its index entries with them; as `odm.Store.update`.
 
+        Args:
+            which: the entity or its key.
+            actions: as for `odm.Store.update`.
+            when: a condition on the stored item.
+            returning: "new": return the entity as it will be stored, with its new Revision, to write it again later. It
+                is computed from the entity, so pass it as you read it; it must have a Revision.
+            upsert: create the item if it does not exist; the actions must set every required field.
+
         Raises:
-            BadValue: an action does not fit the model, or as for `put`.
+            BadValue: an action does not fit the model, what will be stored is not known, or as for `put`.
         """
         as_now = which.model_copy() if isinstance(which, Entity) else which  # user code may change it before the commit
-        self._add(item_update(self._context, as_now, actions, when, upsert=upsert))
+        change = item_update(self._context, as_now, actions, when, upsert=upsert)
+        made = _after(change, returning)
+        self._add(change)
+        return made
 
     @overload
     def delete(self, which: type[Entity], /, **key: Any) -> None: ...
@@ -184,6 +210,18 @@ class Operations:
         """
         if self._intents:
             yield from self._commit_all(tuple(self._intents.values()))
+
+
+def _after(change: ItemUpdate, returning: str) -> Any:
+    """What an update in a transaction returns."""
+    if returning == "none":
+        return None
+    if returning == "old":
+        raise BadValue("returning='old': a transaction returns no item; or get() the item after the transaction")
+    if returning != "new":
+        raise BadValue(f"returning={returning!r}: say 'none' or 'new'")
+    check_known(change)
+    return entity_after(change)
 
 
 class TransactionSteps(Operations):

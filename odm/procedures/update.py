@@ -26,6 +26,7 @@ from odm.expressions.nodes import (
     Path,
     Remove,
     Set,
+    SetIfMissing,
     Value,
     paths,
 )
@@ -159,15 +160,43 @@ def item_update(  # the arguments of an update
     return _from_instance(context, change, target.instance)
 
 
+def check_known(change: ItemUpdate) -> None:
+    """Raise BadValue if the item that the update stores cannot be computed from the entity passed in."""
+    entity, which = change.target.entity, change.target.instance
+    if which is None:
+        why = f"{change.target} is a key, so what is stored there is not known: pass the entity as you read it"
+    elif entity.revision is None:
+        why = f"{entity.name} has no Revision, so the stored item may differ from the entity"
+    elif change.upsert:
+        why = "with upsert=True the item may be new"
+    elif any(isinstance(action, SetIfMissing) for action in change.actions):
+        why = "set_if_missing depends on what is stored"
+    else:
+        return
+    raise BadValue(f"returning='new' in a transaction: {why}; or get() the item after the transaction")
+
+
+def entity_after(change: ItemUpdate) -> Any:
+    """The entity after the update of the one passed in; `check_known` allows it.
+
+    Raises:
+        BadValue: the item after the actions cannot be stored.
+    """
+    codec = change.target.entity.codec
+    item = apply(change.actions, codec.encode(change.target.instance))
+    codec.check(item)
+    return codec.decode(item, str(change.target.key))
+
+
 def check_actions(entity: EntitySchema, actions: Sequence[Action], call: str = "update") -> None:
-    """Raise BadValue for no actions, something else than an action, or one on a key field or one that odm sets."""
+    """Raise BadValue for no actions, something else than an action, or one on a field that no update may change."""
     if not actions:
         raise BadValue(
             f"{call} of {entity.name} without an action: say what to change, as in set_({entity.name}.field, value)"
         )
     for action in actions:
         if not isinstance(action, Action):
-            raise BadValue(f"{action!r} is not an action: write set_({entity.name}.field, value), increment(...), ...")
+            raise BadValue(f"{action!r} is not an action: {_instead(entity, action)}")
         root = action.path.root
         if root in entity.primary.fields:
             raise BadValue(
@@ -177,6 +206,21 @@ def check_actions(entity: EntitySchema, actions: Sequence[Action], call: str = "
         if root == entity.revision:
             raise BadValue(f"{entity.name}.{root} is the Revision, which odm counts by itself: leave it out")
         check_settable(entity, root)
+        if root in entity.frozen_fields:
+            of = "class" if entity.cls.model_config.get("frozen") else "field"
+            raise BadValue(
+                f"{entity.name}.{root} is frozen (frozen=True of the {of}), so it cannot be changed in a stored item: "
+                "put() the whole entity to replace the item, or leave frozen=True out"
+            )
+
+
+def _instead(entity: EntitySchema, given: object) -> str:
+    """What to write instead of something that is not an action."""
+    if isinstance(given, Mapping):
+        return f"write *set_fields({entity.name}, changes) for a dict of fields"
+    if isinstance(given, list | tuple) and any(isinstance(one, Action) for one in given):
+        return f"put a * in front of the list, as in *set_fields({entity.name}, changes)"
+    return f"write set_({entity.name}.field, value), increment(...), ..."
 
 
 def _check_match(entity: EntitySchema, roots: Collection[str]) -> None:

@@ -173,6 +173,13 @@ class KeyPart:
     primary: bool
 
 
+def _frozen_fields(entity: "EntitySchema") -> frozenset[str]:
+    fields = entity.cls.model_fields
+    if entity.cls.model_config.get("frozen"):
+        return frozenset(fields) - entity.counters - frozenset(entity.aggregates)
+    return frozenset(name for name, info in fields.items() if info.frozen)
+
+
 @frozen
 class EntitySchema:
     """One entity: its patterns, codec, and the fields with a role.
@@ -195,6 +202,8 @@ class EntitySchema:
         row: the template of a whole Bigtable row key, in a table whose rows are as they are.
         key_only: by stored name, the fields that are no attributes on DynamoDB.
         local: the local indexes, with the attributes that each holds on DynamoDB; see `IndexSchema.held`.
+        frozen_fields: the fields with pydantic's ``frozen=True``, or all fields of a frozen class but those
+            that are counted: no update sets them.
     """
 
     cls: type[Any]
@@ -222,6 +231,7 @@ class EntitySchema:
     local: Mapping[str, tuple[str, ...] | None] = field(
         init=False, repr=False, default=Factory(lambda self: _local(self.patterns.values()), takes_self=True)
     )
+    frozen_fields: frozenset[str] = field(init=False, repr=False, default=Factory(_frozen_fields, takes_self=True))
 
     @property
     def version(self) -> int:

@@ -153,7 +153,7 @@ class AsyncReads(BaseStore):
         Args:
             query: as for `query`.
             size: number of results, 1 or more.
-            after: the cursor of the previous page.
+            after: ``page.cursor`` for the next page, ``page.previous`` for the one before.
             consistent: as for `query`.
             max_requests: the most requests to send: the page may then be short, even empty, and its cursor continues
                 after what was read. A query of several shards needs at least one for each.

@@ -5,10 +5,11 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 from fastapi import FastAPI, HTTPException
+from pydantic import TypeAdapter, ValidationError
 
-from odm import AsyncStore, ItemExists, ItemNotFound, Page, collection
+from odm import AsyncStore, ItemExists, ItemNotFound, Page, Partial, SchemaError, collection
 from odm.backends.local import Memory
-from tests.shop import Item, shop
+from tests.shop import Item, Order, shop
 
 
 def application(db: AsyncStore) -> FastAPI:
@@ -28,11 +29,13 @@ def application(db: AsyncStore) -> FastAPI:
         except ItemNotFound as error:
             raise HTTPException(404, str(error)) from error
 
-    @app.get("/items/{customer_id}", response_model=list[Item])
-    async def page(customer_id: str) -> object:
-        found: Page[Item] = await db.page(Item.primary(customer_id=customer_id), size=10)
-        assert await db.count(collection(Item.primary(customer_id=customer_id))) == len(found.items)
-        return found.items
+    @app.get("/items/{customer_id}")
+    async def page(customer_id: str, after: str | None = None) -> Page[Item]:
+        return await db.page(Item.primary(customer_id=customer_id), size=2, after=after)
+
+    @app.get("/all/{customer_id}", response_model=Page[Order | Item])
+    async def everything(customer_id: str) -> object:
+        return await db.page(collection(Item.primary(customer_id=customer_id)))
 
     return app
 
@@ -42,6 +45,7 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
     db = AsyncStore(shop, Memory())
     await db.create()
     transport = httpx.ASGITransport(application(db))
+    await db.put(Order(customer_id="c2", order_id="o1"))
     async with db, httpx.AsyncClient(transport=transport, base_url="http://shop") as client:
         yield client
 
@@ -53,7 +57,6 @@ async def test_an_entity_is_a_request_body_and_a_response(client: httpx.AsyncCli
     answer = await client.post("/items", json=ITEM)
     assert (answer.status_code, answer.json()) == (201, ITEM)
     assert (await client.get("/items/c1/o1/5")).json() == ITEM
-    assert (await client.get("/items/c1")).json() == [ITEM]
 
 
 async def test_errors_of_the_body_and_of_the_store(client: httpx.AsyncClient) -> None:
@@ -63,6 +66,44 @@ async def test_errors_of_the_body_and_of_the_store(client: httpx.AsyncClient) ->
     assert (await client.get("/items/c1/o1/6")).status_code == 404
 
 
+async def test_a_page_is_a_response_model_with_its_cursor(client: httpx.AsyncClient) -> None:
+    items = [{**ITEM, "number": number} for number in (1, 2, 3)]
+    for item in items:
+        await client.post("/items", json=item)
+    first = (await client.get("/items/c1")).json()
+    assert first == {"items": items[:2], "cursor": first["cursor"], "previous": None}
+    last = (await client.get("/items/c1", params={"after": first["cursor"]})).json()
+    assert (last["items"], last["cursor"]) == (items[2:], None)
+    assert (await client.get("/items/c1", params={"after": last["previous"]})).json() == first
+
+
+async def test_a_page_of_a_collection_has_the_fields_of_each_entity(client: httpx.AsyncClient) -> None:
+    await client.post("/items", json={**ITEM, "customer_id": "c2"})
+    order, item = (await client.get("/all/c2")).json()["items"]
+    assert (order["status"], item["sku"]) == ("open", "cup")
+
+
 async def test_the_api_description_shows_the_fields(client: httpx.AsyncClient) -> None:
     schemas = (await client.get("/openapi.json")).json()["components"]["schemas"]
     assert list(schemas["Item"]["properties"]) == ["customer_id", "order_id", "number", "sku"]
+    page = schemas["Page_Item_"]
+    assert page["properties"]["items"]["items"] == {"$ref": "#/components/schemas/Item"}
+    assert list(page["properties"]) == ["items", "cursor", "previous"]
+    assert page["description"] == "One page of results."
+    assert "the next page" in page["properties"]["cursor"]["description"]
+
+
+def test_a_page_is_written_as_json_and_read_from_it() -> None:
+    pages, page = TypeAdapter(Page[Item]), Page([Item.model_validate(ITEM)], "text")
+    assert pages.validate_json(pages.dump_json(page)) == page
+    assert pages.validate_python(page).items is page.items, "items that odm validated are not validated again"
+    with pytest.raises(ValidationError, match=r"items.0.number"):
+        pages.validate_python({"items": [{**ITEM, "number": 0}]})
+    both = TypeAdapter(Page[Order | Item])
+    mixed = Page[Order | Item]([Order(customer_id="c", order_id="o"), Item.model_validate(ITEM)])
+    assert both.validate_json(both.dump_json(mixed)) == mixed
+
+
+def test_a_page_of_some_fields_is_no_response_model() -> None:
+    with pytest.raises(SchemaError, match=r"Partial\[tests.shop.Item\].*a model of your own"):
+        TypeAdapter(Page[Partial[Item]])

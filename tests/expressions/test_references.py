@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from odm import (
     BadValue,
@@ -30,6 +30,7 @@ from odm import (
     remove,
     select,
     set_,
+    set_fields,
     set_if_missing,
     size,
     some,
@@ -82,6 +83,7 @@ class Order(Entity, table=table):
     lines: list[Line] = []
     meta: dict[str, Any] = {}
     tags: set[str] = set()
+    weight: int = Field(default=1, alias="Weight")
 
     primary = PrimaryKey("ORDER#{order_id}")
 
@@ -313,6 +315,28 @@ NO_FIELDS: dict[str, Callable[[], object]] = {
 @pytest.mark.parametrize("use", NO_FIELDS.values(), ids=NO_FIELDS)
 def test_what_needs_a_field_refuses_a_value(use: Callable[[], object]) -> None:
     with pytest.raises(TypeError, match=r"is not a field: write it as Entity\.field"):
+        use()
+
+
+def test_the_fields_of_a_dict_are_set() -> None:
+    assert set_fields(Order, {"total": 5, "note": None}) == [set_(Order.total, 5), set_(Order.note, None)]
+    assert set_fields(Order, {}) == []
+
+
+REFUSED: list[tuple[Callable[[], object], str]] = [
+    (lambda: set_fields(Order, {"totl": 5}), r"Order has no field 'totl': did you mean 'total'\?"),
+    (lambda: set_fields(Order, {"primary": 5}), r"no field 'primary': it has order_id, total"),
+    (lambda: set_fields(Order, {"Weight": 5}), r"'Weight' is an alias of 'weight': give field names.*by_alias=False"),
+    (lambda: set_fields(Order, {5: 5}), r"no field 5"),  # type: ignore[dict-item]  # pyright: ignore[reportArgumentType]
+    (lambda: set_fields(Order, Line(sku="x")), r"write model\.model_dump\(exclude_unset=True\)"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    (lambda: set_fields({"total": 5}, {}), r"give the entity class first"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    (lambda: set_(Order, {"total": 5}), r"for a dict of fields, write \*set_fields\(Order, changes\)"),
+]
+
+
+@pytest.mark.parametrize(("use", "says"), REFUSED, ids=[says for _, says in REFUSED])
+def test_what_is_no_dict_of_fields(use: Callable[[], object], says: str) -> None:
+    with pytest.raises((BadValue, TypeError), match=says):
         use()
 
 

@@ -167,6 +167,7 @@ def test_metadata_names_extras_and_license(metadata: Message) -> None:
         "bigtable",
         "blobs",
         "cli",
+        "docs",
         "dynamodb",
         "emulator",
         "fast",

@@ -5,6 +5,7 @@ The model knows nothing of keys: it judges conditions on Python values and sorts
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from operator import attrgetter, eq, ge, gt, le, lt
 from typing import Annotated, Any, NamedTuple
 from zlib import crc32
@@ -15,6 +16,7 @@ from pydantic import Field
 
 from odm import AccessPattern, Entity, PrimaryKey, Query, Shards, Store, Table, between, collection, select, starts_with
 from odm.backends.local import Memory
+from odm.testing.suite.helpers import walk
 from tests.effort import times
 
 table = Table("random")
@@ -185,16 +187,10 @@ def loaded(visits: Sequence[Entity]) -> Store:
 
 
 def pages(db: Store, query: Query[Visit], size: int) -> list[Visit]:
-    """Everything, through cursors; each page is full while anything follows."""
-    found: list[Visit] = []
-    cursor = None
-    while True:
-        page = db.page(query, size=size, after=cursor)
-        found += page.items
-        if page.cursor is None:
-            return found
-        assert len(page.items) == size
-        cursor = page.cursor
+    """Everything, through cursors, there and back; each page is full while anything follows."""
+    found = walk(db, query, size)
+    assert all(len(page) == size for page in found[:-1])
+    return list(chain.from_iterable(found))
 
 
 @settings(max_examples=times(60, 300))

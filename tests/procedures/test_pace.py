@@ -76,17 +76,21 @@ def test_pages_of_few_requests_have_every_result_of_merged_shards_once(
     assert list(db.query(query)) == expected
     assert list(db.query(query.limit(size))) == expected[:size]
     found: list[Job] = []
-    cursor: str | None = None
+    cursor, previous, back = None, None, []
     for _ in range(200):
         with db.meter() as meter:
             page = db.page(query, size=size, after=cursor, max_requests=most)
         assert meter.calls <= most
         assert len(page.items) <= size
         found += page.items
-        cursor = page.cursor
+        cursor, back, previous = page.cursor, list(page.items), page.previous
         if cursor is None:
             break
     assert (found, cursor) == (expected, None)
+    while previous is not None:
+        page = db.page(query, size=size, after=previous, max_requests=most)
+        back[:0], previous = page.items, page.previous
+    assert back == expected
 
 
 @pytest.mark.parametrize("pace", [(0, 0, 0), (1, 2**40, 0), (-1, 1, 0), (1.5, 2, 0), ("1", 2, 0), (1, 2, True)])

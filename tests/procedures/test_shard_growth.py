@@ -4,6 +4,7 @@ Pages end early, and parallel requests are answered one by one in any order, wit
 """
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from random import Random
 from types import new_class
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from odm.procedures.shard_merge import Stream, window
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen, perform, run
 from odm.schema.entity import Key
+from odm.testing.suite.helpers import walk
 from tests.effort import times
 
 IDS = [f"t{number:02}" for number in range(30)]
@@ -107,13 +109,9 @@ def plain(tasks: Sequence[Any]) -> list[Values]:
 
 
 def pages(db: Store, query: Query[Any], size: int) -> list[Values]:
-    found, cursor = [], None
-    while True:
-        page = db.page(query, size=size, after=cursor)
-        found += plain(page.items)
-        if (cursor := page.cursor) is None:
-            return found
-        assert len(page.items) == size
+    found = walk(db, query, size)
+    assert all(len(page) == size for page in found[:-1])
+    return plain(list(chain.from_iterable(found)))
 
 
 WRITE = st.tuples(st.sampled_from(["old", "old", "new", "change", "delete"]), TASK)

@@ -6,12 +6,13 @@ from decimal import Decimal
 from typing import Annotated, Any
 
 import pytest
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from odm import (
     AccessPattern,
     BadValue,
     ConditionFailed,
+    Counter,
     Entity,
     PrimaryKey,
     Revision,
@@ -25,6 +26,7 @@ from odm import (
     set_if_missing,
 )
 from odm.backends.local import Memory
+from odm.expressions.nodes import Action
 from tests.shop import Counting, day
 
 table = Table("updates")
@@ -43,6 +45,29 @@ class Event(Entity, table=table):
     by_kind = AccessPattern("KIND#{kind}", "{at}#{source}")
     by_level = AccessPattern("LEVEL#{level}", "{source}")
     quiet = AccessPattern("QUIET#{source}", when=field("source") == "s")
+
+
+class Coin(Entity, table=table):
+    id: str
+    made_of: str = Field(default="tin", frozen=True)
+    owner: str = ""
+
+    primary = PrimaryKey("COIN#{id}", "COIN")
+
+
+class Seal(Entity, table=table):
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    owner: str = ""
+
+    primary = PrimaryKey("SEAL#{id}", "SEAL")
+
+
+class Counted(Seal, table=table):
+    uses: Annotated[int, Counter] = 0
+
+    primary = PrimaryKey("COUNTED#{id}", "COUNTED")
 
 
 class Locked(Entity, table=table):
@@ -192,3 +217,36 @@ def test_only_a_whole_key_names_an_item(db: Store, which: Any, says: str) -> Non
     for call in (lambda: db.update(which, set_(Event.note, "a")), lambda: db.get_many([which])):
         with pytest.raises(BadValue, match=says):
             call()
+
+
+FROZEN: list[tuple[Entity, Action, str]] = [
+    (
+        Coin(id="a"),
+        set_(Coin.made_of, "gold"),
+        r"frozen \(frozen=True of the field\).*put\(\) the whole",
+    ),
+    (Coin(id="a"), set_if_missing(Coin.made_of, "gold"), r"Coin\.made_of is frozen"),
+    (Coin(id="a"), remove(Coin.made_of), r"Coin\.made_of is frozen"),
+    (Seal(id="a"), set_(Seal.owner, "Ann"), r"Seal\.owner is frozen \(frozen=True of the class\)"),
+]
+
+
+@pytest.mark.parametrize(("which", "action", "says"), FROZEN, ids=[str(action) for _, action, _ in FROZEN])
+def test_a_frozen_field_is_not_updated(db: Store, counting: Counting, which: Entity, action: Action, says: str) -> None:
+    for call in (db.update, db.merge):
+        with pytest.raises(BadValue, match=says):
+            call(which, action)
+    with db.transaction() as tx, db.batch() as batch:
+        for call in (tx.update, batch.merge):
+            with pytest.raises(BadValue, match=says):
+                call(which, action)
+    assert counting.requests == []
+
+
+def test_other_fields_of_a_frozen_one_are_updated_and_a_put_replaces_all(db: Store) -> None:
+    db.put(Coin(id="a", made_of="gold"))
+    changed = db.update(Coin.primary(id="a"), set_(Coin.owner, "Ann"), returning="new")
+    assert changed == Coin(id="a", made_of="gold", owner="Ann")
+    db.put(Counted(id="a"))
+    assert db.update(Counted.primary(id="a"), increment(Counted.uses), returning="new").uses == 1
+    assert db.put(Coin(id="a", made_of="iron")) == db.one(Coin, id="a")

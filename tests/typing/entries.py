@@ -6,6 +6,8 @@ from decimal import Decimal
 from random import Random
 from typing import Annotated, Any, assert_type
 
+from pydantic import TypeAdapter
+
 from odm import (
     AUTO,
     AccessPattern,
@@ -170,6 +172,11 @@ def automatic(db: Store) -> None:
     assert_type(db.put(Ticket(title="t", ticket_id="x", body="text")).body, str)
 
 
+def pages(page: Page[Order]) -> None:
+    assert_type(page.items, Sequence[Order])
+    assert_type(TypeAdapter(Page[Order]).validate_json(""), Page[Order])
+
+
 def blocking(db: Store) -> None:
     assert_type(db.create(), None)
     assert_type(db.get(Order, customer_id="c", order_id="o"), Order | None)
@@ -235,6 +242,7 @@ def transacting(db: Store) -> None:
         assert_type(tx.put(order, when=missing(Order.note)), Order)
         assert_type(tx.insert(order), Order)
         assert_type(tx.update(key, set_(Order.total, Decimal(1)), when=Order.total > 1, upsert=True), None)
+        assert_type(tx.update(order, set_(Order.total, Decimal(1)), returning="new"), Order)
         assert_type(tx.delete(Order, customer_id="c", order_id="o"), None)
         assert_type(tx.delete(order, when=Order.total > 1), None)
         assert_type(tx.check(Order, customer_id="c", order_id="o"), None)

@@ -1,4 +1,4 @@
-"""`StoreMachine`: random calls on several stores and on a `Model`, which must agree after each call.
+"""`StoreMachine`: random calls on several stores and on a ``Model``, which must agree after each call.
 
 Every call of an `odm.Store` has a rule. After each call, the machine compares the answers, all items, and every index:
 forwards, backwards, counted and page by page. It keeps cursors and follows them after later writes.
@@ -32,7 +32,7 @@ class _Held(NamedTuple):
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """Drives stores against a `Model`; a subclass opens them.
+    """Drives stores against a ``Model``; a subclass opens them.
 
     Attributes:
         most: the most operations in a transaction.

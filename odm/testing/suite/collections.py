@@ -9,8 +9,7 @@ from odm import BadValue, collection
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.entities import Customer, Member, Order, OrderLine, Session, Ticket
-from odm.testing.suite.helpers import FUTURE, PAST, at, fill
-from odm.testing.suite.pages import walk
+from odm.testing.suite.helpers import FUTURE, PAST, at, fill, walk
 
 CUSTOMER = Customer(customer_id="c", name="Ann")
 ORDERS = [Order(customer_id="c", order_id=name, total=Decimal(n)) for n, name in enumerate(("o", "o#1", "o1", "o2"))]

@@ -11,8 +11,7 @@ from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.spreading import FewTask, GrownTask, Sale, Task, enough, few, more, salted
 from odm.testing.stores import Stores
-from odm.testing.suite.helpers import fill
-from odm.testing.suite.pages import walk
+from odm.testing.suite.helpers import fill, walk
 
 NAMES = [f"t{number:02}" for number in range(12)]
 TASKS = [Task(task_id=name, rank=number // 3) for number, name in enumerate(NAMES)]

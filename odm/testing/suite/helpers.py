@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from odm.entities.entity import Entity
+from odm.entities.query import Query
+from odm.procedures.session import Page
 from odm.stores.sync import Store
 
 E = TypeVar("E", bound=Entity)
@@ -30,3 +32,19 @@ def fill(db: Store, items: Iterable[E]) -> list[E]:
         for item in stored:
             batch.put(item)
     return stored
+
+
+def walk(db: Store, query: Query[Any], size: int) -> list[list[Any]]:
+    """The items of each page, up to the page without a cursor, after going back over them to the first page."""
+    pages: list[Page[Any]] = [db.page(query, size=size)]
+    while pages[-1].cursor is not None:
+        pages.append(db.page(query, size=size, after=pages[-1].cursor))
+    page = pages[-1]
+    for number in reversed(range(len(pages) - 1)):
+        assert page.previous is not None
+        page = db.page(query, size=size, after=page.previous)
+        assert page.items == pages[number].items, (query, size, number)
+        assert page.cursor is not None
+        assert db.page(query, size=size, after=page.cursor).items == pages[number + 1].items
+    assert page.previous is None
+    return [list(page.items) for page in pages]

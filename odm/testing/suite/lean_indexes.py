@@ -5,8 +5,7 @@ from odm import increment, select, set_, some
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.spreading import Report
-from odm.testing.suite.helpers import FUTURE, PAST, fill
-from odm.testing.suite.pages import walk
+from odm.testing.suite.helpers import FUTURE, PAST, fill, walk
 
 REPORTS = [
     Report(report_id=f"r{n}", number=n, score=n % 4, body="long" * n, until=FUTURE if n % 2 else None)

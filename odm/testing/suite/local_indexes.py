@@ -7,8 +7,7 @@ from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.spreading import Receipt, Voucher
 from odm.testing.stores import Stores
-from odm.testing.suite.helpers import fill
-from odm.testing.suite.pages import walk
+from odm.testing.suite.helpers import fill, walk
 
 RECEIPTS = [Receipt(shop="s", number=n, total=(n * 5) % 7, paid_by="ab"[n % 2] if n % 3 else None) for n in range(7)]
 BY_TOTAL = sorted(RECEIPTS, key=lambda receipt: -receipt.total)

@@ -35,8 +35,7 @@ from odm.testing.entities import (
     plain_v3,
 )
 from odm.testing.stores import Stores
-from odm.testing.suite.helpers import at, fill
-from odm.testing.suite.pages import walk
+from odm.testing.suite.helpers import at, fill, walk
 
 CUSTOMER = Customer(customer_id="c", name="Ann")
 ORDERS = [Order(customer_id="c", order_id=f"o{number}") for number in range(4)]

@@ -10,22 +10,11 @@ from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.entities import Event, Session, Ticket, plain
 from odm.testing.stores import Stores
-from odm.testing.suite.helpers import FUTURE, PAST, at, fill
+from odm.testing.suite.helpers import FUTURE, PAST, at, fill, walk
 
 ALL = Event.primary(log="l")
 RARE = ALL.where(Event.text == "rare")
 EVENTS = [Event(log="l", level=n, at=at(1), name=f"n#{n}", text="xy"[n % 2]) for n in range(7)]
-
-
-def walk(db: Store, query: Query[Any], size: int) -> list[list[Any]]:
-    """The items of each page, up to the page without a cursor."""
-    pages: list[list[Any]] = []
-    cursor: str | None = None
-    while not pages or cursor is not None:
-        page = db.page(query, size=size, after=cursor)
-        pages.append(list(page.items))
-        cursor = page.cursor
-    return pages
 
 
 class TestPages:
@@ -59,6 +48,29 @@ class TestPages:
         db.delete(first.items[-1])
         assert [e.level for e in db.page(ALL, after=first.cursor).items] == [3, 4, 6]
 
+    def test_before_others_have_what_is_stored_there_now(self, db: Store) -> None:
+        fill(db, EVENTS[1::2])
+        last = db.page(ALL, size=2, after=db.page(ALL, size=2).cursor)
+        db.put(EVENTS[4])
+        db.put(EVENTS[0])
+        second = db.page(ALL, size=2, after=last.previous)
+        first = db.page(ALL, size=2, after=second.previous)
+        assert [list(page.items) for page in (first, second, last)] == [EVENTS[:2], EVENTS[3:5], EVENTS[5:6]]
+        assert (first.previous, db.page(ALL, size=2, after=second.cursor).items) == (None, last.items)
+
+    def test_before_others_where_their_items_were_deleted(self, db: Store) -> None:
+        fill(db, EVENTS)
+        second = db.page(ALL, size=3, after=db.page(ALL, size=3).cursor)
+        db.delete_all(ALL.where(Event.level < 6))
+        nothing = db.page(ALL, size=3, after=second.previous)
+        assert (list(nothing.items), nothing.previous) == ([], None)
+        assert list(db.page(ALL, size=3, after=nothing.cursor).items) == EVENTS[6:]
+        db.delete(EVENTS[6])
+        empty = db.page(ALL, size=3, after=second.cursor)
+        assert (list(empty.items), empty.cursor) == ([], None)
+        fill(db, EVENTS[:6])
+        assert list(db.page(ALL, size=3, after=empty.previous).items) == EVENTS[3:6]
+
     @pytest.mark.parametrize("size", [0, -1, True, "2"])
     def test_refuse_a_size_out_of_range(self, offline: Store, size: Any) -> None:
         with pytest.raises(BadValue):
@@ -80,17 +92,25 @@ def rare(number: int) -> Event:
 
 
 def steps(db: Store, query: Query[Any], size: int, most: int) -> list[list[Any]]:
-    """The items of each page of at most so many requests, up to the page without a cursor."""
+    """The items of each page of at most so many requests, up to the end; going back has all of them too."""
     pages: list[list[Any]] = []
+    found: list[Any] = []
     cursor: str | None = None
-    while not pages or cursor is not None:
+    while True:
         with db.meter() as meter:
             page = db.page(query, size=size, after=cursor, max_requests=most)
         assert meter.calls <= most
         assert len(page.items) <= size
         pages.append(list(page.items))
+        found += page.items
         assert len(pages) < 200, "a page must get on"
-        cursor = page.cursor
+        if (cursor := page.cursor) is None:
+            break
+    before = list(page.items)
+    while page.previous is not None:
+        page = db.page(query, size=size, after=page.previous, max_requests=most)
+        before[:0] = page.items
+    assert before == found
     return pages
 
 
@@ -162,39 +182,50 @@ class TestCursors:
         assert cursor is not None
         return cursor
 
+    def previous(self, db: Store, query: Query[Any] = ALL, size: int = 3) -> str:
+        previous = db.page(query, size=size, after=self.cursor(db, query, size)).previous
+        assert previous is not None
+        return previous
+
     def test_serve_another_store_of_the_table(self, db: Store, stores: Stores) -> None:
         cursor = self.cursor(db)
         assert list(stores.open(plain).page(ALL, after=cursor).items) == EVENTS[3:]
 
     def test_are_refused_by_another_query(self, db: Store) -> None:
-        cursor = self.cursor(db)
         others = {
             "partition": Event.primary(log="m"),
             "direction": ALL.reverse(),
             "filter": ALL.where(Event.text == "x"),
             "lower bound": ALL.where(Event.level >= 5),
             "upper bound": ALL.where(Event.level < 2),
-            "key": Event.primary(log="l", level=3),
+            "key": Event.primary(log="l", level=5),
         }
-        for what, other in others.items():
-            with pytest.raises(BadCursor):
-                pytest.fail(f"another {what}: {db.page(other, after=cursor)}")
+        for cursor in (self.cursor(db), self.previous(db)):
+            for what, other in others.items():
+                with pytest.raises(BadCursor):
+                    pytest.fail(f"another {what}: {db.page(other, after=cursor)}")
 
     def test_go_on_in_a_range_whose_bound_has_moved(self, db: Store) -> None:
         cursor = self.cursor(db, ALL.where(Event.level <= 5))
         assert [e.level for e in db.page(ALL.where(Event.level <= 6), after=cursor).items] == [3, 4, 5, 6]
         assert [e.level for e in db.page(ALL.where(Event.level >= 1), after=cursor).items] == [3, 4, 5, 6]
+        previous = self.previous(db)
+        assert [e.level for e in db.page(ALL.where(Event.level >= 1), after=previous).items] == [1, 2]
 
     def test_are_refused_when_damaged(self, db: Store) -> None:
-        cursor = self.cursor(db)
-        last = "A" if cursor[-2] != "A" else "B"
-        for damaged in ("", "x", "?", cursor[:-4], cursor[1:], cursor[:-2] + last + cursor[-1], "ä"):
+        damaged = ["", "x", "?", "ä"]
+        for cursor in (self.cursor(db), self.previous(db)):
+            last = "A" if cursor[-2] != "A" else "B"
+            damaged += [cursor[:-4], cursor[1:], cursor[:-2] + last + cursor[-1]]
+        for text in damaged:
             with pytest.raises(BadCursor):
-                db.page(ALL, after=damaged)
+                db.page(ALL, after=text)
 
     def test_are_signed_with_the_secret(self, db: Store, stores: Stores) -> None:
         unsigned = self.cursor(db)
         signing, other = stores.open(plain, cursor_secret="s1"), stores.open(plain, cursor_secret="s2")
+        signed = self.previous(signing)
+        assert list(signing.page(ALL, after=signed).items) == EVENTS[:3]
         signed = self.cursor(signing)
         assert list(signing.page(ALL, after=signed).items) == EVENTS[3:]
         for store, cursor in ((signing, unsigned), (other, signed), (db, signed)):

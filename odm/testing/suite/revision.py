@@ -1,12 +1,15 @@
 """`Revision`: optimistic locking."""
 # ruff: noqa: D101  # a test's name says what it shows
 
+from typing import Any, cast
+
 import pytest
 
-from odm import BadValue, ConditionFailed, Conflict, ItemExists, ItemNotFound, increment, set_
+from odm import BadValue, ConditionFailed, Conflict, ItemExists, ItemNotFound, increment, set_, set_if_missing
+from odm.expressions.nodes import Action
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
-from odm.testing.entities import Document
+from odm.testing.entities import Account, Document
 from odm.testing.stores import Stores
 from odm.testing.suite.ways import Way, each_way
 
@@ -114,12 +117,36 @@ class TestRevisionUpdates:
         with pytest.raises(ItemNotFound):
             way(db).update(stored, set_(Document.text, "x"))
 
+    def test_a_transaction_returns_the_entity_as_it_will_be_stored(self, db: Store) -> None:
+        entity = db.put(NEW)
+        for number in (2, 3):
+            with db.transaction() as tx:
+                entity = tx.update(entity, set_(Document.text, f"text {number}"), returning="new")
+            assert (entity, entity.revision) == (db.one(KEY), number)
+        assert db.put(edited(entity, "last")).revision == 4
+
     def test_upsert_starts_at_one(self, db: Store) -> None:
         assert db.update(KEY, set_(Document.text, "x"), upsert=True, returning="new").revision == 1
         assert db.update(KEY, set_(Document.text, "y"), upsert=True, returning="new").revision == 2
 
 
 class TestRevisionRefused:
+    def test_a_transaction_returns_only_what_it_knows(self, offline: Store) -> None:
+        action, unsure = set_(Document.text, "x"), set_if_missing(Document.text, "x")
+        refused: list[tuple[Any, Action, dict[str, Any]]] = [
+            (KEY, action, {"returning": "new"}),
+            (Account(name="ann"), increment(Account.balance), {"returning": "new"}),
+            (NEW, unsure, {"returning": "new"}),
+            (NEW, action, {"returning": "new", "upsert": True}),
+            (NEW, action, {"returning": "old"}),
+        ]
+        with offline.transaction() as tx:
+            for which, one, options in refused:
+                with pytest.raises(BadValue, match="get\\(\\) the item after the transaction"):
+                    tx.update(which, one, **options)
+            with pytest.raises(BadValue, match="say 'none' or 'new'"):
+                tx.update(NEW, action, returning=cast(Any, "all"))
+
     def test_is_not_set_by_hand(self, offline: Store) -> None:
         for action in (set_(Document.revision, 5), increment(Document.revision)):
             with pytest.raises(BadValue, match="revision"):

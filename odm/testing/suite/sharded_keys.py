@@ -12,8 +12,7 @@ from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.spreading import Bonus, Sale, Ticket, salted
 from odm.testing.stores import Stores
-from odm.testing.suite.helpers import fill
-from odm.testing.suite.pages import walk
+from odm.testing.suite.helpers import fill, walk
 
 DAY = date(2014, 7, 9)
 SALES = [Sale(day=DAY, sale_id=f"s#{number:02}", total=number * 7 % 20) for number in range(20)]

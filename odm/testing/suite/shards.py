@@ -13,8 +13,7 @@ from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.spreading import Job, Pause, RespreadJob, respread, spread
 from odm.testing.stores import Stores
-from odm.testing.suite.helpers import at, fill
-from odm.testing.suite.pages import walk
+from odm.testing.suite.helpers import at, fill, walk
 
 JOBS = [Job(job_id=f"j#{n}", owner=n % 7, level=n // 4, due_at=at(n % 5, day=1 + n % 3)) for n in range(24)]
 DUE = sorted(JOBS, key=lambda job: (job.due_at, job.job_id))

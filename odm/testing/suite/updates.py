@@ -19,6 +19,7 @@ from odm import (
     increment,
     remove,
     set_,
+    set_fields,
 )
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
@@ -50,6 +51,15 @@ class TestUpdate:
         db.put(ORDER)
         assert way(db).update(KEY, set_(Order.status, "shipped"), remove(Order.note)) is None
         assert db.one(KEY) == ORDER.model_copy(update={"status": "shipped", "note": None})
+
+    @each_way
+    def test_sets_the_fields_of_a_dict(self, db: Store, way: Way) -> None:
+        db.put(ORDER)
+        way(db).update(KEY, *set_fields(Order, {"status": "shipped", "note": None, "total": "7.50"}))
+        assert db.one(KEY) == Order(customer_id="c", order_id="o", total=Decimal("7.5"), status="shipped", note=None)
+        for changes in ({"status": "lost"}, {"total": None}, {"order_id": "p"}, {}):
+            with pytest.raises(BadValue):
+                way(db).update(KEY, *set_fields(Order, changes))
 
     def test_by_entity(self, db: Store) -> None:
         db.put(ORDER)
