@@ -26,7 +26,6 @@ nitpick_ignore = [
     ("py:class", name) for name in ("Clock", "Cloud", "Config", "Credentials", "OpenStore", "P", "PathLike")
 ]
 myst_heading_anchors = 4
-suppress_warnings = ["toc.not_readable"]  # a page of another branch; one that the navigation lacks is an error anyway
 
 autodoc_member_order = "bysource"
 autodoc_mock_imports = ["apache_beam"]

@@ -4,7 +4,7 @@ from types import FunctionType
 
 from odm.entities.blobs import Blob, LazyBytes
 from odm.entities.changes import Change, Changed, Inserted, Removed
-from odm.entities.collections import collection, select
+from odm.entities.collections import Grouped, collection, select
 from odm.entities.companions import Effect
 from odm.entities.entity import Entity
 from odm.entities.markers import (
@@ -138,6 +138,7 @@ __all__ = [
     "Explanation",
     "GCRule",
     "Gen",
+    "Grouped",
     "Id",
     "Inserted",
     "ItemExists",

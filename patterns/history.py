@@ -88,13 +88,15 @@ class History(Generic[E]):
         """The class of kept versions, for conditions: ``.where(Document.history.entity.version >= 3)``."""
         return self._kept().cls
 
-    def __call__(self, **key: Any) -> Query[Any]:
+    def __call__(self, **key: Any) -> Query[E]:
         """The query of the kept versions in order, including the newest.
+
+        Its results are of the class `entity`. For type checkers it is that of the items, which has the same fields.
 
         Args:
             key: the key fields of the partition, and any leading fields of the sort key.
         """
-        query: Query[Any] = self._kept().cls.primary(**key)
+        query: Query[E] = self._kept().cls.primary(**key)
         return query
 
     def version(self, number: int, /, **key: Any) -> Procedure[E | None]:

@@ -50,6 +50,7 @@ NAMES = [
     "Explanation",
     "GCRule",
     "Gen",
+    "Grouped",
     "Id",
     "Inserted",
     "ItemExists",

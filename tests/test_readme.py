@@ -25,7 +25,8 @@ ROOT = README.parent
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 SHOP = ROOT / "docs" / "model.md"
 AFTER_SHOP = [
-    ROOT / "docs" / f"{name}.md" for name in ("dynamodb", "evolve", "operate", "query", "test", "transactions", "write")
+    ROOT / "docs" / f"{name}.md"
+    for name in ("copy", "dynamodb", "evolve", "operate", "query", "test", "transactions", "types", "write")
 ]
 """Pages whose examples use the shop: they run after its first block."""
 
@@ -83,7 +84,6 @@ def test_every_page_with_python_is_run() -> None:
         "coming_from_boto3.md",
         "coming_from_electrodb.md",
         "coming_from_pynamodb.md",
-        "copy.md",
         "existing_tables.md",
         "get_started.md",
         "large_values.md",

@@ -174,7 +174,7 @@ class Bigtable(Backend):
         try:
             from odm.backends.bigtable.driver import BigtableConnection
         except ModuleNotFoundError as missing:
-            raise _not_installed(missing) from missing
+            raise not_installed(missing) from missing
         return BigtableConnection(self, schema)
 
 
@@ -188,7 +188,8 @@ def _check_address(emulator: str | None) -> None:
         )
 
 
-def _not_installed(missing: ModuleNotFoundError) -> Exception:
+def not_installed(missing: ModuleNotFoundError) -> Exception:
+    """The error that names the extra, if the module that is missing is of Google's client; otherwise that error."""
     if (missing.name or "").split(".")[0] in {"google", "grpc", "proto"}:
         return Unsupported("the Bigtable backend needs Google's client: pip install 'single-table-odm[bigtable]'")
     return missing

@@ -18,7 +18,7 @@ from odm.expressions.collection import MaxVersions
 from odm.keys import can_go_on_low
 from odm.schema.entity import EntitySchema
 from odm.schema.model import IndexSchema, Schema
-from odm.schema.row_keys import find_ambiguities
+from odm.schema.row_keys import find_ambiguity
 
 TABLE_NAME = re.compile(r"[_a-zA-Z0-9][-_.a-zA-Z0-9]{0,49}")
 """google.bigtable.admin.v2, CreateTableRequest.table_id; at most 50 characters."""
@@ -54,7 +54,7 @@ def check(schema: Schema) -> None:
         check_rows(schema, Form.of(schema))
     if schema.has_verbatim_keys:
         return  # each part of a key is one component
-    for found in find_ambiguities(schema):
+    if found := find_ambiguity(schema):
         raise SchemaError(f"table {schema.name!r}: {found.what}: {found.fix}")
 
 

@@ -120,7 +120,7 @@ def _check_place(path: Path, create: bool) -> None:
     if path.exists() and not path.is_file():
         raise BackendError(f"file {path} is a device or a pipe; choose another path")
     if not create and not path.exists():
-        raise TableNotFound(f"file {path} does not exist: call store.create() first")
+        raise TableNotFound(f"file {path} does not exist: call store.create() first, or check its path")
 
 
 def _log_of(path: Path) -> Path:

@@ -25,9 +25,14 @@ def main() -> None:
     try:
         sys.exit(_run())
     except ModuleNotFoundError as missing:
-        if (missing.name or "").split(".")[0] not in {"click", "rich", "typer"}:
+        if (missing.name or "").split(".")[0] in {"click", "rich", "typer"}:
+            _fail(f"{EXTRAS} (no {missing.name})")
+        from odm.backends.bigtable import not_installed  # for the commands that use Google's client themselves
+
+        error = not_installed(missing)
+        if error is missing:
             raise
-        _fail(f"{EXTRAS} (no {missing.name})")
+        _fail(str(error))
     except BadUsage as error:
         _fail(str(error), 2)
     except OdmError as error:
@@ -50,7 +55,8 @@ def _run() -> int:
     except TyperException as error:
         command = getattr(getattr(error, "ctx", None), "command_path", "odm")
         message = " ".join(error.format_message().split())
-        _fail(f"{message} See {command} --help.", error.exit_code)
+        end = "." if message[-1:].isalnum() else ""
+        _fail(f"{message}{end} See {command} --help.", error.exit_code)
     if code == INTERRUPTED:  # typer turns Ctrl-C into an exit code
         raise KeyboardInterrupt
     return code

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from urllib.parse import urlencode
 
 from attrs import fields, frozen
 
@@ -73,6 +75,14 @@ class Cloud:
         """The cloud as the backend of a store; raises as `admin`."""
         self._check()
         return self._bigtable() if self.backend == "bigtable" else self._dynamodb()
+
+    def location(self, prefix: str) -> str:
+        """Where the tables with a prefix are, in one word of a shell, as `odm.cli.locations` reads it."""
+        where = self.region or "" if self.backend == "dynamodb" else f"{self.project}/{self.instance}"
+        options = {"prefix": prefix, "profile": self.profile, "endpoint_url": self.endpoint_url}
+        options |= {"app_profile": self.app_profile, "endpoint": self.endpoint}
+        given = urlencode({name: value for name, value in options.items() if value}, safe=":/")
+        return quote(f"{self.backend}:{where}{given and f'?{given}'}")
 
     def _bigtable(self) -> "Bigtable":
         from odm.backends.bigtable import Bigtable

@@ -227,7 +227,7 @@ def sweep(
         typer.Argument(metavar="WHERE", help="shop.db, dynamodb:REGION?prefix=... or bigtable:PROJECT/INSTANCE?..."),
     ],
     blobs: Annotated[str, typer.Option("--blobs", metavar="URL", help="The place of blobs, as in Store(blobs=...).")],
-    grace: Annotated[float, typer.Option("--grace", metavar="HOURS", help="Keep younger blobs, in hours.")] = 24,
+    grace: Annotated[float, typer.Option("--grace", metavar="HOURS", min=0, help="Keep younger blobs, in hours.")] = 24,
     remove: Annotated[bool, typer.Option("--remove", help="Remove the blobs. Default: only list them.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Allow a grace below an hour: nobody writes.")] = False,
     json: Json = False,
@@ -242,7 +242,7 @@ def sweep(
     """
     from odm.cli.sweep import sweep
 
-    sweep(target, place, blobs, grace=grace * 3600, remove=remove, force=force, as_json=json)
+    sweep(target, place, blobs, grace=grace, remove=remove, force=force, as_json=json)
 
 
 def drop_rows(

@@ -95,10 +95,12 @@ def check(target: str, file: Path, *, as_json: bool) -> int:
     else:
         echo(f"table {found.table.name} matches {file}: {_size(new)}")
     if findings:
-        accept = " --accept" if any(finding.level == "orphans" for finding in findings) else ""
+        levels = {finding.level for finding in findings}
+        accept = " --accept" if "orphans" in levels else ""
+        before = "review that, then" if levels == {"safe"} else "when that is done,"
         echo(
             f"odm: table {found.table.name} does not match {file}: {_count(findings)}; "
-            f"when that is done, run odm lock {target}{accept}",
+            f"{before} run odm lock {target}{accept}",
             err=True,
         )
     return int(bool(findings))
@@ -147,7 +149,9 @@ def _count(findings: Sequence[Finding]) -> str:
         "backfill": "needs a backfill" if levels["backfill"] == 1 else "need a backfill",
         "safe": "is safe" if levels["safe"] == 1 else "are safe",
     }
-    return ", ".join(f"{levels[level]} {text}" for level, text in words.items() if levels[level])
+    first, *others = [(levels[level], text) for level, text in words.items() if levels[level]]
+    whole = f"{first[0]} change{'s' * (first[0] != 1)} {first[1]}"
+    return ", ".join([whole, *(f"{number} {text}" for number, text in others)])
 
 
 def _size(table: TableLock) -> str:

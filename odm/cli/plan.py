@@ -143,7 +143,7 @@ def _look(target: str, options: Options) -> tuple[Admin, Plan]:
     admin = options.cloud.admin(schema)
     survey = admin.survey(options.sample)
     findings = (*_locked(found, options.file, survey), *survey.findings)
-    named = tuple(finding.named(found.text) for finding in findings)
+    named = tuple(finding.named(found.text, options.cloud.location(options.prefix)) for finding in findings)
     return admin, Plan(schema.name, survey.changes, named, survey.read, options.accept, options.drop)
 
 

@@ -7,7 +7,7 @@ from typer import echo
 
 from odm.cli.locations import backend_at
 from odm.cli.target import load_target
-from odm.cli.usage import checked
+from odm.cli.usage import BadUsage, checked
 from odm.stores.sync import Store
 
 
@@ -18,7 +18,7 @@ def sweep(target: str, place: str, blobs: str, *, grace: float, remove: bool, fo
         target: ``module:table``.
         place: where the table is, in the syntax of `odm.cli.locations.store_at`.
         blobs: where its blobs are.
-        grace: keep blobs younger than this, in seconds.
+        grace: keep blobs younger than this, in hours.
         remove: remove the others, if no item refers to them.
         force: allow a grace below an hour.
         as_json: print JSON.
@@ -27,12 +27,17 @@ def sweep(target: str, place: str, blobs: str, *, grace: float, remove: bool, fo
         BadUsage: there is no such table or location, or the grace is too short.
         OdmError: the table or the blobs cannot be read.
     """
+    if grace < 1 and not force:
+        raise BadUsage(
+            f"--grace {grace:g}: give 1 hour or more, because a writer uploads a blob before the item that refers to "
+            "it; if nobody writes, add --force"
+        )
     found = load_target(target)
     backend, prefix = backend_at(place)
     with checked("--blobs: "):
         store = Store(found.table, backend, prefix=prefix, blobs=blobs)
     with store, checked():
-        swept = store.sweep(grace=grace, remove=remove, force=force)
+        swept = store.sweep(grace=grace * 3600, remove=remove, force=force)
     if as_json:
         echo(json.dumps({"table": store.name, **asdict(swept)}, indent=2))
         return

@@ -1,6 +1,7 @@
-"""Queries that are not pattern calls: `select` names no pattern, `collection` returns items of every entity."""
+"""Queries that are not pattern calls: `select` names no pattern, `collection` returns items of several entities."""
 
-from typing import TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar, overload
 
 from attrs import evolve
 
@@ -9,6 +10,10 @@ from odm.entities.query import Query
 from odm.errors import BadValue
 
 E = TypeVar("E", bound=Entity)
+E1 = TypeVar("E1", bound=Entity)
+E2 = TypeVar("E2", bound=Entity)
+E3 = TypeVar("E3", bound=Entity)
+E4 = TypeVar("E4", bound=Entity)
 
 
 def select(entity: type[E]) -> Query[E]:
@@ -25,17 +30,37 @@ def select(entity: type[E]) -> Query[E]:
     return Query(entity)
 
 
-def collection(of: Query[Entity], *, prefix: bool = False) -> Query[Entity]:
+# mypy gives several classes of one parameter their common base, so up to four have a parameter each.
+@overload
+def collection(of: Query[Any], *, prefix: bool = False) -> Query[Entity]: ...
+@overload
+def collection(of: Query[Any], kind: type[E1], /, *, prefix: bool = False) -> Query[E1]: ...
+@overload
+def collection(of: Query[Any], k1: type[E1], k2: type[E2], /, *, prefix: bool = False) -> Query[E1 | E2]: ...
+@overload
+def collection(
+    of: Query[Any], k1: type[E1], k2: type[E2], k3: type[E3], /, *, prefix: bool = False
+) -> Query[E1 | E2 | E3]: ...
+@overload
+def collection(
+    of: Query[Any], k1: type[E1], k2: type[E2], k3: type[E3], k4: type[E4], /, *, prefix: bool = False
+) -> Query[E1 | E2 | E3 | E4]: ...
+@overload
+def collection(of: Query[Any], /, *kinds: type[E], prefix: bool = False) -> Query[E]: ...
+def collection(of: Query[Any], *kinds: type[Any], prefix: bool = False) -> Query[Any]:
     """The item collection of a partition: the items of every entity in it, in sort order, in one query.
 
     Args:
         of: a pattern call that names the partition, such as ``Customer.primary(customer_id="c1")``. With conditions on
             the fields of its sort key, ``Line.by_day(order="o1").where(Line.day >= monday)``, only items whose sort key
             is in that range, of any entity.
+        kinds: return only items of these entity classes; a filter, which drops the others after they were read. Type
+            checkers then know the types of the results. Default: the items of every entity.
         prefix: read only the item with that key and the items whose sort key begins with it.
 
     Raises:
-        BadValue: ``of`` is not a pattern call, or has conditions together with ``prefix=True``.
+        BadValue: ``of`` is not a pattern call, or has conditions together with ``prefix=True``; or one of ``kinds`` is
+            not an entity class.
     """
     if not isinstance(of, Query):
         such, given = (of.__name__, of.__name__) if isinstance(of, type) else ("Customer", repr(of))
@@ -45,4 +70,32 @@ def collection(of: Query[Entity], *, prefix: bool = False) -> Query[Entity]:
             f"collection() takes a pattern call such as Customer.primary(customer_id=...), with prefix=True without "
             f"conditions, not {of}"
         )
-    return evolve(of, scope="prefix" if prefix else "partition", conditions=(), within=of.conditions)
+    for kind in kinds:
+        if not isinstance(kind, type) or not issubclass(kind, Entity):
+            raise BadValue(f"collection({of}, ...): {kind!r} is not an entity class: name the classes of the items")
+    return evolve(of, scope="prefix" if prefix else "partition", conditions=(), within=of.conditions, kinds=kinds)
+
+
+class Grouped:
+    """Items by their class, such as the results of a `collection`: ``Grouped(db.query(collection(...)))[Order]``.
+
+    ``found[Order]`` is the list of the orders in their order, empty if there are none. Iterating gives the classes of
+    the items.
+
+    Args:
+        items: the results of ``db.query(...)``, or the items of a page.
+    """
+
+    def __init__(self, items: Iterable[Entity]) -> None:
+        self._items: dict[type[Any], list[Any]] = {}
+        for item in items:
+            self._items.setdefault(type(item), []).append(item)
+
+    def __getitem__(self, kind: type[E]) -> list[E]:
+        return list(self._items.get(kind, ()))
+
+    def __iter__(self) -> Iterator[type[Entity]]:
+        return iter(self._items)
+
+    def __repr__(self) -> str:
+        return f"Grouped({', '.join(f'{len(items)} {kind.__name__}' for kind, items in self._items.items())})"

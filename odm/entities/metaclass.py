@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from odm.expressions.nodes import Path
 from odm.expressions.references import Reference
+from odm.hints import ENTITY, hint
 
 _building: ContextVar[bool] = ContextVar("_building", default=False)
 
@@ -37,7 +38,9 @@ class EntityMeta(type(BaseModel)):  # type: ignore[misc]  # pydantic's metaclass
 
 
 def _no_such_name(cls: Any, name: str) -> str:
-    """The names to suggest: fields, and patterns, whose types are among the model's ignored types."""
+    """What to write instead, or names to suggest: fields, and patterns, whose types are the model's ignored types."""
+    if (known := hint(ENTITY, name, cls.__name__)) is not None:
+        return f"{cls.__name__} has no field or pattern {name!r}: {known}"
     ignored = cls.model_config.get("ignored_types", ())
     declared = (found for base in reversed(cls.__mro__) for found in vars(base).items())
     names = [
@@ -45,8 +48,8 @@ def _no_such_name(cls: Any, name: str) -> str:
         *dict.fromkeys(n for n, v in declared if isinstance(v, ignored)),
     ]
     near = get_close_matches(name, names, 1)
-    hint = f": did you mean {near[0]!r}?" if near else f"; it has {', '.join(names)}" if names else ""
-    return f"{cls.__name__} has no field or pattern {name!r}{hint}"
+    suggested = f": did you mean {near[0]!r}?" if near else f"; it has {', '.join(names)}" if names else ""
+    return f"{cls.__name__} has no field or pattern {name!r}{suggested}"
 
 
 def _ignored_types(bases: tuple[type, ...], namespace: dict[str, Any], kwargs: dict[str, Any]) -> tuple[type, ...]:
@@ -62,3 +65,8 @@ else:
 
     class ReferringModel(BaseModel, metaclass=EntityMeta):
         """A model whose fields are references on the class."""
+
+        def __getattr__(self, name: str) -> Any:
+            if (known := hint(ENTITY, name, type(self).__name__)) is None or name in (self.model_extra or ()):
+                return super().__getattr__(name)
+            raise AttributeError(f"{type(self).__name__} has no field or method {name!r}: {known}", name=name, obj=self)

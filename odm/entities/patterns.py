@@ -4,10 +4,11 @@ On the class, ``Order.by_date`` is a `BoundPattern`: calling it with values make
 the table, not here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from string import Formatter
-from typing import Any, Generic, Literal, Never, TypeVar
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Generic, Literal, Never, ParamSpec, TypeVar, cast
 
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema
@@ -17,13 +18,26 @@ from odm.entities.query import Query
 from odm.errors import SchemaError
 from odm.expressions.build import checked
 from odm.expressions.nodes import Condition
+from odm.hints import PATTERN, Hinted
 from odm.keys import Shards
 
 E = TypeVar("E", bound=ReferringModel)
+P = ParamSpec("P")
 
 
 class Pattern:
-    """What `PrimaryKey` and `AccessPattern` share: two key templates under an attribute name, and shards."""
+    """What `PrimaryKey` and `AccessPattern` share: two key templates under an attribute name, and shards.
+
+    It can decorate a function that states the types of its calls, for type checkers that do not run `odm.mypy`::
+
+        @AccessPattern("STATUS#{status}", "{created_at}")
+        def by_created(*, status: Status, created_at: datetime = ...) -> None: ...
+
+    Its parameters are the fields of the templates. Those of the sort key that a call may leave out have a default. The
+    function is never called. Compiling the table compares it with the templates and the fields.
+    """
+
+    signature: Callable[..., object] | None = None
 
     def __init__(self, partition: str, sort: str | None = None, *, shards: Shards | None = None) -> None:
         self.partition = partition
@@ -44,6 +58,17 @@ class Pattern:
 
     def __get__(self, instance: object, owner: type[E]) -> "BoundPattern[E]":
         return BoundPattern(owner, self.name)
+
+    def __call__(self, signature: Callable[P, None], /) -> "SignedPattern[P]":
+        """Give the pattern a signature, as a decorator."""
+        found = signature.__func__ if isinstance(signature, staticmethod) else signature
+        if not isinstance(found, FunctionType):
+            raise SchemaError(
+                f"{self!r} is a declaration, not a call: as a decorator it takes a function; make a query with a value "
+                "of the class, as in Order.by_date(...)"
+            )
+        self.signature = found
+        return cast("SignedPattern[P]", self)
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -105,13 +130,15 @@ class AccessPattern(Pattern):
         self.when = None if when is None else checked(when, "when=")
 
 
-class BoundPattern(Generic[E]):
+class BoundPattern(Hinted, Generic[E]):
     """A pattern of one entity class; call it with values to make a query.
 
     Attributes:
         entity: the class.
         name: the attribute name.
     """
+
+    _odm_hints = PATTERN
 
     def __init__(self, entity: type[E], name: str) -> None:
         self.entity = entity
@@ -143,6 +170,19 @@ class BoundPattern(Generic[E]):
 
     def __repr__(self) -> str:
         return f"{self.entity.__name__}.{self.name}"
+
+
+if TYPE_CHECKING:
+
+    class SignedPattern(Generic[P]):
+        """A pattern that decorates a function: calls of it have the function's parameters."""
+
+        def __get__(self, instance: object, owner: type[E]) -> "SignedBoundPattern[E, P]": ...
+
+    class SignedBoundPattern(BoundPattern[E], Generic[E, P]):
+        """Such a pattern of one entity class."""
+
+        def __call__(self, /, *unnamed: P.args, **values: P.kwargs) -> Query[E]: ...
 
 
 def patterns_of(cls: type) -> dict[str, Pattern]:

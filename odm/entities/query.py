@@ -4,7 +4,7 @@ A query is immutable; each method returns a new one. A store runs it; the query 
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Never, NoReturn, TypeVar
 
 from attrs import evolve, frozen
 
@@ -12,6 +12,7 @@ from odm.entities.metaclass import ReferringModel
 from odm.errors import BadValue
 from odm.expressions.build import checked
 from odm.expressions.nodes import Condition, shown
+from odm.hints import QUERY, Hinted
 
 E_co = TypeVar("E_co", bound=ReferringModel, covariant=True)
 
@@ -37,7 +38,7 @@ class Finding:
 
 
 @frozen(repr=False)
-class Query(Generic[E_co]):
+class Query(Hinted, Generic[E_co]):
     """What to read. Made by ``Order.by_date(...)``, ``select(Order)`` or ``collection(...)``.
 
     A call of the primary key with every key field is also the item's key.
@@ -52,7 +53,10 @@ class Query(Generic[E_co]):
         descending: read from the end of the sort order.
         most: the maximum number of results, over all pages.
         within: in a collection, the range of the sort key, as conditions on fields of the pattern.
+        kinds: in a collection, the entities of its results; empty: every entity.
     """
+
+    _odm_hints = QUERY
 
     entity: type[E_co]
     pattern: str | None = None
@@ -62,18 +66,22 @@ class Query(Generic[E_co]):
     descending: bool = False
     most: int | None = None
     within: tuple[Condition, ...] = ()
+    kinds: tuple[type[Any], ...] = ()
 
-    def where(self, *conditions: Condition | bool) -> "Query[E_co]":
+    def where(self, *conditions: Condition | bool, **fields: Never) -> "Query[E_co]":
         """Keep results for which all the conditions hold.
 
         Conditions on key fields narrow the range that is read; the others filter the items that were read.
 
         Args:
             conditions: comparisons of fields, such as ``Order.total > 100``.
+            fields: not allowed; write comparisons.
 
         Raises:
             TypeError: an argument is not a condition on a field.
         """
+        if fields:
+            raise _no_conditions(self.entity, fields)
         return evolve(self, conditions=self.conditions + tuple(checked(c, "where()") for c in conditions))
 
     def reverse(self) -> "Query[E_co]":
@@ -116,8 +124,14 @@ class Query(Generic[E_co]):
         if self.within:
             text += f".where({', '.join(map(str, self.within))})"
         if self.scope != "entity":
-            text = f"collection({text}{', prefix=True' if self.scope == 'prefix' else ''})"
+            kinds = "".join(f", {kind.__name__}" for kind in self.kinds)
+            text = f"collection({text}{kinds}{', prefix=True' if self.scope == 'prefix' else ''})"
         if self.conditions:
             text += f".where({', '.join(map(str, self.conditions))})"
         text += ".reverse()" if self.descending else ""
         return text + (f".limit({self.most})" if self.most is not None else "")
+
+
+def _no_conditions(entity: type, fields: Mapping[str, object]) -> TypeError:
+    wanted = ", ".join(f"{entity.__name__}.{name} == {value!r}" for name, value in fields.items())
+    return TypeError(f"where() takes conditions, not values by name: write where({wanted})")

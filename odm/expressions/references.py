@@ -8,19 +8,34 @@ from typing import NoReturn
 
 from odm.expressions.nodes import Comparator, Compare, Condition, Const, Operand, Path, Size
 
-_FUNCTIONS = {
-    "add": "add_to",
-    "append": "append",
-    "begins_with": "starts_with",
-    "between": "between",
-    "contains": "contains",
-    "discard": "discard_from",
-    "exists": "exists",
-    "in_": "is_in",
-    "is_in": "is_in",
-    "startswith": "starts_with",
+_INSTEAD = {
+    "add": "add_to({0}, ...)",
+    "append": "append({0}, ...)",
+    "asc": "a query, whose results are in the order of the sort key",
+    "begins_with": "starts_with({0}, ...)",
+    "between": "between({0}, ...)",
+    "contains": "contains({0}, ...)",
+    "desc": "query.reverse(), as results are in the order of the sort key",
+    "discard": "discard_from({0}, ...)",
+    "does_not_exist": "missing({0})",
+    "eq": "{0} == value",
+    "exists": "exists({0})",
+    "gt": "{0} > value",
+    "gte": "{0} >= value",
+    "in_": "is_in({0}, ...)",
+    "is_": "{0} == value",
+    "is_in": "is_in({0}, ...)",
+    "is_null": "{0} == None, or missing({0})",
+    "like": "starts_with({0}, ...) or contains({0}, ...)",
+    "lt": "{0} < value",
+    "lte": "{0} <= value",
+    "ne": "{0} != value",
+    "not_exists": "missing({0})",
+    "remove": "remove({0})",
+    "set": "set_({0}, value)",
+    "startswith": "starts_with({0}, ...)",
 }
-"""The functions to use instead of methods of these names."""
+"""What to write instead of methods of these names."""
 
 
 class _Comparable:
@@ -84,11 +99,11 @@ class Reference(_Comparable):
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
         *above, last = path_of(self).segments
-        function = _FUNCTIONS.get(str(last)) if above else None
-        if function is None:
+        instead = _INSTEAD.get(str(last)) if above else None
+        if instead is None:
             raise TypeError(f"{self!r} is a reference to a field, not its value, and cannot be called")
         field = repr(Reference(Path(tuple(above), path_of(self).owner)))
-        raise TypeError(f"{field} is a reference to a field, not its value: write {function}({field}, ...)")
+        raise TypeError(f"{field} is a reference to a field, not its value: write {instead.format(field)}")
 
     def __getattr__(self, name: str) -> "Reference":
         if name.startswith("_"):  # copy, pickle and inspection probe these; fields never begin with one

@@ -6,7 +6,7 @@ literal, with '#' between components. Faults are `Refused`; `compile_template` a
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from attrs import evolve, frozen
 from pydantic.fields import FieldInfo
@@ -166,7 +166,7 @@ def _split_desc(form: str) -> tuple[str, bool]:
     return form.removesuffix(":desc"), form.endswith(":desc")
 
 
-def near(name: str, fields: Mapping[str, FieldInfo]) -> str:
+def near(name: str, fields: Collection[str]) -> str:
     """The message for a name that is not a field."""
     like = difflib.get_close_matches(name, fields, n=1)
     hint = f"did you mean {like[0]}? " if like else ""

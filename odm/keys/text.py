@@ -1,10 +1,11 @@
-"""Key types of text: str, padded str, Literal and str Enum, and bytes.
+"""Key types of text: str, padded str, Literal and Enum, and bytes.
 
 Text is escaped so that nothing in a value sorts at or below '#': characters U+0000 to U+0024 become '$' and the
 character 0x30 higher. So a component ends where '#' stands, and a shorter text still sorts before a longer one.
 """
 
 import re
+from collections.abc import Mapping
 from enum import Enum
 from functools import cached_property
 from typing import Any, ClassVar
@@ -12,6 +13,7 @@ from typing import Any, ClassVar
 from attrs import frozen
 
 from odm.keys.base import BELOW, KeyType, Place, Refused, wrong_type
+from odm.keys.numeric import BigIntKey
 from odm.keys.shapes import ESCAPED, HEX, Shape, exactly
 
 _TO_ESCAPE = re.compile(r"[\x00-$\ud800-\udfff]")
@@ -111,12 +113,14 @@ class ChoiceKey(KeyType):
     """One of a few texts: a Literal or an Enum of str values. Bounds compare as text and need not be one of them."""
 
     variable: ClassVar[bool] = True
-    choices: tuple[str | Enum, ...]
+    of_values: ClassVar[KeyType] = StrKey()
+    """Writes the values. It depends on no other value, so a new choice leaves all keys as they are."""
+    choices: tuple[str | int | Enum, ...]
 
     @cached_property
     def _texts(self) -> dict[Any, str]:
         # Both spellings of an Enum member: `use_enum_values` leaves plain values in the model.
-        texts = {_plain(choice): StrKey().encode(_plain(choice)) for choice in self.choices}
+        texts = {_plain(choice): self.of_values.encode(_plain(choice)) for choice in self.choices}
         return texts | {choice: texts[_plain(choice)] for choice in self.choices}
 
     def encode(self, value: Any) -> str:
@@ -127,17 +131,37 @@ class ChoiceKey(KeyType):
             raise Refused(f"it is not a declared value; give one of {names}") from None
 
     def place(self, value: Any) -> Place:
-        return StrKey().place(_plain(value))
+        return self.of_values.place(_plain(value))
 
     def head(self, value: Any) -> str | None:
-        return StrKey().head(_plain(value))
+        return self.of_values.head(_plain(value))
 
     def shapes(self) -> tuple[Shape, ...]:
         return tuple(exactly(text) for text in dict.fromkeys(self._texts.values()))
 
     @property
     def encoding(self) -> str:
-        return StrKey().encoding
+        return self.of_values.encoding
+
+
+@frozen(slots=False)
+class IntChoiceKey(ChoiceKey):
+    """One of a few ints: a Literal or an Enum of int values, in the order of the ints."""
+
+    variable: ClassVar[bool] = False
+    complement: ClassVar[Mapping[int, int] | None] = BigIntKey.complement
+    of_values: ClassVar[KeyType] = BigIntKey()
+
+    def encode(self, value: Any) -> str:
+        if isinstance(value, bool | float):  # True and 1.0 equal 1
+            raise wrong_type(value, "an int")
+        return super().encode(value)
+
+    def mirror(self, text: str) -> str:
+        return self.of_values.mirror(text)
+
+    def shapes(self) -> tuple[Shape, ...]:
+        return self.of_values.shapes()  # the same in descending order
 
 
 def _plain(value: Any) -> Any:

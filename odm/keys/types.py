@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime
 from decimal import Decimal
-from enum import Enum
+from enum import Enum, Flag
 from fractions import Fraction
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -21,11 +21,12 @@ from pydantic.fields import FieldInfo
 
 from odm.keys.base import Descending, KeyType, Refused
 from odm.keys.numeric import BigIntKey, BoolKey, DecimalKey, FloatKey, IntKey, UuidKey
-from odm.keys.text import BytesKey, ChoiceKey, PaddedKey, StrKey
+from odm.keys.text import BytesKey, ChoiceKey, IntChoiceKey, PaddedKey, StrKey
 from odm.keys.times import time_key
 
-_SUPPORTED = "str, Literal, str Enum, int, Decimal, datetime, date, UUID, bool, bytes, float"
+_SUPPORTED = "str, int, Literal or Enum of one of them, Decimal, datetime, date, UUID, bool, bytes, float"
 _FIXED: dict[Any, KeyType] = {bool: BoolKey(), bytes: BytesKey(), float: FloatKey(), UUID: UuidKey()}
+_CHOICES: dict[type, type[ChoiceKey]] = {str: ChoiceKey, int: IntChoiceKey}
 # Pydantic's own names for what a model holds as these.
 _ALIASES: dict[Any, type] = {
     AwareDatetime: datetime,
@@ -134,14 +135,18 @@ def _padded(form: str) -> PaddedKey:
 
 def _choices(annotation: Any, choices: list[Any]) -> ChoiceKey:
     plain = [choice.value if isinstance(choice, Enum) else choice for choice in choices]
-    if not choices or not all(isinstance(value, str) for value in plain):
-        raise Refused(f"its type {_name(annotation)} holds other values than str; use one of {_SUPPORTED}")
+    if any(isinstance(choice, Flag) for choice in choices):
+        raise Refused(f"its type {_name(annotation)} is a Flag, whose combinations are no members; declare an int")
+    kinds = {type(value) for value in plain}
+    made = _CHOICES.get(kinds.pop()) if len(kinds) == 1 else None
+    if made is None:
+        raise Refused(f"the values of its type {_name(annotation)} are not all str or all int; use one of {_SUPPORTED}")
     for value in plain:
         try:
-            StrKey().encode(value)
+            made.of_values.encode(value)
         except Refused as why:
             raise Refused(f"the value {value!r} of {_name(annotation)} cannot stand in a key: {why}") from None
-    return ChoiceKey(tuple(choices))
+    return made(tuple(choices))
 
 
 def _decimal_key(metadata: list[Any]) -> DecimalKey:

@@ -342,6 +342,8 @@ def _plan_collection(schema: Schema, entity: EntitySchema, query: Query[Any]) ->
     pattern = entity.pattern(str(query.pattern))
     partition = _encoded(pattern.partition, query.values)
     filters = [_lower_for_owner(schema, c) for c in flatten(query.conditions)]
+    if query.kinds:
+        filters.append(of_tags({schema.entity(kind).tag for kind in query.kinds}))
     shards, leaving = suffixes_read(pattern.shards), suffixes_leaving(pattern.shards)
     plan = Plan(query, None, pattern, (partition,), shards, leaving, filter=every(*filters))
     if query.scope == "partition":

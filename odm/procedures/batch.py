@@ -12,6 +12,7 @@ from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, OdmError, Throttled
 from odm.expressions.nodes import Action
+from odm.hints import BATCH, Hinted
 from odm.procedures.batch_requests import send_all
 from odm.procedures.blobs import check_own, new_values, plain, upload
 from odm.procedures.concurrent import concurrent
@@ -276,8 +277,10 @@ def _names(entity: EntitySchema) -> str:
     return " and ".join(f"{entity.name}.{one.name}" for one in entity.companions)
 
 
-class BatchSteps:
+class BatchSteps(Hinted):
     """The batch of a procedure: `send` sends all operations once, at the end. The last operation on a key wins."""
+
+    _odm_hints = BATCH
 
     def __init__(self, current: Callable[[], Context], parallel: int = 1) -> None:
         self._pending = Pending(current, parallel)

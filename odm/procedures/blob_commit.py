@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from attrs import define, evolve, field
 
-from odm.errors import OdmError, TransactionFailed, Unsupported
+from odm.errors import BadValue, OdmError, TransactionFailed, Unsupported
 from odm.observe.events import LOG
 from odm.procedures.blobs import before, gathered, names_after, names_in, plain, upload
 from odm.procedures.commit import Reasons, Sender, commit
@@ -24,6 +24,9 @@ from odm.protocol.connection import CoreGen
 
 NOT_APPLIED: Final = (*REFUSALS, TransactionFailed, Unsupported)
 """Errors after which nothing was written."""
+
+CLOSED: Final = (BadValue, Unsupported)
+"""Errors of a place of blobs that cannot be opened: nothing was uploaded to it."""
 
 
 @define
@@ -97,5 +100,5 @@ def _remove(folder: BlobFolder, names: Iterable[str]) -> CoreGen[None]:
     wanted = sorted(names)
     answers = yield from gathered([RemoveBlob(folder, name) for name in wanted])
     for name, answer in zip(wanted, answers, strict=True):
-        if isinstance(answer, req.Failed):
+        if isinstance(answer, req.Failed) and not isinstance(answer.error, CLOSED):
             LOG.warning("the blob %s could not be removed: odm sweep will find it", name)

@@ -7,7 +7,7 @@ A procedure is a generator function that makes its calls with ``yield from do.ge
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import wraps
 from random import Random
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeAlias, TypeVar, overload
+from typing import Any, Concatenate, Generic, Never, ParamSpec, Protocol, TypeAlias, TypeVar, overload
 
 from attrs import frozen
 
@@ -35,6 +35,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
 Only: TypeAlias = Sequence[object]
+When: TypeAlias = Condition | bool | None
 
 
 class Calls(Protocol):
@@ -67,7 +68,7 @@ class Calls(Protocol):
     def get(self, which: Query[E], /, *, consistent: bool = True, only: Only) -> CoreGen[Partial[E] | None]: ...
     @overload
     def get(self, which: "Procedure[R]", /) -> CoreGen[R]: ...
-    def get(self, which: Any, /, consistent: bool = True, only: Any = None, **key: Any) -> CoreGen[Any]:
+    def get(self, which: Any, /, *unnamed: Any, consistent: bool = True, only: Any = None, **key: Any) -> CoreGen[Any]:
         """The item under a key, or None; with ``only``, these fields of it."""
         ...
 
@@ -81,7 +82,7 @@ class Calls(Protocol):
     def one(self, which: Query[E], /, *, consistent: bool = True, only: Only) -> CoreGen[Partial[E]]: ...
     @overload
     def one(self, which: "Procedure[E | None]", /) -> CoreGen[E]: ...
-    def one(self, which: Any, /, consistent: bool = True, only: Any = None, **key: Any) -> CoreGen[Any]:
+    def one(self, which: Any, /, *unnamed: Any, consistent: bool = True, only: Any = None, **key: Any) -> CoreGen[Any]:
         """The item under a key; raises ItemNotFound if it does not exist."""
         ...
 
@@ -103,11 +104,11 @@ class Calls(Protocol):
         """The values that a field with `odm.CellVersions` has and had, newest first; empty if it is not stored."""
         ...
 
-    def exists(self, which: type[Entity] | Query[Any], /, **key: Any) -> CoreGen[bool]:
+    def exists(self, which: type[Entity] | Query[Any], /, *unnamed: Never, **key: Any) -> CoreGen[bool]:
         """Whether there is an item under the key."""
         ...
 
-    def put(self, entity: E, *, when: Condition | bool | None = None) -> CoreGen[E]:
+    def put(self, entity: E, *, when: When = None) -> CoreGen[E]:
         """Write an entity; replaces any item under its key."""
         ...
 
@@ -140,9 +141,10 @@ class Calls(Protocol):
         which: Entity | Query[Any],
         /,
         *actions: Action,
-        when: Condition | bool | None = None,
+        when: When = None,
         returning: Returning = "none",
         upsert: bool = False,
+        **fields: Never,
     ) -> CoreGen[Any]:
         """Change attributes of an existing item."""
         ...
@@ -152,7 +154,7 @@ class Calls(Protocol):
         ...
 
     def delete(
-        self, which: type[Entity] | Entity | Query[Any], /, when: Condition | bool | None = None, **key: Any
+        self, which: type[Entity] | Entity | Query[Any], /, *unnamed: Never, when: When = None, **key: Any
     ) -> CoreGen[bool]:
         """Remove an item; returns whether it existed."""
         ...

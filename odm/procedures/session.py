@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, NoReturn, TypeVar
 
 from attrs import evolve, frozen
 from pydantic import ConfigDict, Field
@@ -12,6 +12,7 @@ from odm.entities.query import Finding, Query
 from odm.errors import BadCursor, BadValue, Unsupported
 from odm.expressions.build import checked
 from odm.expressions.nodes import Condition
+from odm.hints import PAGE, Hinted
 from odm.planner.key_conditions import owner_of
 from odm.procedures import cursor, raw, read, scan
 from odm.procedures.context import Context
@@ -24,7 +25,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 @dataclass(frozen=True)  # not of attrs: pydantic knows generic dataclasses, and does not validate them again
-class Page(Generic[T_co]):
+class Page(Hinted, Generic[T_co]):
     """One page of results. ``Page[Order]`` is also a type for pydantic, such as the response model of an API.
 
     Attributes:
@@ -37,11 +38,26 @@ class Page(Generic[T_co]):
             shorter.
     """
 
+    _odm_hints: ClassVar = PAGE
     __pydantic_config__: ClassVar = ConfigDict(json_schema_extra={"description": "One page of results."})
 
     items: Sequence[T_co]
     cursor: Annotated[str | None, Field(description="Leads to the next page; null if no result follows.")] = None
     previous: Annotated[str | None, Field(description="Leads to the page before; null on the first page.")] = None
+
+    if not TYPE_CHECKING:
+
+        def __iter__(self) -> NoReturn:
+            raise TypeError("a page is not a list: loop over page.items; page.cursor leads to the next page")
+
+        def __getitem__(self, position: object) -> NoReturn:
+            raise TypeError(f"a page is not a list: take page.items[{position!r}]")
+
+        def __len__(self) -> NoReturn:
+            raise TypeError("a page is not a list: write len(page.items), or db.count(query) for those of all pages")
+
+        def __bool__(self) -> bool:  # without this, bool() calls __len__
+            return True
 
 
 @frozen

@@ -7,6 +7,7 @@ from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, Unsupported
 from odm.expressions.nodes import Action, Condition, Item
+from odm.hints import TRANSACTION, Hinted
 from odm.procedures.context import Context
 from odm.procedures.update import ItemUpdate, check_known, entity_after, item_update
 from odm.procedures.write import check_write, delete_write, insert_write, put_write
@@ -23,13 +24,15 @@ Commit: TypeAlias = Callable[[Sequence[WriteIntent]], CoreGen[None]]
 """Applies all operations, or none."""
 
 
-class Operations:
+class Operations(Hinted):
     """The operations of a transaction: at most one an item, 100 operations, and 4 MB of items.
 
     Each method checks its arguments at once. Errors of the backend are raised at the end of the block, as
     `odm.TransactionFailed`: its ``reasons`` hold, for each operation in order, the error that the same call of the
     store would raise, or None. All conditions are evaluated on the items before the transaction.
     """
+
+    _odm_hints = TRANSACTION
 
     def __init__(self, current: Callable[[], Context], commit: Commit) -> None:
         self._current, self._commit_all = current, commit
@@ -96,6 +99,7 @@ class Operations:
         when: Condition | bool | None = None,
         returning: Literal["none", "new"] = "none",
         upsert: bool = False,
+        **fields: Any,
     ) -> Any:
         """Change attributes of an existing item, and its index entries with them; as `odm.Store.update`.
 
@@ -106,10 +110,13 @@ class Operations:
             returning: "new": return the entity as it will be stored, with its new Revision, to write it again later. It
                 is computed from the entity, so pass it as you read it; it must have a Revision.
             upsert: create the item if it does not exist; the actions must set every required field.
+            fields: not allowed; write actions.
 
         Raises:
             BadValue: an action does not fit the model, what will be stored is not known, or as for `put`.
         """
+        if fields:
+            raise self._context.schema.no_actions(which, fields)
         as_now = which.model_copy() if isinstance(which, Entity) else which  # user code may change it before the commit
         change = item_update(self._context, as_now, actions, when, upsert=upsert)
         made = _after(change, returning)

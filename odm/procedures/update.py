@@ -207,9 +207,8 @@ def check_actions(entity: EntitySchema, actions: Sequence[Action], call: str = "
             raise BadValue(f"{entity.name}.{root} is the Revision, which odm counts by itself: leave it out")
         check_settable(entity, root)
         if root in entity.frozen_fields:
-            of = "class" if entity.cls.model_config.get("frozen") else "field"
             raise BadValue(
-                f"{entity.name}.{root} is frozen (frozen=True of the {of}), so it cannot be changed in a stored item: "
+                f"{entity.name}.{root} is frozen (frozen=True of the field), so it cannot be changed in a stored item: "
                 "put() the whole entity to replace the item, or leave frozen=True out"
             )
 

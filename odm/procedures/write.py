@@ -3,6 +3,7 @@
 A put has every index entry of the new item, so no derived key can be stale.
 """
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from attrs import evolve
@@ -38,7 +39,7 @@ def put_request(
     """
     known = context.schema.by_class.get(type(instance))  # faster than isinstance
     if known is None and not isinstance(instance, Entity):
-        raise BadValue(f"{instance!r} is not an entity: give an instance of a class declared with table=...")
+        raise BadValue(f"{instance!r} is not an entity: {_instead(instance)}")
     entity = known or context.schema.entity(type(instance))
     if entity.automatic is not None and not copied:
         instance = assigned(context, entity, instance)
@@ -154,6 +155,15 @@ class Write(NamedTuple):
             except ItemInvalid as unreadable:
                 return unreadable
         return refusal(context, self.target, item, self.wanted, fresh=self.present is False)
+
+
+def _instead(given: object) -> str:
+    """What to give instead of something that is not an entity."""
+    if isinstance(given, list | tuple):
+        return "give one at a time, or several with db.batch() as batch: batch.put(entity)"
+    if isinstance(given, Mapping):
+        return "make one of it, as in Order(**values)"
+    return "give an instance of a class declared with table=..."
 
 
 def put_write(context: Context, instance: Entity, when: Condition | bool | None) -> Write:

@@ -12,6 +12,7 @@ from pydantic.errors import PydanticUndefinedAnnotation
 from odm.codec import TAG, TTL_ATTRIBUTE, EntityCodec, compile_codec
 from odm.entities.companions import BaseCompanion, companions_of
 from odm.entities.patterns import AccessPattern, Pattern, PrimaryKey, patterns_of, primary_of
+from odm.entities.signatures import check_signature
 from odm.errors import BadValue, SchemaError
 from odm.expressions.nodes import Condition
 from odm.expressions.references import Reference
@@ -82,7 +83,7 @@ def compile_schema(
     for cls, tag in entities:
         if tag in compiled:
             raise SchemaError(
-                f"{cls.__name__} and {compiled[tag].name} have the same tag {tag!r} in table {name!r}: "
+                f"{_full_name(cls)} and {_full_name(compiled[tag].cls)} have the same tag {tag!r} in table {name!r}: "
                 f"give one of them another with class {cls.__name__}(Entity, table=..., tag=...)"
             )
         compiled[tag] = _compile_entity(cls, tag, declared[cls], style, hash_only=hash_only)
@@ -99,6 +100,10 @@ def compile_schema(
     check_indexes(schema, style.index_keys)
     check_companions(schema, transactions=True)
     return schema
+
+
+def _full_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def _compile_entity(
@@ -215,6 +220,7 @@ class _Templates:
     def compile(self, text: str | None, attribute: str | tuple[str, ...] | None, owner: str) -> Template:
         """A template, or the tag if none is declared: an index entry needs both key attributes."""
         fields, template = self.cls.model_fields, self.tag if text is None else text
+        self._check_computed(template, owner)
         if isinstance(attribute, tuple):
             check_several(template, attribute, self.codec, owner)
             return compile_several(template, self.forms, owner=owner)
@@ -224,6 +230,15 @@ class _Templates:
         if native is None and not self.style.verbatim:
             return compile_template(template, fields, owner=owner)
         return compile_verbatim(template, fields, self.forms, owner=owner, native=native)
+
+    def _check_computed(self, template: str, owner: str) -> None:
+        for name in self.cls.model_computed_fields:
+            if f"{{{name}}}" in template or f"{{{name}:" in template:
+                raise SchemaError(
+                    f"{owner}: key template {template!r}: {name} is a computed field, which is not stored, so an "
+                    f"update could not keep the key right. Declare {name} as a field with Field(frozen=True, "
+                    "default_factory=lambda data: ...), and with frozen=True the fields that it is made of"
+                )
 
 
 def _compile_pattern(templates: _Templates, name: str, pattern: Pattern, hash_only: bool) -> PatternSchema:
@@ -246,6 +261,8 @@ def _compile_pattern(templates: _Templates, name: str, pattern: Pattern, hash_on
     kind: Literal["primary", "local", "global"] = "primary" if is_primary else "local" if local else "global"
     when = pattern.when if isinstance(pattern, AccessPattern) else None
     compiled = PatternSchema(cls.__name__, name, kind, index, partition, sort, when)
+    if pattern.signature is not None:
+        check_signature(owner, pattern.signature, (compiled.fields, compiled.partition_fields), cls)
     if pattern.shards is not None and partition.verbatim:
         raise SchemaError(f"{owner}: shards= are not for keys as they are: let a field of the key hold the shard")
     if pattern.shards is None or local:  # a local index has the shards of the primary key

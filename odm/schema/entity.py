@@ -1,7 +1,6 @@
 """A compiled entity: its keys, its access patterns, and the fields with a role, as frozen values."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from difflib import get_close_matches
 from functools import cached_property
 from random import Random
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -11,6 +10,7 @@ from attrs import Factory, evolve, field, frozen
 from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.codec.entity import EntityCodec
 from odm.entities.companions import BaseCompanion
+from odm.entities.signatures import wrong_names
 from odm.errors import BadValue, KeyValueError
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import And, Compare, Condition, Exists, IsIn, Item, Missing, Not, Or, Path, paths
@@ -174,10 +174,7 @@ class KeyPart:
 
 
 def _frozen_fields(entity: "EntitySchema") -> frozenset[str]:
-    fields = entity.cls.model_fields
-    if entity.cls.model_config.get("frozen"):
-        return frozenset(fields) - entity.counters - frozenset(entity.aggregates)
-    return frozenset(name for name, info in fields.items() if info.frozen)
+    return frozenset(name for name, info in entity.cls.model_fields.items() if info.frozen)
 
 
 @frozen
@@ -202,8 +199,8 @@ class EntitySchema:
         row: the template of a whole Bigtable row key, in a table whose rows are as they are.
         key_only: by stored name, the fields that are no attributes on DynamoDB.
         local: the local indexes, with the attributes that each holds on DynamoDB; see `IndexSchema.held`.
-        frozen_fields: the fields with pydantic's ``frozen=True``, or all fields of a frozen class but those
-            that are counted: no update sets them.
+        frozen_fields: the fields with pydantic's ``frozen=True``, which no update sets. Of a frozen class, the objects
+            cannot change, but stored items can.
     """
 
     cls: type[Any]
@@ -335,7 +332,9 @@ class EntitySchema:
         """
         pattern = self.pattern(name)
         if tuple(values) != pattern.fields:  # the usual case needs no check
-            _check_names(self, pattern, values)
+            wrong = wrong_names(pattern.fields, pattern.partition.fields, values)
+            if wrong is not None:
+                raise KeyValueError(f"{self.name}.{pattern.name}() {wrong}")
         as_they_are, found = self.codec.as_they_are, {}
         try:
             for field in pattern.fields:
@@ -352,35 +351,6 @@ class EntitySchema:
     def key_call(self) -> str:
         """The call that makes the key of an item, for messages."""
         return f"{self.name}.{self.primary.name}({', '.join(f'{name}=...' for name in self.primary.fields)})"
-
-
-def _check_names(entity: EntitySchema, pattern: PatternSchema, values: Values) -> None:
-    """Raise if the names are not the leading fields of a pattern.
-
-    Raises:
-        KeyValueError: a name is missing or unknown, or a leading field is missing.
-    """
-    fields = pattern.fields
-    required = frozenset(pattern.partition.fields)
-    call = f"{entity.name}.{pattern.name}()"
-    unknown = [given for given in values if given not in fields]
-    if unknown:
-        near = get_close_matches(unknown[0], fields, 1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise KeyValueError(f"{call} has no key field {unknown[0]!r}: {hint}{_wanted(pattern)}")
-    missing = [field for field in fields if field in required and field not in values]
-    if missing:
-        raise KeyValueError(f"{call} needs {missing[0]!r}: {_wanted(pattern)}")
-    given = [field in values for field in fields]
-    if given != sorted(given, reverse=True):
-        gap = fields[given.index(False)]
-        raise KeyValueError(f"{call} leaves out {gap!r} before a later field: {_wanted(pattern)}")
-
-
-def _wanted(pattern: PatternSchema) -> str:
-    leading = [field for field in pattern.fields if field not in pattern.partition.fields]
-    then = f", then any leading ones of {', '.join(leading)}" if leading else ""
-    return f"give {', '.join(pattern.partition.fields) or 'nothing'}{then}"
 
 
 def _local(patterns: Iterable[PatternSchema]) -> dict[str, tuple[str, ...] | None]:

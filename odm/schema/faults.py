@@ -1,6 +1,6 @@
 """The errors for calls, keys and stored items that do not match the schema: the fault and its fix."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from odm.codec import TAG
@@ -50,11 +50,34 @@ def no_class(which: object, key: Mapping[str, Any]) -> BadValue:
     return BadValue(f"{which!r} is not an entity class: give the class itself, as in get(Order, order_id=...)")
 
 
+def no_names(call: str, entity: EntitySchema | None, which: object, unnamed: Sequence[object]) -> TypeError:
+    """The error for key fields or options that are given by position; ``entity`` is that of the argument, if known."""
+    given = ", ".join([*map(repr, unnamed)])
+    if isinstance(which, type) and entity is not None:
+        names = ", ".join(f"{name}=..." for name in entity.primary.fields)
+        return TypeError(f"{call}({entity.name}, {given}): give key fields by name: {call}({entity.name}, {names})")
+    return TypeError(f"{call}(..., {given}): give options by name, such as consistent=False or when=...")
+
+
+def no_actions(entity: EntitySchema | None, which: object, fields: Mapping[str, object]) -> TypeError:
+    """The error for an update with values by name; ``entity`` is that of the argument, if known."""
+    name = "Order" if entity is None else entity.name
+    if isinstance(which, type):
+        key = f"{name}.primary(...)" if entity is None else entity.key_call
+        return TypeError(
+            f"an update takes an entity or a key, then actions: write update({key}, set_({name}.field, value))"
+        )
+    sets = ", ".join(f"set_({name}.{field}, {value!r})" for field, value in fields.items())
+    return TypeError(f"an update takes actions, not fields by name: write {sets}, or *set_fields({name}, changes)")
+
+
 def no_key(by_class: Mapping[type, EntitySchema], which: object) -> BadValue:
     """The error for a value that is not a key."""
     if isinstance(which, Finding):
         which.refuse("key")
     entity = by_class.get(which) if isinstance(which, type) else None
+    if (instance := by_class.get(type(which))) is not None:
+        return BadValue(f"a read takes a key, not an entity ({instance.name}): write {instance.key_call}")
     name, call = (repr(which), "Entity.primary(...)") if entity is None else (entity.name, entity.key_call)
     if callable(which) and not isinstance(which, type):  # Order.primary, Order.latest
         call = f"{name}(...)"

@@ -167,12 +167,29 @@ class Schema:
         """
         if isinstance(which, type):
             entity = self.entity(which)
+            if not key and entity.primary.fields:
+                raise KeyValueError(
+                    f"{entity.name} alone is not a key: give every key field by name, or {entity.key_call}"
+                )
             values = entity.call_values(entity.primary.name, key)
             whole = len(values) == len(entity.primary.fields)
             return Target(entity, entity.key(values), values) if whole else Query(which, entity.primary.name, values)
         if key:
             raise faults.no_class(which, key)
         return which
+
+    def no_names(self, call: str, which: object, unnamed: Sequence[object]) -> TypeError:
+        """The error for key fields or options that are given by position."""
+        return faults.no_names(call, self._of(which), which, unnamed)
+
+    def no_actions(self, which: object, fields: Values) -> TypeError:
+        """The error for an update with values by name."""
+        return faults.no_actions(self._of(which), which, fields)
+
+    def _of(self, which: object) -> EntitySchema | None:
+        """The entity of an argument, if it has one."""
+        cls = which.entity if isinstance(which, Query) else which if isinstance(which, type) else type(which)
+        return self.by_class.get(cls)
 
     def target(self, which: object) -> Target:
         """The target of a call that takes an entity or a call of the primary key.

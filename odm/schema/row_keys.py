@@ -3,7 +3,7 @@
 The Bigtable backend refuses such a table; the linter reports it on every backend.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import combinations
 from typing import Final, TypeAlias
 
@@ -54,35 +54,72 @@ def as_row(primary: PatternSchema, declared: Pattern, join: str, compile: Compil
 
 @frozen
 class Ambiguity:
-    """Two entities, where a partition of one can contain rows of the other.
+    """The entities of a table of which a partition can contain rows of others.
 
     Attributes:
-        what: the description of the fault.
+        entity: the first one to change.
+        what: the description of the fault, with all of them.
         fix: what to do about it.
     """
 
-    one: EntitySchema
-    other: EntitySchema
+    entity: EntitySchema
     what: str
     fix: str
 
 
-def find_ambiguities(schema: Schema) -> Iterator[Ambiguity]:
-    """The pairs of entities that make row keys ambiguous, in the order of declaration."""
+def find_ambiguity(schema: Schema) -> Ambiguity | None:
+    """What makes the row keys of a table ambiguous; None: nothing does."""
     if schema.hash_only or schema.row_key_join == UNAMBIGUOUS or schema.has_verbatim_keys:
-        return
-    for one, other in combinations(schema.entities.values(), 2):
-        a, b = one.primary.partition, other.primary.partition
-        if not heads_can_equal(a, b):
-            continue
-        what = (
-            f"a Bigtable row key is partition {schema.row_key_join} sort, and the partitions of {one.name} "
-            f'("{a.text}") and {other.name} ("{b.text}") have different numbers of components but can begin alike, so '
-            "a partition of one could contain rows of the other"
-        )
-        apart = one if isinstance(a.parts[0], Slot) else other  # a leading placeholder can match any literal
-        fix = (
-            f'begin one of them with a literal of its own, such as "{apart.name.upper()}#{apart.primary.partition.text}'
-            f'", or declare Table("{schema.name}", row_key_join="{UNAMBIGUOUS}")'
-        )
-        yield Ambiguity(one, other, what, fix)
+        return None
+    pairs = [
+        (one, other)
+        for one, other in combinations(schema.entities.values(), 2)
+        if heads_can_equal(one.primary.partition, other.primary.partition)
+    ]
+    if not pairs:
+        return None
+    met = [_names(schema, text) for text in _partitions(entity for pair in pairs for entity in pair)]
+    apart = _partitions(entity for pair in pairs for entity in _apart(*pair))
+    what = (
+        f"a Bigtable row key is partition {schema.row_key_join} sort, and the partitions of {' and '.join(met)} have "
+        "different numbers of components but can begin alike, so a partition of one could contain rows of the other"
+    )
+    fix = (
+        f'declare Table("{schema.name}", row_key_join="{UNAMBIGUOUS}") if nothing is stored on Bigtable yet, which '
+        f"changes no partition; or give {'these partitions literals' if len(apart) > 1 else 'this partition a literal'}"
+        f" of {'their' if len(apart) > 1 else 'its'} own, the same in all entities that share one, such as "
+        + ", ".join(f'"{_own_literal(schema, text)}#{text}" in {_of(schema, text)}' for text in apart)
+    )
+    return Ambiguity(next(one for one in schema.entities.values() if _text(one) == apart[0]), what, fix)
+
+
+def _apart(one: EntitySchema, other: EntitySchema) -> tuple[EntitySchema, ...]:
+    """Which of two to change: a leading placeholder can match any literal."""
+    leading = tuple(entity for entity in (one, other) if isinstance(entity.primary.partition.parts[0], Slot))
+    return leading or (other,)
+
+
+def _text(entity: EntitySchema) -> str:
+    return entity.primary.partition.text
+
+
+def _partitions(entities: Iterable[EntitySchema]) -> list[str]:
+    return list(dict.fromkeys(map(_text, entities)))
+
+
+def _of(schema: Schema, text: str) -> str:
+    """The entities with a partition, such as "Ticket, Comment"."""
+    return ", ".join(entity.name for entity in schema.entities.values() if _text(entity) == text)
+
+
+def _names(schema: Schema, text: str) -> str:
+    return f'{_of(schema, text)} ("{text}")'
+
+
+def _own_literal(schema: Schema, text: str) -> str:
+    """The name of the first entity with a partition, made different from the literals that partitions begin with."""
+    literal = next(entity.name for entity in schema.entities.values() if _text(entity) == text).upper()
+    taken = {_text(entity).split("#")[0] for entity in schema.entities.values()}
+    while literal in taken:
+        literal += "S"
+    return literal

@@ -31,12 +31,13 @@ class AsyncReads(BaseStore):
     async def get(self, which: Query[E], /, *, consistent: bool = True, only: Only) -> Partial[E] | None: ...
     @overload
     async def get(self, which: Procedure[R], /) -> R: ...
-    async def get(self, which: Any, /, consistent: bool = True, only: Any = None, **key: Any) -> Any:
+    async def get(self, which: Any, /, *unnamed: Any, consistent: bool = True, only: Any = None, **key: Any) -> Any:
         """The item under a key, or None.
 
         Args:
             which: an entity class with its key fields as keywords, a key such as ``Order.primary(...)``, or a procedure
                 that finds one item, such as that of a pointer.
+            unnamed: not allowed; give the key fields by name.
             consistent: False: an eventually consistent read, cheaper; may miss the newest writes (only with a key).
             only: read only these fields, such as ``[Order.total]`` or ``[Day.readings["0015"]]``, as a `Partial`.
             key: the key fields.
@@ -47,7 +48,7 @@ class AsyncReads(BaseStore):
             ItemInvalid: the stored item does not fit the model.
         """
         calls, send = self._call()
-        return await arun(calls.get(which, consistent=consistent, only=only, **key), send)
+        return await arun(calls.get(which, *unnamed, consistent=consistent, only=only, **key), send)
 
     @overload
     async def one(self, which: type[E], /, *, only: None = None, **key: Any) -> E: ...
@@ -59,14 +60,14 @@ class AsyncReads(BaseStore):
     async def one(self, which: Query[E], /, *, consistent: bool = True, only: Only) -> Partial[E]: ...
     @overload
     async def one(self, which: Procedure[E | None], /) -> E: ...
-    async def one(self, which: Any, /, consistent: bool = True, only: Any = None, **key: Any) -> Any:
+    async def one(self, which: Any, /, *unnamed: Any, consistent: bool = True, only: Any = None, **key: Any) -> Any:
         """The item under a key; otherwise as `get`.
 
         Raises:
             ItemNotFound: there is no such item.
         """
         calls, send = self._call()
-        return await arun(calls.one(which, consistent=consistent, only=only, **key), send)
+        return await arun(calls.one(which, *unnamed, consistent=consistent, only=only, **key), send)
 
     @overload
     async def get_many(

@@ -6,6 +6,7 @@ from typing import Any, Literal, Self, TypeVar, overload
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.expressions.nodes import Action, Condition
+from odm.hints import Async
 from odm.procedures.calls import Calls, started
 from odm.procedures.cell_versions import CellVersion
 from odm.protocol.connection import CoreGen, aperform, arun
@@ -19,7 +20,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class AsyncStore(AsyncReads, AsyncMaintenance):
+class AsyncStore(AsyncReads, AsyncMaintenance, Async):
     """A table on a backend, for asyncio. As an async context manager it closes its connections.
 
     Args:
@@ -92,10 +93,10 @@ class AsyncStore(AsyncReads, AsyncMaintenance):
     async def exists(self, which: type[Entity], /, **key: Any) -> bool: ...
     @overload
     async def exists(self, which: Query[Any], /) -> bool: ...
-    async def exists(self, which: Any, /, **key: Any) -> bool:
+    async def exists(self, which: Any, /, *unnamed: Any, **key: Any) -> bool:
         """Whether there is an item under the key."""
         calls, send = self._call()
-        return await arun(calls.exists(which, **key), send)
+        return await arun(calls.exists(which, *unnamed, **key), send)
 
     async def put(self, entity: E, *, when: Condition | bool | None = None) -> E:
         """Write an entity; replaces any item under its key.
@@ -166,6 +167,7 @@ class AsyncStore(AsyncReads, AsyncMaintenance):
         when: Condition | bool | None = None,
         returning: Literal["none", "old", "new"] = "none",
         upsert: bool = False,
+        **fields: Any,
     ) -> Any:
         """Change attributes of an existing item, and its index entries with them.
 
@@ -175,6 +177,7 @@ class AsyncStore(AsyncReads, AsyncMaintenance):
             when: a condition on the stored item.
             returning: "new" or "old": return the item after or before the update.
             upsert: create the item if it does not exist; the actions must set every required field.
+            fields: not allowed; write actions.
 
         Raises:
             ItemNotFound: there is no such item.
@@ -184,7 +187,7 @@ class AsyncStore(AsyncReads, AsyncMaintenance):
             OutcomeUnknown: the answer was lost, and it may have been applied; see `with_options` (``retry_safe``).
         """
         calls, send = self._call()
-        return await arun(calls.update(which, *actions, when=when, returning=returning, upsert=upsert), send)
+        return await arun(calls.update(which, *actions, when=when, returning=returning, upsert=upsert, **fields), send)
 
     async def merge(self, which: E | Query[E], /, *actions: Action) -> None:
         """Write parts of an item without reading it; creates the item if it does not exist.
@@ -213,11 +216,12 @@ class AsyncStore(AsyncReads, AsyncMaintenance):
     async def delete(self, which: type[Entity], /, **key: Any) -> bool: ...
     @overload
     async def delete(self, which: Entity | Query[Any], /, *, when: Condition | bool | None = None) -> bool: ...
-    async def delete(self, which: Any, /, when: Condition | bool | None = None, **key: Any) -> bool:
+    async def delete(self, which: Any, /, *unnamed: Any, when: Condition | bool | None = None, **key: Any) -> bool:
         """Remove an item.
 
         Args:
             which: an entity class with its key fields, an entity, or a key.
+            unnamed: not allowed; give the key fields by name.
             when: a condition on the stored item.
             key: the key fields.
 
@@ -229,7 +233,7 @@ class AsyncStore(AsyncReads, AsyncMaintenance):
             Conflict: an entity with a Revision was changed since it was read.
         """
         calls, send = self._call()
-        return await arun(calls.delete(which, when, **key), send)
+        return await arun(calls.delete(which, *unnamed, when=when, **key), send)
 
     async def delete_all(self, query: Query[Any]) -> int:
         """Delete every item that matches a query, such as a whole partition: ``delete_all(collection(...))``.

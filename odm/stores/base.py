@@ -17,6 +17,7 @@ from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue
 from odm.expressions.nodes import Action, Condition
+from odm.hints import STORE, Hinted
 from odm.observe.events import LOG, Hook, Observer
 from odm.observe.meter import OPEN, Meter, metering, open_meters
 from odm.procedures.automatic import assigned, new_id
@@ -64,9 +65,10 @@ class _Opened:
     origin: "_Opened | None" = None
 
 
-class BaseStore:
+class BaseStore(Hinted):
     """The settings and connection of `Store` and `AsyncStore`, which differ only in how they perform requests."""
 
+    _odm_hints = STORE
     _perform: ClassVar[Callable[..., Any]]
     """Answers a request on a connection: `perform` or `aperform`."""
 

@@ -6,6 +6,7 @@ from typing import Any, Self, TypeVar, overload
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.expressions.nodes import Action
+from odm.hints import BATCH, Async, Hinted, Sync
 from odm.procedures.batch import Pending
 from odm.protocol.connection import arun, run
 from odm.stores.base import BaseStore
@@ -13,12 +14,14 @@ from odm.stores.base import BaseStore
 E = TypeVar("E", bound=Entity)
 
 
-class Batch:
+class Batch(Hinted, Sync):
     """Collects puts, deletes and merges; sends them when the ``with`` block ends, or sooner when there are many.
 
     Not atomic. The last operation on a key wins. If the block raises, operations that were not sent are discarded. The
     ``left`` of an error has the entries that are not known to be applied, for the next batch.
     """
+
+    _odm_hints = BATCH
 
     def __init__(self, store: BaseStore, parallel: int = 1) -> None:
         self._store = store
@@ -90,12 +93,14 @@ class Batch:
         run(self._pending.flush(), self._store._call()[1])
 
 
-class AsyncBatch:
+class AsyncBatch(Hinted, Async):
     """Collects puts, deletes and merges; sends them when the ``async with`` block ends, or sooner when there are many.
 
     Not atomic. The last operation on a key wins. If the block raises, operations that were not sent are discarded. The
     ``left`` of an error has the entries that are not known to be applied, for the next batch.
     """
+
+    _odm_hints = BATCH
 
     def __init__(self, store: BaseStore, parallel: int = 1) -> None:
         self._store = store

@@ -64,12 +64,16 @@ class StoreCalls(Calls):
     def now(self) -> float:
         return self._context.clock()
 
-    def get(self, which: Any, /, consistent: bool = True, only: Any = None, **key: Any) -> CoreGen[Any]:
+    def get(self, which: Any, /, *unnamed: Any, consistent: bool = True, only: Any = None, **key: Any) -> CoreGen[Any]:
+        if unnamed:
+            raise self._context.schema.no_names("get", which, unnamed)
         if isinstance(which, Procedure):
             return whole_procedure(which, consistent, key, only)(self)
         return read.get(self._context, self._context.schema.key_of(which, key), consistent=consistent, only=only)
 
-    def one(self, which: Any, /, consistent: bool = True, only: Any = None, **key: Any) -> CoreGen[Any]:
+    def one(self, which: Any, /, *unnamed: Any, consistent: bool = True, only: Any = None, **key: Any) -> CoreGen[Any]:
+        if unnamed:
+            raise self._context.schema.no_names("one", which, unnamed)
         if isinstance(which, Procedure):
             return self._found(whole_procedure(which, consistent, key, only))
         return read.one(self._context, self._context.schema.key_of(which, key), consistent=consistent, only=only)
@@ -88,7 +92,9 @@ class StoreCalls(Calls):
     def cell_versions(self, which: Entity | Query[Any], field: T, /) -> CoreGen[list[CellVersion[T]]]:
         return cell_versions(self._context, which, field)
 
-    def exists(self, which: Any, /, **key: Any) -> CoreGen[bool]:
+    def exists(self, which: Any, /, *unnamed: Any, **key: Any) -> CoreGen[bool]:
+        if unnamed:
+            raise self._context.schema.no_names("exists", which, unnamed)
         return read.exists(self._context, self._context.schema.key_of(which, key))
 
     def put(self, entity: Any, *, when: Condition | bool | None = None) -> CoreGen[Any]:
@@ -108,7 +114,10 @@ class StoreCalls(Calls):
         when: Condition | bool | None = None,
         returning: Returning = "none",
         upsert: bool = False,
+        **fields: Any,
     ) -> CoreGen[Any]:
+        if fields:
+            raise self._context.schema.no_actions(which, fields)
         return store_writes.update(
             self._context, self, which, actions, when, returning, upsert=upsert, retry_safe=self._session.retry_safe
         )
@@ -116,7 +125,9 @@ class StoreCalls(Calls):
     def merge(self, which: Entity | Query[Any], /, *actions: Action) -> CoreGen[None]:
         return merge(self._context, which, actions)
 
-    def delete(self, which: Any, /, when: Condition | bool | None = None, **key: Any) -> CoreGen[bool]:
+    def delete(self, which: Any, /, *unnamed: Any, when: Condition | bool | None = None, **key: Any) -> CoreGen[bool]:
+        if unnamed:
+            raise self._context.schema.no_names("delete", which, unnamed)
         return store_writes.delete(self._context, self, self._context.schema.named(which, key), when)
 
     def delete_all(self, query: Query[Any]) -> CoreGen[int]:

@@ -6,6 +6,7 @@ from typing import Any, Literal, Self, TypeVar, overload
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.expressions.nodes import Action, Condition
+from odm.hints import Sync
 from odm.procedures.calls import Calls, started
 from odm.procedures.cell_versions import CellVersion
 from odm.protocol.connection import CoreGen, perform, run
@@ -19,7 +20,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class Store(Reads, Maintenance):
+class Store(Reads, Maintenance, Sync):
     """A table on a backend. Thread-safe; as a context manager it closes its connections.
 
     Args:
@@ -102,10 +103,10 @@ class Store(Reads, Maintenance):
     def exists(self, which: type[Entity], /, **key: Any) -> bool: ...
     @overload
     def exists(self, which: Query[Any], /) -> bool: ...
-    def exists(self, which: Any, /, **key: Any) -> bool:
+    def exists(self, which: Any, /, *unnamed: Any, **key: Any) -> bool:
         """Whether there is an item under the key."""
         calls, send = self._call()
-        return run(calls.exists(which, **key), send)
+        return run(calls.exists(which, *unnamed, **key), send)
 
     def put(self, entity: E, *, when: Condition | bool | None = None) -> E:
         """Write an entity; replaces any item under its key.
@@ -176,6 +177,7 @@ class Store(Reads, Maintenance):
         when: Condition | bool | None = None,
         returning: Literal["none", "old", "new"] = "none",
         upsert: bool = False,
+        **fields: Any,
     ) -> Any:
         """Change attributes of an existing item, and its index entries with them.
 
@@ -185,6 +187,7 @@ class Store(Reads, Maintenance):
             when: a condition on the stored item.
             returning: "new" or "old": return the item after or before the update.
             upsert: create the item if it does not exist; the actions must set every required field.
+            fields: not allowed; write actions.
 
         Raises:
             ItemNotFound: there is no such item.
@@ -194,7 +197,7 @@ class Store(Reads, Maintenance):
             OutcomeUnknown: the answer was lost, and it may have been applied; see `with_options` (``retry_safe``).
         """
         calls, send = self._call()
-        return run(calls.update(which, *actions, when=when, returning=returning, upsert=upsert), send)
+        return run(calls.update(which, *actions, when=when, returning=returning, upsert=upsert, **fields), send)
 
     def merge(self, which: E | Query[E], /, *actions: Action) -> None:
         """Write parts of an item without reading it; creates the item if it does not exist.
@@ -223,11 +226,12 @@ class Store(Reads, Maintenance):
     def delete(self, which: type[Entity], /, **key: Any) -> bool: ...
     @overload
     def delete(self, which: Entity | Query[Any], /, *, when: Condition | bool | None = None) -> bool: ...
-    def delete(self, which: Any, /, when: Condition | bool | None = None, **key: Any) -> bool:
+    def delete(self, which: Any, /, *unnamed: Any, when: Condition | bool | None = None, **key: Any) -> bool:
         """Remove an item.
 
         Args:
             which: an entity class with its key fields, an entity, or a key.
+            unnamed: not allowed; give the key fields by name.
             when: a condition on the stored item.
             key: the key fields.
 
@@ -239,7 +243,7 @@ class Store(Reads, Maintenance):
             Conflict: an entity with a Revision was changed since it was read.
         """
         calls, send = self._call()
-        return run(calls.delete(which, when, **key), send)
+        return run(calls.delete(which, *unnamed, when=when, **key), send)
 
     def delete_all(self, query: Query[Any]) -> int:
         """Delete every item that matches a query, such as a whole partition: ``delete_all(collection(...))``.

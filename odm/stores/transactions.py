@@ -7,12 +7,13 @@ Operations are collected without I/O, so their methods have no ``await``, in syn
 from types import TracebackType
 from typing import Self
 
+from odm.hints import Async, Sync
 from odm.procedures.transaction import Operations
 from odm.protocol.connection import arun, run
 from odm.stores.base import BaseStore
 
 
-class Transaction(Operations):
+class Transaction(Operations, Sync):
     """The transaction of an `odm.Store`: ``with db.transaction() as tx:``; committed when the block ends."""
 
     def __init__(self, store: BaseStore) -> None:
@@ -34,7 +35,7 @@ class Transaction(Operations):
             self._close()
 
 
-class AsyncTransaction(Operations):
+class AsyncTransaction(Operations, Async):
     """The transaction of an `odm.AsyncStore`: ``async with db.transaction() as tx:``; committed when the block ends."""
 
     def __init__(self, store: BaseStore) -> None:

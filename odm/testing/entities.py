@@ -36,8 +36,10 @@ class Hue(StrEnum):
 class Rank(IntEnum):
     """An Enum of numbers."""
 
+    NEGATIVE = -3
     LOW = 1
     HIGH = 2
+    MOST = 20
 
 
 class Address(BaseModel):
@@ -285,6 +287,12 @@ class ByInt(ByValue[int], table=plain):
     """Sorted by an int without bounds."""
 
     primary = PrimaryKey("INT#{owner}", "{value}")
+
+
+class ByRank(ByValue[Rank], table=plain):
+    """Sorted by an Enum of numbers."""
+
+    primary = PrimaryKey("RANK#{owner}", "{value}")
 
 
 class ByIntDesc(ByValue[int], table=plain):

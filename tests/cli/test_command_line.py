@@ -15,6 +15,7 @@ import pytest
 from odm import Store
 from odm.backends.local import LocalFile
 from tests.cli.command_line import RUN, each, failure, odm, odm_here, succeeded
+from tests.cli.conftest import SHOP
 from tests.shop import Note, notes
 
 pytestmark = pytest.mark.one_of(2)
@@ -127,6 +128,20 @@ def test_what_is_not_installed_is_named_with_the_fix(package: str, tmp_path: Pat
     assert INSTALL in message
 
 
+def test_commands_on_bigtable_name_the_extra(tmp_path: Path) -> None:
+    cloud = ["shop:shop", "--project", "p", "--instance", "i"]
+    commands = (
+        ["plan", *cloud, "--backend", "bigtable"],
+        ["scrub", *cloud],
+        ["drop-rows", *cloud, "--all"],
+        ["inspect", "bigtable:p/i", "t"],
+    )
+    (tmp_path / "shop.py").write_text(SHOP, encoding="utf-8")
+    blocked = f"import sys; sys.modules['google'] = sys.modules['grpc'] = None\n{each(*commands)}"
+    extra = "the Bigtable backend needs Google's client: pip install 'single-table-odm[bigtable]'"
+    assert odm(tmp_path, run=blocked).stderr == f"odm: {extra}\nexit 1\n" * len(commands)
+
+
 def test_without_airports_nothing_is_lost(
     first: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +178,7 @@ def test_what_can_not_be_run_as_written_is_one_line(tmp_path: Path) -> None:
     assert "--fast" in failure(odm_here(tmp_path, "demo", "--fast"), 2)
     assert "Did you mean 'demo'" in failure(odm_here(tmp_path, "dem"), 2)
     assert "See odm check --help" in failure(odm_here(tmp_path, "check"), 2)
+    assert "dynamodb, bigtable. See odm plan --help" in failure(odm_here(tmp_path, "plan", "shop:shop"), 2)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")

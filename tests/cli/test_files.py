@@ -59,10 +59,10 @@ def test_copy(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["compact", "gone.db"], "gone.db does not exist"),
+        (["compact", "gone.db"], "gone.db does not exist: call store.create() first, or check its path"),
         (["compact", "text.db"], "text.db: it is not odm's, or it is damaged; choose another path"),
         (["compact", "."], "is a folder; give the path of a file in it"),
-        (["snapshot", "gone.db", "copy.db"], "gone.db does not exist"),
+        (["snapshot", "gone.db", "copy.db"], "gone.db does not exist: call store.create() first, or check its path"),
         (["snapshot", "notes.db", "text.db"], "text.db already exists; choose another path, or remove it first"),
         (["snapshot", "notes.db", "gone/copy.db"], "there is no folder"),
     ],

@@ -35,14 +35,14 @@ def test_the_day_of_a_developer(run: Run, application: Application) -> None:
         "PLACE, or give the pattern a new index name and backfill it\n"
     )
     assert checked.line == (
-        "odm: table shop does not match odm.lock: 1 orphans stored data; "
+        "odm: table shop does not match odm.lock: 1 change orphans stored data; "
         "when that is done, run odm lock shop:shop --accept\n"
     )
     refused = run("lock", "shop:shop")
     assert refused.code == 1
     assert refused.out == checked.out
     assert refused.line == (
-        "odm: odm.lock is unchanged: 1 orphans stored data; to lock the models anyway, add --accept\n"
+        "odm: odm.lock is unchanged: 1 change orphans stored data; to lock the models anyway, add --accept\n"
     )
     assert (application.folder / "odm.lock").read_bytes() == written
 
@@ -64,7 +64,8 @@ def test_what_orphans_nothing_must_be_locked_too(
     assert ("create() the index, then odm backfill shop Order.by_status PLACE\n" in checked.out) is (
         level == "backfill"
     )
-    assert checked.line.endswith("run odm lock shop\n")
+    before = {"backfill": "when that is done, run", "safe": "review that, then run"}[level]
+    assert checked.line.endswith(f"; {before} odm lock shop\n")
     locked = run("lock", "shop")
     assert (locked.code, locked.err) == (0, "")
     assert locked.out.startswith(checked.out)
@@ -89,7 +90,7 @@ def test_json(run: Run, application: Application) -> None:
         ("backfill", "Order.by_status", "new pattern"),
     ]
     assert checked.line.startswith(
-        "odm: table shop does not match odm.lock: 1 orphans stored data, 1 needs a backfill; "
+        "odm: table shop does not match odm.lock: 1 change orphans stored data, 1 needs a backfill; "
     )
     refused = run("lock", "shop", "--json")
     assert refused.code == 1
@@ -230,4 +231,4 @@ def test_as_a_program(application: Application) -> None:
     succeeded(odm(folder, "lock", "shop:shop", PYTHONHASHSEED="5"))
     assert (folder / "odm.lock").read_bytes() == text
     application.change(EMAIL_MOVED)
-    assert "1 orphans stored data" in failure(odm(folder, "check", "shop:shop", PYTHONIOENCODING="ascii"))
+    assert "1 change orphans stored data" in failure(odm(folder, "check", "shop:shop", PYTHONIOENCODING="ascii"))

@@ -60,6 +60,10 @@ def test_keeps_what_is_younger_than_the_grace(run: Run, orphan: Path) -> None:
     assert run(*SWEEP, "--grace", "1").out == "table texts: 0 blobs that no item refers to found\n"
     refused = run(*SWEEP, "--grace", "0")
     assert refused.code == 2
-    assert "grace" in refused.line
+    assert refused.line == (
+        "odm: --grace 0: give 1 hour or more, because a writer uploads a blob before the item that refers to it; "
+        "if nobody writes, add --force\n"
+    )
+    assert run(*SWEEP, "--grace", "-1").code == 2
     assert run(*SWEEP, "--grace", "0", "--force", "--remove").code == 0
     assert not orphan.exists()

@@ -150,9 +150,9 @@ def test_10_no_vendors_error_reaches_the_user(dynamodb: DynamoDB) -> None:
 
 def test_11_unknown_key_names_are_refused(db: Store) -> None:
     with pytest.raises(KeyValueError, match="nope"):
-        User.primary(nope=1)
+        User.primary(nope=1)  # type: ignore[call-arg]
     with pytest.raises(KeyValueError, match="nope"):
-        User.primary(org="o", nope=1)
+        User.primary(org="o", nope=1)  # type: ignore[call-arg]
 
 
 def test_12_no_private_module_of_a_vendor_is_imported() -> None:

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Any, Literal
 from uuid import UUID
 
@@ -28,6 +28,15 @@ class Color(StrEnum):
     HASH = "#"
 
 
+class Level(IntEnum):
+    LOWEST = -200
+    LOW = -3
+    NONE = 0
+    ONE = 1
+    HIGH = 20
+    HUGE = 10**25
+
+
 class Everything(BaseModel):
     text: str
     other: str
@@ -35,6 +44,8 @@ class Everything(BaseModel):
     status: Literal["open", "open#2", "shipped"]
     color: Color
     mark: Literal["#"]
+    rank: Level
+    grade: Literal[-12, -1, 0, 2, 10, 300]
     blob: bytes
     level: int = Field(ge=1, lt=1000)
     balance: int = Field(ge=-50, le=50)
@@ -139,6 +150,8 @@ FIXED = [
     Case("level", "", st.integers(1, 999), st.integers() | st.integers(-2, 1002), _same),
     Case("balance", "", st.integers(-50, 50), st.integers(-60, 60), _same),
     Case("number", "", st.integers(-(10**26) + 1, 10**26 - 1) | st.integers(-120, 120), st.integers(), _same),
+    Case("rank", "", st.sampled_from(Level), st.sampled_from(Level) | st.integers(), int),
+    Case("grade", "", st.sampled_from([-12, -1, 0, 2, 10, 300]), st.integers(-400, 400), _same),
     Case("price", "", st.decimals("-10", "99.99", places=2), DECIMALS | st.integers(-12, 120), _same),
     Case("amount", "", st.decimals("-1E+20", "1E+20", places=3) | st.decimals(-2, 2, places=3), DECIMALS, _same),
     Case("seen", "", TIMES, ANY_TIMES, _utc),

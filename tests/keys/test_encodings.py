@@ -2,7 +2,7 @@
 
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import Annotated, Any, Literal, NewType
 from uuid import UUID
 
@@ -173,6 +173,11 @@ class Suit(Enum):
     SPADES = "s"
 
 
+class Priority(IntEnum):
+    LOW = -3
+    HIGH = 20
+
+
 class Wrapped(BaseModel):
     """Annotations that say the same in other ways."""
 
@@ -186,6 +191,9 @@ class Wrapped(BaseModel):
     g: PositiveInt
     h: Suit
     i: Literal["x", None]  # noqa: PYI061 - the spelling under test
+    j: Priority
+    k: Literal[1, 20, None]  # noqa: PYI061
+    n: Literal[Priority.LOW, Priority.HIGH]
 
 
 @pytest.mark.parametrize(
@@ -201,6 +209,10 @@ class Wrapped(BaseModel):
         ("g", 7, "a7"),
         ("h", Suit.HEARTS, "h"),
         ("i", "x", "x"),
+        ("j", Priority.HIGH, "b20"),
+        ("j", -3, "Z6"),
+        ("k", 20, "b20"),
+        ("n", Priority.LOW, "Z6"),
     ],
 )
 def test_bounds_and_types_are_found_wherever_they_are_written(field: str, value: Any, key: str) -> None:

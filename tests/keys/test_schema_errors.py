@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import date, datetime
 from decimal import Decimal
-from enum import Enum, IntEnum
+from enum import Enum, IntFlag
 from typing import Any, Literal
 
 import pytest
@@ -13,7 +13,7 @@ from odm.errors import SchemaError
 from odm.keys import compile_template
 
 
-class Level(IntEnum):
+class Level(IntFlag):
     LOW = 1
 
 
@@ -34,7 +34,7 @@ class Order(BaseModel):
     either: int | str
     level: Level
     mixed: Mixed
-    number: Literal[1, 2]
+    number: Literal[1, True]
     hollow: Literal["a", ""]
     anything: Any
     blob: bytes
@@ -52,14 +52,14 @@ FIELDS: Mapping[str, Any] = Order.model_fields
         ("A#{zzz}", "{zzz}", "no field 'zzz'", "the fields are customer_id, placed_at, day"),
         ("A#{}", "{}", "no field ''", "the fields are customer_id"),
         ("A#{customer_id }", "{customer_id }", "no field 'customer_id '", "did you mean customer_id?"),
-        ("{lines}", "{lines}", "its type list", "use one of str, Literal"),
-        ("{meta}", "{meta}", "its type dict", "use one of str, Literal"),
-        ("{either}", "{either}", "its type int | str", "use one of str, Literal"),
-        ("{anything}", "{anything}", "its type ", "use one of str, Literal"),
-        ("{day}", "{day}", "its type NaiveDatetime", "use one of str, Literal"),
-        ("{level}", "{level}", "other values than str", "use one of str, Literal"),
-        ("{mixed}", "{mixed}", "other values than str", "use one of str, Literal"),
-        ("{number}", "{number}", "other values than str", "use one of str, Literal"),
+        ("{lines}", "{lines}", "its type list", "use one of str, int, Literal"),
+        ("{meta}", "{meta}", "its type dict", "use one of str, int, Literal"),
+        ("{either}", "{either}", "its type int | str", "use one of str, int, Literal"),
+        ("{anything}", "{anything}", "its type ", "use one of str, int, Literal"),
+        ("{day}", "{day}", "its type NaiveDatetime", "use one of str, int, Literal"),
+        ("{level}", "{level}", "Level is a Flag, whose combinations", "declare an int"),
+        ("{mixed}", "{mixed}", "not all str or all int", "use one of str, int, Literal"),
+        ("{number}", "{number}", "not all str or all int", "use one of str, int, Literal"),
         ("{hollow}", "{hollow}", "the value '' of ", "give a text"),
         ("{total}", "{total}", "fixed number of places", "Field(decimal_places=2)"),
         ("{impossible}", "{impossible}", "no value is within the bounds", "correct its ge, gt"),

@@ -31,6 +31,7 @@ from odm import (
     Store,
     Stored,
     Table,
+    increment,
     procedure,
     set_,
     upgrade,
@@ -175,7 +176,7 @@ def test_versions_have_what_their_entity_has() -> None:
         first = db.put(
             Book(name="b", Title="One", pets=[Cat(), Dog()], kind=Kind.A, seen=datetime(2024, 1, 1, tzinfo=UTC))
         )
-        second = db.put(first.model_copy(update={"title": "Two", "read": 2}))
+        second = db.update(first, increment(Book.read, 2), set_(Book.title, "Two"), returning="new")
         found = [db.get(Book.history.version(number, name="b")) for number in (1, 2)]
         assert found == [first, second]
         assert [type(one.kind) for one in found if one] == [str, str]
@@ -204,7 +205,7 @@ def test_versions_are_upgraded_with_their_entity() -> None:
         db.create()
         before.put(before.put(OldBook(name="b", title="one")))
         assert [book.title for book in db.query(Book.history(name="b"))] == ["ONE", "ONE"]
-        db.put(db.one(Book, name="b").model_copy(update={"title": "Two"}))
+        db.update(Book.primary(name="b"), set_(Book.title, "Two"))
         assert db.run(Book.history.compare(2, 3, name="b")) == {"title": ("ONE", "Two")}
 
 

@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from threading import Event as Signal
 from typing import Literal
@@ -79,11 +79,12 @@ def test_what_it_costs() -> None:
     assert meter.calls == 2
     sales = Store(salted, Memory())
     sales.create()
+    day = date(2014, 7, 9)
     with sales.meter() as meter:
-        sales.put(Sale(day="2014-07-09", sale_id="s1"))  # type: ignore[arg-type]
-        assert sales.get(Sale, day="2014-07-09", sale_id="s1") is not None
+        sales.put(Sale(day=day, sale_id="s1"))
+        assert sales.get(Sale, day=day, sale_id="s1") is not None
         assert (meter.calls, meter.read_units) == (2, 1)
-        assert sales.count(Sale.primary(day="2014-07-09")) == 1
+        assert sales.count(Sale.primary(day=day)) == 1
         assert (meter.calls, meter.read_units) == (14, 13)
 
 

@@ -105,7 +105,7 @@ def test_companions_get_the_stored_entity(db: Store, clock: Clock) -> None:
     stored = db.put(Person(name="Ann"))  # type: ignore[call-arg]
     assert (type(stored.id), stored.created_at, stored.changed) == (UUID, START, START)
     clock.advance(1)
-    db.put(stored.model_copy(update={"name": "Bea"}))
+    db.update(Person.primary(id=stored.id), set_(Person.name, "Bea"))
     assert db.one(Person.by_name(name="Bea")).changed == clock.now()
     text = db.put(Text(text_id="t", body="one"))
     clock.advance(1)

@@ -4,12 +4,12 @@ import re
 from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
-from enum import IntEnum
+from enum import Enum
 from types import new_class
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, computed_field
 
 from odm import (
     HLL,
@@ -192,14 +192,26 @@ def unknown_field_in_a_template(table: Table) -> None:
         id: str
         customer_id: str
         primary = PrimaryKey("ORDER#{id}")
-        by_date = AccessPattern("CUSTOMER#{custmer_id}")
+        by_date = AccessPattern("CUSTOMER#{custmer_id}")  # type: ignore[odm]
 
 
-class Weight(IntEnum):
-    LIGHT = 1
+@fault("Order.by_month", "MONTH#{month:<9}", "month is a computed field", "not stored", "default_factory")
+def computed_field_in_a_template(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        primary = PrimaryKey("ORDER#{id}")
+        by_month = AccessPattern("MONTH#{month:<9}")
+
+        @computed_field
+        def month(self) -> str:
+            return self.id[:7]
 
 
-UNORDERED: list[Any] = [list[str], dict[str, str], set[str], Any, tuple[int, int], Weight, Literal[1, 2], int | str]
+class Weight(float, Enum):
+    LIGHT = 0.5
+
+
+UNORDERED: list[Any] = [list[str], dict[str, str], set[str], Any, tuple[int, int], Weight, Literal[1, "2"], int | str]
 
 
 @pytest.mark.parametrize("annotation", UNORDERED, ids=str)
@@ -208,7 +220,7 @@ def test_unordered_key_types(annotation: Any) -> None:
     by_value = AccessPattern("VALUE#{value}")
     declare_entity(table, {"id": str, "value": annotation}, primary=PrimaryKey("ORDER#{id}"), by_value=by_value)
     with pytest.raises(
-        SchemaError, match=r"Order\.by_value: key template 'VALUE#\{value\}'.*\{value\}.*use one of str, Lit"
+        SchemaError, match=r"Order\.by_value: key template 'VALUE#\{value\}'.*\{value\}.*use one of str, int, Lit"
     ):
         table.compile()
 
@@ -290,7 +302,7 @@ def two_patterns_in_one_index(table: Table) -> None:
         by_date = AccessPattern("DAY#{at:%Y%m%d}", index="gsi1")
 
 
-@fault("Order and Basket", "same tag 'o'", "'shop'", "tag=...")
+@fault("tests.schema.test_faults.", "Order and tests.", "Basket have the same tag 'o'", "'shop'", "tag=...")
 def duplicate_tags(table: Table) -> None:
     class Basket(Entity, table=table, tag="o"):
         id: str
@@ -387,7 +399,7 @@ def aggregate_in_a_template(table: Table) -> None:
 def a_greatest_text(table: Table) -> None:
     class Order(Entity, table=table):
         id: str
-        best: Annotated[str | None, Max] = None
+        best: Annotated[str | None, Max] = None  # type: ignore[odm]
         primary = PrimaryKey("ORDER#{id}")
 
 
@@ -479,7 +491,7 @@ def two_ttls(table: Table) -> None:
 def ttl_of_a_number(table: Table) -> None:
     class Order(Entity, table=table):
         id: str
-        expires: Annotated[int, TTL]
+        expires: Annotated[int, TTL]  # type: ignore[odm]
         primary = PrimaryKey("ORDER#{id}")
 
 

@@ -170,13 +170,48 @@ def test_ambiguous_row_keys_are_those_that_bigtable_refuses(
     with pytest.raises(SchemaError) as refused:
         check(table.compile())
     assert told[0].fix in str(refused.value)
-    partition = re.search(r'such as "(.+?)"', told[0].fix)
-    assert partition is not None
-    name = partition[1].split("#")[0].title()
-    source = two(
-        *(f'"{partition[1]}", "X"' if name == one else text for one, text in (("One", first), ("Two", second)))
-    )
-    assert "ambiguous-row-keys" not in dict(rules(load(source)))
+    fixed = re.findall(r'"([^"]+)" in (\w+)', told[0].fix)
+    given = {"One": first, "Two": second} | {name: f'"{partition}", "X"' for partition, name in fixed}
+    assert "ambiguous-row-keys" not in dict(rules(load(two(given["One"], given["Two"]))))
+
+
+DESK = """
+shop = Table("desk"{0})
+
+class Fields(Entity):
+    t: str
+    k: str
+
+class Tenant(Fields, table=shop):
+    primary = PrimaryKey("TENANT#{{t}}", "PROFILE")
+
+class User(Fields, table=shop):
+    primary = PrimaryKey("TENANT#{{t}}", "USER#{{k}}")
+
+class Ticket(Fields, table=shop):
+    primary = PrimaryKey("{1}TENANT#{{t}}#TICKET#{{k}}", "TICKET")
+
+class Comment(Fields, table=shop):
+    primary = PrimaryKey("{1}TENANT#{{t}}#TICKET#{{k}}", "COMMENT")
+
+class Note(Fields, table=shop):
+    primary = PrimaryKey("{2}TENANT#{{t}}#NOTE#{{k}}", "NOTE")
+
+class Old(Fields, table=shop):
+    primary = PrimaryKey("TICKET#{{t}}", "X")
+"""
+
+
+def test_ambiguous_row_keys_of_a_table_are_one_finding_whose_fixes_keep_item_collections(load: LoadTable) -> None:
+    [finding] = load(DESK.format("", "", "")).lint()
+    assert (finding.rule, finding.where) == ("ambiguous-row-keys", "Ticket.primary")
+    assert 'Tenant, User ("TENANT#{t}") and Ticket, Comment ("TENANT#{t}#TICKET#{k}") and Note (' in finding.what
+    assert finding.fix.startswith('declare Table("desk", row_key_join="##") if nothing is stored')
+    assert '"TICKETS#TENANT#{t}#TICKET#{k}" in Ticket, Comment, "NOTE#TENANT#{t}#NOTE#{k}" in Note' in finding.fix
+    for fixed in (DESK.format(', row_key_join="##"', "", ""), DESK.format("", "TICKETS#", "NOTE#")):
+        table = load(fixed)
+        assert table.lint() == []
+        check(table.compile())
 
 
 HOT = (
@@ -196,6 +231,7 @@ def test_a_comment_silences_no_other_rule_and_is_told_when_it_silences_nothing(l
     source = HOT.format("", "  # odm: ignore[missing-ttl, hot]", "")
     table = load(source)
     assert rules(table) == [("hot-partition", "Order.listed"), ("unused-ignore", "Order.listed")]
+    assert table.lint()[1].what.endswith("suppresses nothing, because there is no rule 'hot'")
     assert table.lint()[1].line == (HEAD + source).split("# odm:")[0].count("\n") + 1
     assert rules(load(HOT.format(SILENT, SILENT, ""))) == []  # each suppresses it
 

@@ -201,12 +201,13 @@ def test_what_is_not_a_place(blobs: Any) -> None:
         Store(texts, Memory(), blobs=blobs)
 
 
-def test_a_file_system_that_is_not_there(tmp_path: Path) -> None:
+def test_a_file_system_that_is_not_there(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for place, error in {"nosuch://x": BadValue, "gs://bucket/x": Unsupported}.items():
         store = Store(texts, Memory(), blobs=place)
         store.create()
         with pytest.raises(error, match=r"cannot be opened|pip install gcsfs"):
             store.put(Eager(name="a", text=LONG))
+    assert caplog.messages == []  # there is no blob to remove
     tmp_path.joinpath("file").write_text("")
     store = Store(texts, Memory(), blobs=tmp_path / "file")
     store.create()

@@ -24,6 +24,7 @@ from odm import (
     Entity,
     Explanation,
     Gen,
+    Grouped,
     Id,
     Meter,
     Page,
@@ -165,6 +166,9 @@ assert_type(key, Query[Order])
 assert_type(Order.by_date(customer_id="c"), Query[Order])
 assert_type(select(Order).where(Order.total > 5, exists(Order.note)).reverse().limit(3), Query[Order])
 assert_type(collection(key, prefix=True), Query[Entity])
+assert_type(collection(key, Order), Query[Order])
+assert_type(collection(key, Order, Ticket, prefix=True), Query[Order | Ticket])
+assert_type(collection(key, Order, Ticket, Visit).where(Order.total > 5), Query[Order | Ticket | Visit])
 
 
 def automatic(db: Store) -> None:
@@ -218,6 +222,13 @@ def blocking(db: Store) -> None:
         assert_type(batch.delete(Order, customer_id="c", order_id="o"), None)
     with db as same:
         assert_type(same, Store)
+
+
+def collecting(db: Store) -> None:
+    assert_type(db.query(collection(key, Order, Ticket)), Iterator[Order | Ticket])
+    assert_type(db.page(collection(key, Order, Ticket)), Page[Order | Ticket])
+    assert_type(db.first(collection(key, Order, Ticket)), Order | Ticket | None)
+    assert_type(Grouped(db.query(collection(key)))[Order], list[Order])
 
 
 async def backfilling(db: Store, other: AsyncStore) -> None:
@@ -339,7 +350,8 @@ async def companions(db: Store, adb: AsyncStore) -> None:
     assert_type(await adb.one(Account.unique_email(email="a")), Account)
     assert_type(db.get(Account.newest()), Account | None)
     assert_type(await adb.one(Account.newest()), Account)
-    assert_type(db.query(Account.history(account_id="a")), Iterator[Any])  # of a class of their own
+    assert_type(Account.history(account_id="a").reverse(), Query[Account])
+    assert_type(db.query(Account.history(account_id="a")), Iterator[Account])
     assert_type(db.get(Account.history.version(1, account_id="a")), Account | None)
     assert_type(await adb.run(Account.history.revert(to=1, account_id="a")), Account)
     assert_type(primary_key(Account), PrimaryKey)

@@ -1,20 +1,23 @@
 """mypy and pyright know the type of every public entry, and both find what is wrong with a query.
 
-Each checker runs once over entries.py, where every `assert_type` must hold, and over a file with one mistake a line.
+Each checker runs once over entries.py, where every `assert_type` must hold, over keys_correct.py, about which it must
+be silent, and over files with mistakes. mypy has odm's plugin; see test_keys.py.
 It is one test a checker: workers that share out several would each start the checker, and mypy fails next to another.
 """
 
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.typing.keys_mistakes import BOTH, IMPORTS, MYPY
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-ENTRIES = HERE / "entries.py"
+RIGHT = [HERE / name for name in ("entries.py", "keys_models.py", "keys_correct.py")]
 MISTAKES_ARE = """\
 from odm import *
 from odm.backends.local import Faults, Memory
@@ -82,7 +85,12 @@ MISTAKES = [
     "Store(shop, Memory(), clock=12.5)",
     "db.scan(Order, segment=4)",
     "db.transaction().put(key)",
-    "db.transaction().update(order, returning='new')",
+    "db.transaction().update(order, returning='old')",
+    "db.transaction().update(Order.primary(customer_id='c'), returning='new')",
+    "db.delete(Order, 'c')",
+    "Order.primary(customer_id='c').where(total=5)",
+    "db.save(order)",
+    "order.save()",
     "db.transaction().check(Order.total > 5)",
     "Shards('8')",
     "AccessPattern('A', shards=8)",
@@ -97,7 +105,7 @@ MISTAKES = [
 ]
 
 Found = dict[tuple[str, int], str]
-"""By file name and line: what the checker says."""
+"""By file name and line: what the checker says, or what is wrong."""
 
 
 def mypy(*files: Path) -> Found:
@@ -129,13 +137,18 @@ def _run(*arguments: str) -> str:
 def test_every_public_entry_has_its_type_and_every_mistake_is_found(
     checker: Callable[..., Found], tmp_path: Path
 ) -> None:
-    mistakes = tmp_path / "mistakes.py"
-    mistakes.write_text(MISTAKES_ARE + "".join(f"{line}\n" for line in MISTAKES))
-    found = checker(ENTRIES, mistakes)
-    assert {place: says for place, says in found.items() if place[0] != "mistakes.py"} == {}
+    in_keys = [*BOTH, *(MYPY if checker is mypy else ())]
+    there = write(tmp_path / "mistakes.py", MISTAKES_ARE, MISTAKES) | write(tmp_path / "in_keys.py", IMPORTS, in_keys)
+    found = checker(*RIGHT, tmp_path / "mistakes.py", tmp_path / "in_keys.py")
+    assert {place: says for place, says in found.items() if place not in there} == {}
+    assert [mistake for mistake in (*MISTAKES, *in_keys) if mistake not in {there[place] for place in found}] == []
     first = MISTAKES_ARE.count("\n") + 1
-    lines = {line for name, line in found if name == "mistakes.py"}
-    assert [mistake for number, mistake in enumerate(MISTAKES, first) if number not in lines] == []
-    assert min(lines) >= first
     assert "totl" in found["mistakes.py", first]
     assert ">" in found["mistakes.py", first + 1]
+
+
+def write(file: Path, before: str, mistakes: Sequence[str]) -> Found:
+    """Write a file of mistakes; returns the mistake on each of its lines."""
+    file.write_text(before + "".join(f"{mistake}\n" for mistake in mistakes))
+    lines = [mistake for mistake in mistakes for _ in range(mistake.count("\n") + 1)]
+    return {(file.name, line): mistake for line, mistake in enumerate(lines, before.count("\n") + 1)}

@@ -20,7 +20,7 @@ from odm.schema.lint.finding import (
 from odm.schema.lint.fixes import spread_out
 from odm.schema.lint.slots import identifies, own_ids, unit, unit_name
 from odm.schema.model import Schema
-from odm.schema.row_keys import find_ambiguities
+from odm.schema.row_keys import find_ambiguity
 
 _FINE: Final = timedelta(milliseconds=1)
 """The resolution of sensors and exchanges: with another key field, no two items are assumed to share a timestamp."""
@@ -29,17 +29,17 @@ _OVERWRITES: Final = "a put of one replaces the other, without an error"
 
 
 def ambiguous_row_keys(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
-    """Row keys that the Bigtable backend refuses: a partition may contain rows of another."""
-    for pair in find_ambiguities(schema):
-        if pair.other is entity:
-            yield found(
-                AMBIGUOUS_ROW_KEYS,
-                entity.primary.full_name,
-                what=pair.what,
-                why="Store(..., Bigtable(...)) raises SchemaError, so the table cannot move there",
-                fix=pair.fix,
-                backends=("bigtable",),
-            )
+    """Row keys that the Bigtable backend refuses: a partition may contain rows of another. One finding for a table."""
+    ambiguity = find_ambiguity(schema)
+    if ambiguity is not None and ambiguity.entity is entity:
+        yield found(
+            AMBIGUOUS_ROW_KEYS,
+            entity.primary.full_name,
+            what=ambiguity.what,
+            why="Store(..., Bigtable(...)) raises SchemaError, so the table cannot move there",
+            fix=ambiguity.fix,
+            backends=("bigtable",),
+        )
 
 
 def non_unique_key(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:

@@ -89,10 +89,11 @@ def _unused(entity: EntitySchema, places: Places, used: list[Comment]) -> Iterat
             continue
         where = f"{entity.name}.{comment.about}" if comment.about else entity.name
         names = ", ".join(comment.rules)
+        unknown = next((f", because there is no rule {name!r}" for name in comment.rules if name not in RULES), "")
         finding = found(
             UNUSED_IGNORE,
             where,
-            what=f"the comment ignore[{names}] suppresses nothing",
+            what=f"the comment ignore[{names}] suppresses nothing{unknown}",
             why="it would hide a later finding",
             fix="remove the comment",
         )

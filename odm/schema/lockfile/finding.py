@@ -1,5 +1,6 @@
 """The effect of a change of a model on stored data: one `Finding` per change, in four levels."""
 
+import re
 from typing import Final, Literal
 
 from attrs import evolve, frozen
@@ -21,7 +22,8 @@ OF_KEYS: Final = frozenset(
 
 
 TARGET: Final = "MODULE:TABLE"
-"""Stands for the table in the command of `backfill_of`; the command line replaces it."""
+PLACE: Final = "PLACE"
+"""Stand for the table and its location in the command of `backfill_of`; the command line replaces what it knows."""
 
 
 def backfill_of(what: str) -> str:
@@ -30,7 +32,7 @@ def backfill_of(what: str) -> str:
     Args:
         what: a pattern or another declaration, such as "Order.by_status", or an entity, for whole items.
     """
-    return f"odm backfill {TARGET} {what} PLACE"
+    return f"odm backfill {TARGET} {what} {PLACE}"
 
 
 @frozen
@@ -54,9 +56,10 @@ class Finding:
     effect: str = ""
     fix: str = ""
 
-    def named(self, target: str) -> "Finding":
-        """The finding, whose command names the table: ``module:table``."""
-        return evolve(self, fix=self.fix.replace(TARGET, target))
+    def named(self, target: str, place: str = PLACE) -> "Finding":
+        """The finding, whose commands name the table, ``module:table``, and where it is."""
+        fix = re.sub(rf"{TARGET} (\S+) {PLACE}", lambda found: f"{target} {found[1]} {place}", self.fix)
+        return evolve(self, fix=fix)
 
     def __str__(self) -> str:
         states = f" {self.was} → {self.now}"

@@ -235,6 +235,6 @@ class TestCellVersions:
         with pytest.raises(BadValue, match=r"ClosingPrice\.currency keeps no former values"):
             exchanged.cell_versions(KEY, ClosingPrice.currency)
         with pytest.raises(BadValue, match="of Forecast, not of ClosingPrice"):
-            exchanged.cell_versions(KEY, Forecast.note)
+            exchanged.cell_versions(KEY, Forecast.note)  # type: ignore[odm]
         with pytest.raises(BadValue, match="a batch does not read the value"), exchanged.batch() as batch:
             batch.put(priced("1.15"))

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from odm import BadValue, collection
+from odm import BadValue, Grouped, collection
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.entities import Customer, Member, Order, OrderLine, Session, Ticket
@@ -36,6 +36,21 @@ class TestCollection:
         assert list(db.query(WHOLE.where(Order.total > 1))) == ORDERS[2:]
         assert list(db.query(WHOLE.where(Customer.name == "Ann"))) == [CUSTOMER]
 
+    def test_of_some_entities_and_grouped(self, db: Store) -> None:
+        fill(db, EVERYTHING)
+        some = collection(Customer.primary(customer_id="c"), Customer, OrderLine)
+        assert list(db.query(some)) == [*LINES, CUSTOMER]
+        assert db.first(some.reverse().where(OrderLine.number == 1)) == LINES[0]
+        assert walk(db, some, 1) == [[LINES[0]], [LINES[1]], [CUSTOMER]]
+        key = Order.primary(customer_id="c", order_id="o1")
+        assert list(db.query(collection(key, Order, prefix=True))) == [ORDERS[2]]
+        found = Grouped(db.query(WHOLE))
+        assert (found[Order], found[OrderLine], found[Customer], found[Session]) == (ORDERS, LINES, [CUSTOMER], [])
+        assert (list(found), str(found)) == ([Order, OrderLine, Customer], "Grouped(4 Order, 2 OrderLine, 1 Customer)")
+        assert str(some) == "collection(Customer.primary(customer_id='c'), Customer, OrderLine)"
+        assert db.delete_all(some) == 3
+        assert list(db.query(WHOLE)) == ORDERS
+
     def test_under_a_key(self, db: Store) -> None:
         fill(db, EVERYTHING)
         key = Order.primary(customer_id="c", order_id="o1")
@@ -64,6 +79,8 @@ class TestCollection:
             offline.query(collection(Order.primary(customer_id="c"), prefix=True))
         with pytest.raises(BadValue):
             collection(Order.primary(customer_id="c").where(Order.order_id > "o"), prefix=True)
+        with pytest.raises(BadValue, match="'Order' is not an entity class"):
+            collection(Order.primary(customer_id="c"), "Order")  # type: ignore[call-overload]
 
     def test_of_a_range_of_sort_keys(self, db: Store) -> None:
         fill(db, EVERYTHING)

@@ -154,6 +154,7 @@ class TestDescribed:
         assert games.get(Card.primary(player="Bo")) == Card(player="Bo", digits="1")
         assert {type(one).__name__ for one in games.scan()} == {"Player", "Game", "Cash", "Card"}
         assert games.count(collection(Player.primary(name="Ann Lee"))) == 5
+        assert list(games.query(collection(Player.primary(name="Ann Lee"), Player))) == [ANN]
         assert sorted(one.number for one in games.scan(Game)) == [1, 2, 10]
 
     def test_text_orders_keys_as_they_are(self, games: Store) -> None:

@@ -1,6 +1,7 @@
 """Changing the number of shards of a table in use: every entry is found once, before and after it moves."""
 # ruff: noqa: D101  # a test's name says what it shows; its data is never changed
 
+from datetime import date
 from zlib import crc32
 
 import pytest
@@ -117,7 +118,7 @@ class TestGrowingShards:
 
     def test_reshard_needs_the_shards_that_were(self, stores: Stores) -> None:
         db = stores.offline(salted)
-        for query, why in ((Sale.everywhere(), "was="), (Sale.primary(day="2014-07-09"), "was=")):
+        for query, why in ((Sale.everywhere(), "was="), (Sale.primary(day=date(2014, 7, 9)), "was=")):
             with pytest.raises(BadValue, match=why):
                 db.reshard(query)
         with pytest.raises(BadValue, match="of one entity"):

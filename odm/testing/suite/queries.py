@@ -236,11 +236,11 @@ class TestPlanning:
 
     def test_a_call_needs_all_partition_fields_and_no_gap(self) -> None:
         with pytest.raises(KeyValueError, match="log"):
-            Event.primary(level=1)
+            Event.primary(level=1)  # type: ignore[call-arg]
         with pytest.raises(KeyValueError, match="level"):
-            Event.primary(log="l", at=at(1))
+            Event.primary(log="l", at=at(1))  # type: ignore[call-arg]
         with pytest.raises(KeyValueError, match="text"):
-            Event.primary(log="l", text="x")
+            Event.primary(log="l", text="x")  # type: ignore[call-arg]
 
     def test_bounds_of_a_wrong_type_are_refused(self, offline: Store) -> None:
         for condition in (
@@ -253,7 +253,7 @@ class TestPlanning:
 
     def test_conditions_of_another_entity_and_plain_bools_are_refused(self, offline: Store) -> None:
         with pytest.raises(BadValue, match=r"Sheet"):
-            offline.query(ALL.where(Sheet.title == "x"))
+            offline.query(ALL.where(Sheet.title == "x"))  # type: ignore[odm]
         with pytest.raises(TypeError, match="True"):
             ALL.where(True)
 

@@ -22,6 +22,7 @@ from odm.testing.entities import (
     ByInt,
     ByIntDesc,
     ByMoment,
+    ByRank,
     ByText,
     ByUuid,
     Everything,
@@ -164,6 +165,7 @@ SORTED: list[tuple[type[Any], Sequence[Any]]] = [
     (ByText, ["\x00", " ", "#", "#a", "$", "A", "a", "a b", "a#", "a#b", "aa", "b", "ø", "日本", "🦀"]),
     (ByBounded, [-1000, -999, -10, -9, -1, 0, 1, 9, 10, 99, 1000]),
     (ByInt, [-(10**20), -1000, -999, -10, -9, -1, 0, 1, 9, 10, 99, 1000, 10**25]),
+    (ByRank, [Rank.NEGATIVE, Rank.LOW, Rank.HIGH, Rank.MOST]),
     (ByIntDesc, [10**20, 1000, 99, 10, 9, 1, 0, -1, -9, -10, -(10**20)]),
     (ByDecimal, [Decimal(text) for text in ("-10.5", "-10", "-0.01", "0", "0.10", "0.2", "1", "9.99", "10")]),
     (

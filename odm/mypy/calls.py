@@ -1,0 +1,209 @@
+"""Checks of calls: of patterns, of methods of stores that take a key, and of conditions."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from mypy.errorcodes import ARG_TYPE, CALL_ARG
+from mypy.messages import format_type
+from mypy.nodes import (
+    ARG_NAMED,
+    ARG_POS,
+    ARG_STAR2,
+    CallExpr,
+    ComparisonExpr,
+    Expression,
+    IndexExpr,
+    ListExpr,
+    MemberExpr,
+    OpExpr,
+    RefExpr,
+    TupleExpr,
+    TypeInfo,
+)
+from mypy.plugin import (
+    CheckerPluginInterface,
+    MethodSigContext,
+)
+from mypy.subtypes import is_subtype
+from mypy.types import FunctionLike, Instance, NoneType, Type, TypeType, get_proper_type
+
+from odm.entities.signatures import wrong_names
+from odm.mypy.declarations import ENTITY, ODM, PRIMARY, field_names, field_type, pattern_of, primary_of, without_none
+
+BOUND: Final = "odm.entities.patterns.BoundPattern"
+SIGNED: Final = "odm.entities.patterns.SignedBoundPattern"
+CALLABLE: Final = {
+    BOUND,
+    SIGNED,
+    "odm.patterns.history.History",
+    "odm.patterns.pointer.Pointed",
+    "odm.patterns.unique.Holders",
+}
+"""What patterns and companions are on a class, whose calls take the fields of a declaration."""
+
+QUERY: Final = "odm.entities.query.Query"
+BUILD: Final = "odm.expressions.build."
+
+OF_CLASS: Final = {"get", "one", "exists", "delete", "check"}
+"""The methods that take a class with its key fields."""
+
+OF_KEY: Final = {*OF_CLASS, "update", "merge", "cell_versions"}
+"""The methods that take the key of one item."""
+
+METHODS: Final = {*OF_KEY, "get_many", "put", "scan"}
+CALLED: Final = {
+    "odm.procedures.batch.BatchSteps",
+    "odm.procedures.calls.Calls",
+    "odm.procedures.transaction.Operations",
+    "odm.stores.base.BaseStore",
+    "odm.stores.batches.AsyncBatch",
+    "odm.stores.batches.Batch",
+}
+"""The classes, or a base of them, whose methods are checked."""
+
+
+def pattern_called(ctx: MethodSigContext) -> FunctionLike:
+    """Check the values of ``Order.by_date(...)``."""
+    call, bound = ctx.context, ctx.type
+    if not isinstance(call, CallExpr) or not isinstance(call.callee, MemberExpr) or not isinstance(bound, Instance):
+        return ctx.default_signature
+    info, name = _entity(bound.args[0]) if bound.args else None, call.callee.name
+    found = pattern_of(info, name) if info else None
+    if info is None or found is None or _entity(ctx.api.get_expression_type(call.callee.expr)) is not info:
+        return ctx.default_signature
+    given = _given(call)
+    if bound.type.fullname == SIGNED:  # mypy checks names and types
+        given = {field: value for field, value in given.items() if field in found.fields}
+        if not {*found.partition} <= {*given}:
+            return ctx.default_signature
+    _check_names(ctx.api, call, f"{info.name}.{name}()", found.fields, found.partition, given)
+    if bound.type.fullname != SIGNED:
+        _check_types(ctx.api, f"{info.name}.{name}()", info, given)
+    return ctx.default_signature
+
+
+def method_called(ctx: MethodSigContext) -> FunctionLike:
+    """Check the key of ``db.get(Order, ...)`` or ``db.get(Order.primary(...))``, and the fields of other arguments."""
+    call = ctx.context
+    if not isinstance(call, CallExpr) or not call.args or call.arg_kinds[0] != ARG_POS:
+        return ctx.default_signature
+    method = call.callee.name if isinstance(call.callee, MemberExpr) else ""
+    if method == "get_many" and isinstance(call.args[0], ListExpr | TupleExpr):
+        for key in call.args[0].items:
+            _check_key(ctx.api, key, method)
+    which = get_proper_type(ctx.api.get_expression_type(call.args[0]))
+    info = _entity(which)
+    if info is None:
+        return ctx.default_signature
+    is_class = not isinstance(which, Instance)
+    if is_class and ARG_STAR2 in ctx.default_signature.arg_kinds and (primary := primary_of(info)):
+        given = {name: value for name, value in _given(call).items() if name not in {"only", "consistent", "when"}}
+        owner = f"{method}({info.name})"
+        _check_names(ctx.api, call, owner, primary[1].fields, primary[1].fields, given)
+        _check_types(ctx.api, owner, info, given)
+    if not is_class and method in OF_KEY:
+        _check_key(ctx.api, call.args[0], method)
+    _check_owners(ctx.api, call.args[1:], info)
+    return ctx.default_signature
+
+
+def conditions_given(ctx: MethodSigContext) -> FunctionLike:
+    """Check that the conditions of a query are on fields of its entity."""
+    call, info = ctx.context, _entity(ctx.type)
+    if isinstance(call, CallExpr) and info is not None:
+        _check_owners(ctx.api, call.args, info)
+    return ctx.default_signature
+
+
+def _entity(type_: Type) -> TypeInfo | None:
+    """The entity class of a class, an instance or a query; None if it is not one certain class."""
+    type_ = get_proper_type(type_)
+    if isinstance(type_, Instance) and type_.type.fullname == QUERY:
+        type_ = get_proper_type(type_.args[0])
+    elif isinstance(type_, TypeType):
+        type_ = get_proper_type(type_.item)
+    elif isinstance(type_, FunctionLike) and type_.is_type_obj():
+        return type_.type_object() if type_.type_object().has_base(ENTITY) else None
+    is_one = isinstance(type_, Instance) and type_.type.has_base(ENTITY)
+    return type_.type if is_one and isinstance(type_, Instance) else None
+
+
+def _given(call: CallExpr) -> dict[str, Expression | None]:
+    """The values of a call by name; under "" if there are others, in ``**values``."""
+    named = zip(call.arg_names, call.arg_kinds, call.args, strict=True)
+    return {name or "": value if name else None for name, kind, value in named if kind in {ARG_NAMED, ARG_STAR2}}
+
+
+def _check_names(
+    api: CheckerPluginInterface,
+    call: CallExpr,
+    owner: str,
+    fields: Sequence[str],
+    partition: Sequence[str],
+    given: Iterable[str],
+) -> None:
+    names = dict.fromkeys(name for name in given if name)
+    if "" in given:
+        names |= dict.fromkeys(fields)
+    wrong = wrong_names(fields, partition, names)
+    if wrong is not None:
+        api.fail(f"{owner} {wrong}", call, code=CALL_ARG)
+
+
+def _check_types(api: CheckerPluginInterface, owner: str, info: TypeInfo, given: dict[str, Expression | None]) -> None:
+    for name, value in given.items():
+        expected = field_type(info, name)
+        if expected is None or value is None:
+            continue
+        actual = get_proper_type(api.get_expression_type(value, expected))
+        if isinstance(actual, NoneType) or not is_subtype(actual, expected):
+            is_, wanted = (format_type(one, api.options) for one in (actual, without_none(expected)))
+            api.fail(f"{owner}: {name!r} is of type {is_}, but the field is of type {wanted}", value, code=ARG_TYPE)
+
+
+def _check_key(api: CheckerPluginInterface, which: Expression, method: str) -> None:
+    """Check that a pattern call in place of a key is one: of the primary key, with all fields."""
+    if not isinstance(which, CallExpr) or not isinstance(which.callee, MemberExpr):
+        return
+    bound = get_proper_type(api.get_expression_type(which.callee))
+    info = _entity(bound.args[0]) if isinstance(bound, Instance) and bound.type.has_base(BOUND) else None
+    found = pattern_of(info, which.callee.name) if info else None
+    if info is None or found is None:
+        return
+    given, name = _given(which), f"{info.name}.{which.callee.name}()"
+    lacking = [field for field in found.fields if field not in given and "" not in given]
+    if found.kind != PRIMARY:
+        primary = primary_of(info)
+        instead = f": use {info.name}.{primary[0]}(...)" if primary else ""
+        api.fail(f"{name} is a query, and {method}() takes the key of one item{instead}", which, code=ODM)
+    elif lacking and {*found.partition} <= {*given}:
+        api.fail(f"{name} needs {lacking[0]!r} too: {method}() takes the key of one item", which, code=ODM)
+
+
+def _check_owners(api: CheckerPluginInterface, arguments: Iterable[Expression], info: TypeInfo) -> None:
+    """Check that conditions and actions are on fields of an entity."""
+    for field in _fields(arguments):
+        node = field.expr.node if isinstance(field.expr, RefExpr) else None
+        if not isinstance(node, TypeInfo) or not node.has_base(ENTITY) or field.name not in field_names(node):
+            continue
+        if info not in node.mro and node not in info.mro:
+            api.fail(f"{node.name}.{field.name} is not a field of {info.name}", field, code=ODM)
+
+
+def _fields(arguments: Iterable[Expression]) -> Iterator[MemberExpr]:
+    """What may be fields in conditions, actions and lists of them: ``Order.total > 5``, ``set_(Order.total, 1)``."""
+    for one in arguments:
+        if isinstance(one, MemberExpr):
+            yield from (
+                [one] if isinstance(one.expr, RefExpr) and isinstance(one.expr.node, TypeInfo) else _fields([one.expr])
+            )
+        elif isinstance(one, IndexExpr):
+            yield from _fields([one.base])
+        elif isinstance(one, ComparisonExpr):
+            yield from _fields(one.operands)
+        elif isinstance(one, OpExpr):
+            yield from _fields([one.left, one.right])
+        elif isinstance(one, ListExpr | TupleExpr):
+            yield from _fields(one.items)
+        elif isinstance(one, CallExpr) and isinstance(one.callee, RefExpr) and one.callee.fullname.startswith(BUILD):
+            yield from _fields(one.args)

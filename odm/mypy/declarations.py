@@ -1,0 +1,267 @@
+"""Declarations in class bodies: their reading from the AST, and what is known of them and of fields later.
+
+What is read is stored in ``TypeInfo.metadata["odm"]``, as JSON that mypy keeps in its cache.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from mypy.errorcodes import ErrorCode
+from mypy.nodes import (
+    ARG_STAR,
+    ARG_STAR2,
+    AssignmentStmt,
+    Block,
+    CallExpr,
+    Decorator,
+    Expression,
+    FuncDef,
+    IfStmt,
+    IndexExpr,
+    ListExpr,
+    MemberExpr,
+    NameExpr,
+    Statement,
+    StrExpr,
+    SymbolNode,
+    TupleExpr,
+    TypeAlias,
+    TypeInfo,
+    Var,
+)
+from mypy.plugin import (
+    SemanticAnalyzerPluginInterface,
+)
+from mypy.types import (
+    AnyType,
+    CallableType,
+    Instance,
+    NoneType,
+    ProperType,
+    Type,
+    UnboundType,
+    UnionType,
+    get_proper_type,
+    has_type_vars,
+)
+
+from odm.entities.patterns import Pattern
+
+PATTERN: Final = "odm.entities.patterns.Pattern"
+PRIMARY: Final = "odm.entities.patterns.PrimaryKey"
+ACCESS: Final = "odm.entities.patterns.AccessPattern"
+UNIQUE: Final = "odm.patterns.unique.Unique"
+POINTER: Final = "odm.patterns.pointer.Pointer"
+VERSIONED: Final = "odm.patterns.versioned.Versioned"
+DECLARED: Final = {PRIMARY, ACCESS, UNIQUE, POINTER, VERSIONED}
+"""The classes whose declarations are read; those of other patterns and companions are not known."""
+
+COMPANION: Final = "odm.entities.companions.BaseCompanion"
+ENTITY: Final = "odm.entities.entity.Entity"
+MARKERS: Final = "odm.entities.markers."
+
+MARKED: Final = {
+    **dict.fromkeys(("TTL", "CreatedAt", "UpdatedAt"), "datetime.datetime"),
+    **dict.fromkeys(("Revision", "Counter", "Sum", "Min", "Max"), "builtins.int"),
+}
+"""The type of a field with a marker."""
+
+PLAIN: Final = {"bool", "bytes", "date", "datetime", "Decimal", "float", "int", "str", "UUID"}
+"""The names of types that keys can have."""
+
+ODM: Final = ErrorCode("odm", "Keys and patterns of odm that cannot work", "odm")
+
+
+class Declared(NamedTuple):
+    """A pattern as declared: its class, the fields of its templates, and other fields that it names."""
+
+    kind: str
+    partition: Sequence[str]
+    sort: Sequence[str]
+    others: Sequence[str] = ()
+
+    @property
+    def fields(self) -> list[str]:
+        """The fields of both templates, each once, in order."""
+        return [*dict.fromkeys((*self.partition, *self.sort))]
+
+
+def data_of(info: TypeInfo) -> dict[str, Any]:
+    """What was read of a class: whether it has a table, and its patterns, marked fields and optional fields."""
+    return info.metadata.get("odm", {"table": False, "patterns": {}, "marked": {}, "optional": []})
+
+
+def statements_of(body: Block, wrapped: bool = False) -> Iterator[tuple[Block | None, int, Statement]]:
+    """The statements of a class body, with the block that holds them; None: `OdmPlugin.read` made the block."""
+    for at, statement in enumerate(body.body):
+        if isinstance(statement, Block):
+            yield from statements_of(statement, wrapped=True)
+        elif isinstance(statement, IfStmt):
+            for block in (*statement.body, *filter(None, [statement.else_body])):
+                yield from () if block.is_unreachable else statements_of(block)
+        else:
+            yield None if wrapped else body, at, statement
+
+
+def declarations_in(statement: Statement) -> Iterator[tuple[str, CallExpr, FuncDef | None]]:
+    """What may be a declaration in a class body: ``name = call(...)``, or a function with decorators."""
+    if isinstance(statement, AssignmentStmt):
+        name, call = statement.lvalues[0], statement.rvalue
+        if len(statement.lvalues) == 1 and isinstance(name, NameExpr) and isinstance(call, CallExpr):
+            yield name.name, call, None
+    elif isinstance(statement, Decorator):
+        for call in statement.original_decorators:
+            if isinstance(call, CallExpr):
+                yield statement.name, call, statement.func
+
+
+def kind_of(callee: Expression, api: SemanticAnalyzerPluginInterface) -> tuple[TypeInfo | None, bool]:
+    """The class of what a call makes, if it is a pattern or a companion, and whether a function makes it."""
+    name = _dotted(callee)
+    symbol = api.lookup_qualified(name, callee, suppress_errors=True) if name else None
+    node: SymbolNode | None = symbol.node if symbol else None
+    made: Type | None = None
+    by_function = isinstance(node, FuncDef)
+    if isinstance(node, TypeAlias):
+        made = node.target
+    elif isinstance(node, FuncDef) and isinstance(node.type, CallableType):
+        made = node.type.ret_type
+    if isinstance(made, UnboundType):  # mypy has not read the signature yet
+        symbol = api.lookup_qualified(made.name, callee, suppress_errors=True)
+        node = symbol.node if symbol else None
+    elif made is not None:
+        made = get_proper_type(made)
+        node = made.type if isinstance(made, Instance) else None
+    if isinstance(node, TypeInfo) and node.mro and (node.has_base(PATTERN) or node.has_base(COMPANION)):
+        return node, by_function
+    return None, by_function
+
+
+def _dotted(expression: Expression) -> str | None:
+    if isinstance(expression, NameExpr):
+        return expression.name
+    if isinstance(expression, IndexExpr):
+        return _dotted(expression.base)
+    if isinstance(expression, MemberExpr) and (before := _dotted(expression.expr)):
+        return f"{before}.{expression.name}"
+    return None
+
+
+def as_declared(kind: str, call: CallExpr) -> Declared | None:
+    """A declaration, if its class is one of `DECLARED` and its templates are literals."""
+    if kind not in DECLARED or {ARG_STAR, ARG_STAR2} & {*call.arg_kinds}:
+        return None
+    if kind == UNIQUE:
+        names = [arg.value for arg in call.args if isinstance(arg, StrExpr)]
+        return Declared(kind, names, []) if len(names) == len(call.args) else None
+    given = dict(zip((name or str(at) for at, name in enumerate(call.arg_names)), call.args, strict=True))
+    partition, sort = (given.get(name, given.get(at)) for at, name in (("0", "partition"), ("1", "sort")))
+    if not isinstance(partition, StrExpr) or not (sort is None or isinstance(sort, StrExpr) or _is_none(sort)):
+        return None
+    first, second = (Pattern(text.value).fields if isinstance(text, StrExpr) else () for text in (partition, sort))
+    if kind == POINTER:  # a call gives all fields
+        return Declared(kind, [*first, *second], [], [*_others(given)])
+    return Declared(kind, [*first], [*second], [*_others(given)])
+
+
+def is_known(record: Any) -> bool:
+    """Whether what is stored of a pattern is its declaration; otherwise it is text, and PRIMARY for a primary key."""
+    return not isinstance(record, str)
+
+
+def _is_none(expression: Expression) -> bool:
+    return isinstance(expression, NameExpr) and expression.name == "None"
+
+
+def _others(given: dict[str, Expression]) -> Iterator[str]:
+    """The fields that the shards or the projection of a declaration name, and the one that a pointer tracks."""
+    shards, projection, tracks = (given.get(name) for name in ("shards", "projection", "tracks"))
+    if isinstance(tracks, StrExpr):
+        yield tracks.value
+    if isinstance(shards, CallExpr):
+        names = zip(shards.arg_names, shards.args, strict=True)
+        yield from (
+            arg.value
+            for at, (name, arg) in enumerate(names)
+            if isinstance(arg, StrExpr) and (name == "by" or (at == 1 and name is None))
+        )
+    if isinstance(projection, ListExpr | TupleExpr):
+        yield from (item.value for item in projection.items if isinstance(item, StrExpr))
+
+
+def marked_in(statement: AssignmentStmt, api: SemanticAnalyzerPluginInterface) -> dict[str, str]:
+    """The marker of a field, by its name."""
+    field, annotation = statement.lvalues[0], statement.unanalyzed_type
+    if not isinstance(field, NameExpr) or not isinstance(annotation, UnboundType):
+        return {}
+    if annotation.name.rpartition(".")[2] != "Annotated":
+        return {}
+    for mark in annotation.args[1:]:
+        symbol = api.lookup_qualified(mark.name, mark, suppress_errors=True) if isinstance(mark, UnboundType) else None
+        fullname = (symbol.fullname or "") if symbol else ""
+        if fullname.startswith(MARKERS) and fullname.removeprefix(MARKERS) in MARKED:
+            return {field.name: fullname.removeprefix(MARKERS)}
+    return {}
+
+
+def optional_in(statement: AssignmentStmt) -> Iterator[str]:
+    """The name of a field that is written as ``str | None``; an alias may have a marker by which it gets a value."""
+    field, annotation = statement.lvalues[0], statement.unanalyzed_type
+    if not isinstance(field, NameExpr) or not isinstance(annotation, UnionType):
+        return
+    names = {item.name.rpartition(".")[2] for item in annotation.items if isinstance(item, UnboundType)}
+    if len(names) == len(annotation.items) == 2 and "None" in names and names & PLAIN:
+        yield field.name
+
+
+def pattern_of(info: TypeInfo, name: str) -> Declared | None:
+    """The pattern of an entity under an attribute name; None if it is not known."""
+    for base in info.mro:
+        if name in base.names:
+            record = data_of(base)["patterns"].get(name, "")
+            return Declared(*record) if is_known(record) else None
+    return None
+
+
+def primary_of(info: TypeInfo) -> tuple[str, Declared] | None:
+    """The name and the declaration of an entity's primary key; None if it is not known."""
+    for base in info.mro:
+        patterns = data_of(base)["patterns"]
+        names = [name for name, record in patterns.items() if PRIMARY in record]
+        names += [name for name in base.names if name not in patterns and _is_primary(base, name)]
+        if names:
+            found = pattern_of(info, names[0])
+            return (names[0], found) if found and len(names) == 1 else None
+    return None
+
+
+def _is_primary(info: TypeInfo, name: str) -> bool:
+    node = info.names[name].node
+    made = get_proper_type(node.type) if isinstance(node, Var) else None
+    return isinstance(made, Instance) and made.type.has_base(PRIMARY)
+
+
+def field_type(info: TypeInfo, name: str) -> ProperType | None:
+    """The type of a field; None if it is not known."""
+    symbol = info.get(name)
+    found = get_proper_type(symbol.node.type) if symbol and isinstance(symbol.node, Var) else None
+    return None if found is None or isinstance(found, AnyType) or has_type_vars(found) else found
+
+
+def without_none(found: ProperType) -> ProperType:
+    """The type without None, which a key cannot have."""
+    if not isinstance(found, UnionType):
+        return found
+    items = [item for item in found.items if not isinstance(get_proper_type(item), NoneType)]
+    return get_proper_type(UnionType.make_union(items))
+
+
+def field_names(info: TypeInfo) -> list[str]:
+    """The fields of an entity, inherited ones first."""
+    bases = [base for base in reversed(info.mro) if base.has_base(ENTITY) and base.fullname != ENTITY]
+    nodes = {name: symbol.node for base in bases for name, symbol in base.names.items()}
+    return [
+        name
+        for name, node in nodes.items()
+        if isinstance(node, Var) and not node.is_classvar and not node.is_inferred and not name.startswith("_")
+    ]
