@@ -59,7 +59,7 @@ def judge(schema: Schema, items: Iterable[Stored]) -> tuple[Finding, ...]:
     for stored in items:
         entity = schema.entities.get(str(stored.item.get(TAG)))
         read.update(("items",) if entity is None else ("items", entity.name))
-        for seen in [_unknown(stored)] if entity is None else _compare(entity, stored):
+        for seen in [_unknown(schema, stored)] if entity is None else _compare(entity, stored):
             tally = tallies.setdefault((seen.where, seen.change), seen)
             tally.count += 1
     found = [_finding(tally, read[tally.where.split(".")[0]]) for tally in tallies.values()]
@@ -71,8 +71,13 @@ def _finding(tally: _Tally, read: int) -> Finding:
     return Finding(tally.level, tally.where, tally.change, tally.was, tally.now, effect, tally.fix)
 
 
-def _unknown(stored: Stored) -> _Tally:
-    has, change = ("no tag", "no tag") if stored.item.get(TAG) is None else ("a tag that no entity has", "unknown tag")
+def _unknown(schema: Schema, stored: Stored) -> _Tally:
+    if stored.item.get(TAG) is not None:
+        has, change = "a tag that no entity has", "unknown tag"
+    elif schema.tag is None:
+        has, change = "neither the key nor the attributes of one", "no entity"
+    else:
+        has, change = "no tag", "no tag"
     effect = f"belong to no entity, because they have {has}: odm neither reads nor changes them"
     fix = "declare their entity, or open stores with on_unknown='skip'"
     return _Tally("unknown", "items", change, effect, fix, _text(stored.key), "")

@@ -136,6 +136,16 @@ rows = st.fixed_dictionaries(
 )
 
 
+def test_a_partition_key_with_one_value_in_the_sample_is_a_field() -> None:
+    """Items share a partition key, so a repeated text is not fixed for that; in a sort key it is."""
+    items = tuple({"forum": {"S": "python"}, "number": {"N": str(n)}, "author": {"S": f"a{n}"}} for n in range(3))
+    indexes = {"by-author": IndexFacts(("author",))}
+    types = {"forum": "S", "number": "N", "author": "S"}
+    source = source_of(infer(TableFacts("threads", ("forum", "number"), types, indexes, None, items)))
+    assert 'primary = PrimaryKey("{forum}", "{number}")' in source
+    assert ' by_author = AccessPattern("{author}", index="by-author")' in source
+
+
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.lists(rows, max_size=8, unique_by=lambda row: (row["PK"]["S"], row["SK"]["S"])))
 def test_models_of_any_items_keep_them_as_they_are(items: list[Any]) -> None:

@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 from pydantic import Field
 
-from odm import Entity, Table
+from odm import Entity, PrimaryKey, Stored, Table
 from odm.cli.samples import example_key
 from odm.keys import compile_template
 from odm.testing.entities import hashes, indexed, plain
@@ -200,3 +200,39 @@ def test_examples_of_all_types() -> None:
         "1769862600000",
         "7973-98-68T87:69:99.999999Z",
     ]
+
+
+def test_examples_of_keys_as_they_are() -> None:
+    days = Table("days", keys=("pk", "sk"), key_style="verbatim", tag=None)
+
+    class Day(Entity, table=days):
+        day: date
+        at: Annotated[datetime, Stored(format="%Y-%m-%dT%H:%M:%S.%3fZ")]
+        end: Annotated[datetime, Stored(epoch="s")]
+        id: UUID
+        kind: Literal["open", "shut"]
+        number: int
+        price: Decimal
+        share: float
+        text: str
+
+        primary = PrimaryKey("{day}_{at}_{end}_{id}_{kind}", "{number:04}_{price}_{share}_{text}")
+
+    made = days.compile().entities["Day"].primary
+    assert made.sort is not None
+    assert example_key(made.partition) == (
+        "2026-01-31_2026-01-31T12:30:00.000Z_1769862600_2f9a3c1e-7b4d-4c8a-9e05-6d1f0b8a7c32_open"
+    )
+    assert example_key(made.sort) == "0042_42_42_t1"
+
+    readings = Table("readings", keys=("raw", "number"), key_style="verbatim", tag=None)
+
+    class Reading(Entity, table=readings):
+        raw: bytes
+        number: int
+
+        primary = PrimaryKey("{raw}", "{number}")
+
+    made = readings.compile().entities["Reading"].primary
+    assert made.sort is not None
+    assert (example_key(made.partition), example_key(made.sort)) == ("01ab", "42")

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from odm import ItemExists, ItemInvalid, OdmError, Store, set_
+from odm import Entity, ItemExists, ItemInvalid, OdmError, PrimaryKey, Store, Table, set_
 from odm.backends.local import Memory
 from odm.protocol import requests as req
+from odm.schema.entity import Key
 from odm.schema.evidence import Stored, judge
 from odm.schema.lockfile import Finding, TableLock, compare, describe
 from tests.schema.lock_models import (
@@ -486,3 +487,16 @@ def test_a_version_that_grew_upgrades_fields_but_not_keys() -> None:
     ]
     [fell] = compare("shop", altered("Order", version=2), lock(model()))
     assert (fell.level, fell.change) == ("orphans", "version")
+
+
+def test_an_item_of_no_entity_is_described_as_its_table_tells_entities_apart() -> None:
+    rooms = Table("rooms", keys=("pk", "sk"), key_style="verbatim", tag=None)
+
+    class Room(Entity, table=rooms):
+        name: str
+
+        primary = PrimaryKey("ROOM#{name}", "meta")
+
+    [finding] = judge(rooms.compile(), [Stored(Key("USER#ann", "meta"), {"Owner": "bo"}, {})])
+    assert (finding.change, finding.was) == ("no entity", "USER#ann | meta")
+    assert "because they have neither the key nor the attributes of one" in finding.effect

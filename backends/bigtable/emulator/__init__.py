@@ -23,6 +23,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
+from odm.errors import Unsupported
+
 if TYPE_CHECKING:
     from odm.backends.bigtable.emulator.faults import Faults
 else:
@@ -60,6 +62,7 @@ class Emulator:
     Raises:
         BackendError: the port is in use; or the file cannot be read, or another emulator has it open.
         BadValue: the port is not from 0 to 65535.
+        Unsupported: the extra ``emulator`` is not installed.
     """
 
     def __init__(
@@ -72,9 +75,14 @@ class Emulator:
         faults: "Faults | None" = None,
         seed: int = 0,
     ) -> None:
-        from odm.backends.bigtable.emulator.faults import Faults
-        from odm.backends.bigtable.emulator.server import Server
-        from odm.backends.bigtable.emulator.tables import Tables
+        try:
+            from odm.backends.bigtable.emulator.faults import Faults
+            from odm.backends.bigtable.emulator.server import Server
+            from odm.backends.bigtable.emulator.tables import Tables
+        except ModuleNotFoundError as missing:
+            raise Unsupported(
+                f"the Bigtable emulator needs {missing.name}: pip install 'single-table-odm[emulator]'"
+            ) from missing
 
         self.faults = Faults() if faults is None else faults
         self._tables = Tables(clock, seed)

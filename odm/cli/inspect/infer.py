@@ -180,7 +180,7 @@ class _Group:
         if texts and all(text is not None for text in texts) and not native and not self.plain:
             whole = [str(text) for text in texts]
             known = [_texts(item, attribute) for item in self.items if attribute in item]
-            repeated = len({*whole}) < len(whole)
+            repeated = attribute != self.facts.keys[0] and len({*whole}) < len(whole)
             forms = [form_of(text, repeated=repeated, known=its) for text, its in zip(whole, known, strict=True)]
             form = common_form(whole, forms)
         made = None if form is None else self._fields_of(attribute, form, primary=primary)

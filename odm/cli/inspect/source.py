@@ -106,7 +106,8 @@ def _pattern(pattern: PatternDesign, taken: set[str]) -> Iterator[str]:
     if pattern.index is None:
         yield f"    primary = PrimaryKey({templates})"
         return
-    name = python_name(f"by_{pattern.index}", {*taken, "primary"})
+    by = "" if pattern.index.lower().startswith(("by-", "by_", "by.")) else "by_"
+    name = python_name(f"{by}{pattern.index}", {*taken, "primary"})
     taken.add(name)
     options = ", local=True" * pattern.local + (f", projection={pattern.projection}" if pattern.projection else "")
     yield f"    {name} = AccessPattern({templates}, index={_text(pattern.index)}{options})"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from odm import BackendError, BadValue
+from odm import BackendError, BadValue, Unsupported
 from odm.backends.bigtable.emulator import VARIABLE, Emulator, emulator
 from tests.backends.bigtable.emulator.raw import Raw, set_cell
 
@@ -136,3 +136,10 @@ def test_the_command_says_why_it_cannot_start() -> None:
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert "cannot listen" in ended.stderr
+
+
+def test_what_is_not_installed_is_named_with_the_fix(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "odm.backends.bigtable.emulator.tables", raising=False)
+    monkeypatch.setitem(sys.modules, "sortedcontainers", None)
+    with pytest.raises(Unsupported, match=r"needs sortedcontainers: pip install 'single-table-odm\[emulator\]'"):
+        Emulator()
