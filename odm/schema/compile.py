@@ -16,6 +16,7 @@ from odm.entities.signatures import check_signature
 from odm.errors import BadValue, SchemaError
 from odm.expressions.nodes import Condition
 from odm.expressions.references import Reference
+from odm.keys.types import admits_none
 from odm.keys import Form, Template, compile_several, compile_template, compile_verbatim
 from odm.schema.automatic import Automatic
 from odm.schema.cells import check_cells, find_cells
@@ -30,6 +31,7 @@ from odm.schema.checks import (
     is_shared,
 )
 from odm.schema.described import check_several, describe, forms_of, is_native
+from odm.schema.computed import computed_fields, find_computed
 from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.evolution import find_keep, find_upgrades
 from odm.schema.families import check_families, field_families, find_families
@@ -122,6 +124,7 @@ def _compile_entity(
     others |= {n: spread_with(p, primary, patterns[n]) for n, p in others.items() if p.kind == "local"}
     roles, keep = find_roles(cls, compiled.values(), codec), find_keep(cls, primary)
     optional = frozenset(filter(codec.may_be_none, cls.model_fields)) - _assigned(roles["automatic"], primary)
+    optional |= {name for name, one in cls.model_computed_fields.items() if admits_none(one.return_type)}
     companions = companions_of(cls)
     _check_keep(cls, keep, companions)
     entity = EntitySchema(
@@ -219,8 +222,7 @@ class _Templates:
 
     def compile(self, text: str | None, attribute: str | tuple[str, ...] | None, owner: str) -> Template:
         """A template, or the tag if none is declared: an index entry needs both key attributes."""
-        fields, template = self.cls.model_fields, self.tag if text is None else text
-        self._check_computed(template, owner)
+        template = self.tag if text is None else text
         if isinstance(attribute, tuple):
             check_several(template, attribute, self.codec, owner)
             return compile_several(template, self.forms, owner=owner)
@@ -228,17 +230,8 @@ class _Templates:
         if not self.style.verbatim_rows:
             native = is_native(template, attribute, self.codec, self.forms)
         if native is None and not self.style.verbatim:
-            return compile_template(template, fields, owner=owner)
-        return compile_verbatim(template, fields, self.forms, owner=owner, native=native)
-
-    def _check_computed(self, template: str, owner: str) -> None:
-        for name in self.cls.model_computed_fields:
-            if f"{{{name}}}" in template or f"{{{name}:" in template:
-                raise SchemaError(
-                    f"{owner}: key template {template!r}: {name} is a computed field, which is not stored, so an "
-                    f"update could not keep the key right. Declare {name} as a field with Field(frozen=True, "
-                    "default_factory=lambda data: ...), and with frozen=True the fields that it is made of"
-                )
+            return compile_template(template, self.cls.model_fields | computed_fields(self.cls), owner=owner)
+        return compile_verbatim(template, self.cls.model_fields, self.forms, owner=owner, native=native)
 
 
 def _compile_pattern(templates: _Templates, name: str, pattern: Pattern, hash_only: bool) -> PatternSchema:
@@ -260,7 +253,13 @@ def _compile_pattern(templates: _Templates, name: str, pattern: Pattern, hash_on
         _check_braces(cls, name, (partition, sort))
     kind: Literal["primary", "local", "global"] = "primary" if is_primary else "local" if local else "global"
     when = pattern.when if isinstance(pattern, AccessPattern) else None
-    compiled = PatternSchema(cls.__name__, name, kind, index, partition, sort, when)
+    computed = find_computed(cls, owner, (partition, sort))
+    if computed and is_primary:
+        raise SchemaError(
+            f"{owner}: {computed[0].name} is a computed field, and a change of what it is computed from would move the "
+            "item: a primary key is made of stored fields; use the computed field in an AccessPattern"
+        )
+    compiled = PatternSchema(cls.__name__, name, kind, index, partition, sort, when, computed=computed)
     if pattern.signature is not None:
         check_signature(owner, pattern.signature, (compiled.fields, compiled.partition_fields), cls)
     if pattern.shards is not None and partition.verbatim:

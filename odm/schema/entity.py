@@ -17,6 +17,7 @@ from odm.expressions.nodes import And, Compare, Condition, Exists, IsIn, Item, M
 from odm.keys import Shards, Template, pair_encoder, random_suffix, suffix_of
 from odm.keys.base import Descending
 from odm.schema.automatic import Automatic
+from odm.schema.computed import Computed
 
 FieldValue: TypeAlias = Any
 """A value of a field, of any type that the user's model declares."""
@@ -55,6 +56,7 @@ class PatternSchema:
         shards: the number of shards of each partition, and the field that selects one; None: no shards.
         hashed: the template that writes that field.
         projection: the stored names of the attributes that its index holds besides keys; None: all.
+        computed: the fields of the templates that are not stored, but computed from others.
         fields: the fields of both templates, each once, partition first.
         full_name: the name with the entity, such as "Order.by_date".
     """
@@ -70,6 +72,7 @@ class PatternSchema:
     shards: Shards | None = None
     hashed: Template | None = None
     projection: tuple[str, ...] | None = None
+    computed: tuple[Computed, ...] = ()
     fields: tuple[str, ...] = field(
         init=False, repr=False, eq=False, default=Factory(lambda self: self._fields(), takes_self=True)
     )
@@ -80,7 +83,10 @@ class PatternSchema:
     @cached_property
     def of_values(self) -> Callable[[Values], Key | None]:
         """As `key`, without a shard."""
-        return pair_encoder(self.partition, self.sort, Key, self._of_templates)
+        made = pair_encoder(self.partition, self.sort, Key, self._of_templates)
+        if not self.computed:
+            return made
+        return lambda values: made({**values, **{one.name: one.of(values) for one in self.computed}})
 
     def _fields(self) -> tuple[str, ...]:
         sort = self.sort.fields if self.sort is not None else ()
@@ -88,8 +94,16 @@ class PatternSchema:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The fields that the key is made of: those of the templates, and the one that selects the shard."""
-        return self.fields if self.hashed is None else (*self.fields, *self.hashed.fields)
+        """The stored fields that the key is made of: those of the templates, and the one that selects the shard.
+
+        In place of a computed field, all that it may read.
+        """
+        fields = self.fields if self.hashed is None else (*self.fields, *self.hashed.fields)
+        if not self.computed:
+            return fields
+        computed = {one.name for one in self.computed}
+        read = (name for one in self.computed for name in one.sources)
+        return tuple(dict.fromkeys([*(name for name in fields if name not in computed), *read]))
 
     @property
     def partitions(self) -> tuple[Template, ...]:
@@ -199,6 +213,7 @@ class EntitySchema:
         row: the template of a whole Bigtable row key, in a table whose rows are as they are.
         key_only: by stored name, the fields that are no attributes on DynamoDB.
         local: the local indexes, with the attributes that each holds on DynamoDB; see `IndexSchema.held`.
+        computed: the computed fields of pydantic that stand in keys of its access patterns.
         frozen_fields: the fields with pydantic's ``frozen=True``, which no update sets. Of a frozen class, the objects
             cannot change, but stored items can.
     """
@@ -229,6 +244,11 @@ class EntitySchema:
         init=False, repr=False, default=Factory(lambda self: _local(self.patterns.values()), takes_self=True)
     )
     frozen_fields: frozenset[str] = field(init=False, repr=False, default=Factory(_frozen_fields, takes_self=True))
+    computed: Mapping[str, Computed] = field(
+        init=False,
+        repr=False,
+        default=Factory(lambda self: {c.name: c for p in self.patterns.values() for c in p.computed}, takes_self=True),
+    )
 
     @property
     def version(self) -> int:
@@ -262,7 +282,8 @@ class EntitySchema:
 
     def validate(self, field: str, value: FieldValue) -> FieldValue:
         """A value converted and validated as by the model; see `odm.entities.views.EntityView`."""
-        return self.codec.validate(field, value)
+        computed = self.computed.get(field)
+        return self.codec.validate(field, value) if computed is None else computed.validate(value)
 
     def answerable(self, condition: Condition) -> Condition:
         """The condition of a write, if key attributes can answer what it asks of fields that stand in keys only.
@@ -342,7 +363,7 @@ class EntitySchema:
                     value = values[field]
                     # Looked up here too: most key fields are text or numbers, and a call for each costs more.
                     plain = type(value) is as_they_are.get(field) and (type(value) is not str or value.isascii())
-                    found[field] = value if plain else self.codec.validate(field, value)
+                    found[field] = value if plain else self.validate(field, value)
         except BadValue as error:
             raise KeyValueError(str(error)) from error
         return found

@@ -93,8 +93,8 @@ def grows(entity: EntitySchema, slot: Slot) -> str | None:
     """Why each value is larger than those before; None: values do not grow."""
     if unit(slot) is not None:
         return "a time"
-    type_, info = plain(slot), entity.cls.model_fields[slot.name]
-    if _uuid_version(info) in _TIME_ORDERED:
+    type_, info = plain(slot), entity.cls.model_fields.get(slot.name)
+    if info is not None and _uuid_version(info) in _TIME_ORDERED:
         return "a UUID that begins with the time"
     wide = isinstance(type_, BigIntKey) or (isinstance(type_, IntKey) and (values(slot) or 0) >= _WIDE)
     return "a sequential number" if wide and _SEQUENCE.fullmatch(slot.name) else None

@@ -90,7 +90,8 @@ def _template(entity: EntitySchema, template: Template) -> TemplateLock:
 
 def _slots(entity: EntitySchema, template: Template) -> tuple[SlotLock, ...]:
     stored = entity.codec.stored
-    return tuple(SlotLock(field=stored[slot.name], encoding=slot.type.encoding) for slot in template.slots)
+    names = ((slot, stored.get(slot.name, slot.name)) for slot in template.slots)  # a computed field is not stored
+    return tuple(SlotLock(field=name, encoding=slot.type.encoding) for slot, name in names)
 
 
 def _cell(cell: CellAt) -> str:

@@ -1,0 +1,111 @@
+"""Computed fields of pydantic in the keys of access patterns.
+
+A computed field is not stored. The key is made from the stored fields of the item at each write: every field that a
+computed one may read is a source of its pattern, so that a write which changes one of them makes the key again.
+"""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+from pydantic import TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+
+from odm.entities.markers import AutomaticMarker, CreatedAtMarker, Marker, Stored, TTLMarker, metadata_of
+from odm.errors import BadValue, KeyValueError, SchemaError
+from odm.keys import Template
+
+if TYPE_CHECKING:
+    from odm.entities.entity import Entity
+
+_READABLE = (TTLMarker, CreatedAtMarker, Stored)
+"""The markers of fields that change only by an update that names them, or never."""
+
+
+@frozen(slots=False)
+class Computed:
+    """A computed field that an access pattern has in its key.
+
+    Attributes:
+        cls: the entity class.
+        name: its name.
+        sources: the fields that it can read.
+    """
+
+    cls: "type[Entity]"
+    name: str
+    sources: tuple[str, ...]
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[Any]:
+        return TypeAdapter(self.cls.model_computed_fields[self.name].return_type)
+
+    def of(self, values: Mapping[str, Any]) -> Any:
+        """Its value for these values of the sources.
+
+        Raises:
+            KeyValueError: the model's code raises an error, or reads a field that is not among the sources.
+        """
+        made = self.cls.__new__(self.cls)
+        read = {name: values[name] for name in self.sources}
+        # An object with these fields alone: every other one is an AttributeError.
+        made.__setstate__(
+            {
+                "__dict__": read,
+                "__pydantic_fields_set__": {*read},
+                "__pydantic_extra__": None,
+                "__pydantic_private__": None,
+            }
+        )
+        try:
+            return getattr(made, self.name)
+        except Exception as error:
+            raise KeyValueError(
+                f"{self.cls.__name__}.{self.name} could not be computed for a key: {type(error).__name__}: {error}. A "
+                "computed field in a key can read the plain fields of the entity: no Counter, Revision, aggregate, "
+                "UpdatedAt, Blob or Compressed field, and no private attribute"
+            ) from error
+
+    def validate(self, value: Any) -> Any:
+        """A value to look for, converted to the type of the field.
+
+        Raises:
+            BadValue: it does not validate.
+        """
+        try:
+            return self._adapter.validate_python(value)
+        except ValidationError as error:
+            reasons = "; ".join(reason["msg"] for reason in error.errors())
+            raise BadValue(f"{self.cls.__name__}.{self.name}: {value!r} is refused: {reasons}") from error
+
+
+def computed_fields(cls: "type[Entity]") -> dict[str, FieldInfo]:
+    """The computed fields of a class as fields, to compile templates."""
+    return {name: FieldInfo.from_annotation(one.return_type) for name, one in cls.model_computed_fields.items()}
+
+
+def find_computed(cls: "type[Entity]", owner: str, templates: tuple[Template | None, ...]) -> tuple[Computed, ...]:
+    """The computed fields in the templates of an access pattern.
+
+    Raises:
+        SchemaError: one is in a format that does not keep its whole value.
+    """
+    found: dict[str, Computed] = {}
+    for template in templates:
+        for name in () if template is None else template.fields:
+            if name not in cls.model_computed_fields:
+                continue
+            if template is not None and name in template.lossy:
+                raise SchemaError(
+                    f"{owner}: key template {template.text!r}: {name} is a computed field, whose format must keep its "
+                    "whole value: compute the text or the day that the key is to hold"
+                )
+            sources = tuple(field for field, info in cls.model_fields.items() if _is_readable(info))
+            found[name] = Computed(cls, name, sources)
+    return tuple(found.values())
+
+
+def _is_readable(info: FieldInfo) -> bool:
+    marks = [mark for mark in metadata_of(info) if isinstance(mark, Marker | AutomaticMarker)]
+    return all(isinstance(mark, _READABLE) for mark in marks)
