@@ -26,9 +26,9 @@ Use it for many-to-many relationships: followers, members, the bills of invoices
 no edge, only that node's partition key. If all nodes are of tenants, both ends have the tenant's field:
 ``edge("TENANT#{t}#USER#{follower}", "FOLLOWS", "TENANT#{t}#USER#{followed}")``, and no edge leaves its tenant.
 
-All edges at a node are in one partition, which limits the write rate of a very
-popular node. Edges are put, updated and deleted like any entity. Both directions are one item, so one write updates
-both. Operations on several edges use ``network = AdjacencyList(User, Group, Follows, MemberOf)``.
+All edges at a node are in one partition, which limits the write rate of a very popular node. Edges are put, updated
+and deleted like any entity. Both directions are one item, so one write updates both. Operations on several edges use
+``network = AdjacencyList(User, Group, Follows, MemberOf)``.
 
 | question | call |
 |---|---|

@@ -40,12 +40,13 @@ def main() -> None:
 
 def interpreter(version: str) -> str | None:
     """The path of a Python that is on PATH, or that pyenv has installed."""
+    environ = {**os.environ}
     if pyenv := shutil.which("pyenv"):
         installed = subprocess.run([pyenv, "versions", "--bare"], capture_output=True, text=True, check=True).stdout
-        os.environ["PYENV_VERSION"] = ":".join(installed.split())
-    print_path = ["-c", "import sys; sys.stdout.write(sys.executable)"]
+        environ["PYENV_VERSION"] = ":".join(installed.split())
+    command = [f"python{version}", "-c", "import sys; sys.stdout.write(sys.executable)"]
     try:
-        found = subprocess.run([f"python{version}", *print_path], capture_output=True, text=True, check=True)
+        found = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return None
     return found.stdout
