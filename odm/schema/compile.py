@@ -16,7 +16,6 @@ from odm.entities.signatures import check_signature
 from odm.errors import BadValue, SchemaError
 from odm.expressions.nodes import Condition
 from odm.expressions.references import Reference
-from odm.keys.types import admits_none
 from odm.keys import Form, Template, compile_several, compile_template, compile_verbatim
 from odm.schema.automatic import Automatic
 from odm.schema.cells import check_cells, find_cells
@@ -30,8 +29,8 @@ from odm.schema.checks import (
     check_local,
     is_shared,
 )
+from odm.schema.computed import check_as_they_are, computed_fields, find_computed
 from odm.schema.described import check_several, describe, forms_of, is_native
-from odm.schema.computed import computed_fields, find_computed
 from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.evolution import find_keep, find_upgrades
 from odm.schema.families import check_families, field_families, find_families
@@ -123,8 +122,7 @@ def _compile_entity(
     others = {name: p for name, p in compiled.items() if p.kind != "primary"}
     others |= {n: spread_with(p, primary, patterns[n]) for n, p in others.items() if p.kind == "local"}
     roles, keep = find_roles(cls, compiled.values(), codec), find_keep(cls, primary)
-    optional = frozenset(filter(codec.may_be_none, cls.model_fields)) - _assigned(roles["automatic"], primary)
-    optional |= {name for name, one in cls.model_computed_fields.items() if admits_none(one.return_type)}
+    optional = _optional(codec, roles["automatic"], compiled.values())
     companions = companions_of(cls)
     _check_keep(cls, keep, companions)
     entity = EntitySchema(
@@ -151,10 +149,16 @@ def _compile_entity(
     return evolve(entity, patterns=lowered)
 
 
-def _assigned(automatic: Automatic | None, primary: PatternSchema) -> frozenset[str]:
-    """The fields of the primary key that the store assigns: no item is stored without them."""
-    names = () if automatic is None else (automatic.id, automatic.created)
-    return frozenset(primary.fields).intersection(names)
+def _optional(codec: EntityCodec, automatic: Automatic | None, patterns: Collection[PatternSchema]) -> frozenset[str]:
+    """The fields, and computed fields of patterns, that can be None.
+
+    Not those of the primary key that the store assigns: no item is stored without them.
+    """
+    assigned = () if automatic is None else (automatic.id, automatic.created)
+    primary = next(pattern for pattern in patterns if pattern.kind == "primary")
+    computed = {one.name for pattern in patterns for one in pattern.computed if one.may_be_none}
+    stored = frozenset(filter(codec.may_be_none, codec.cls.model_fields))
+    return stored - frozenset(primary.fields).intersection(assigned) | computed
 
 
 def _check_keep(cls: "type[Entity]", keep: int | None, companions: Sequence[BaseCompanion]) -> None:
@@ -223,6 +227,8 @@ class _Templates:
     def compile(self, text: str | None, attribute: str | tuple[str, ...] | None, owner: str) -> Template:
         """A template, or the tag if none is declared: an index entry needs both key attributes."""
         template = self.tag if text is None else text
+        if self.style.verbatim or isinstance(attribute, tuple):
+            check_as_they_are(self.cls, owner, template)
         if isinstance(attribute, tuple):
             check_several(template, attribute, self.codec, owner)
             return compile_several(template, self.forms, owner=owner)
@@ -253,12 +259,7 @@ def _compile_pattern(templates: _Templates, name: str, pattern: Pattern, hash_on
         _check_braces(cls, name, (partition, sort))
     kind: Literal["primary", "local", "global"] = "primary" if is_primary else "local" if local else "global"
     when = pattern.when if isinstance(pattern, AccessPattern) else None
-    computed = find_computed(cls, owner, (partition, sort))
-    if computed and is_primary:
-        raise SchemaError(
-            f"{owner}: {computed[0].name} is a computed field, and a change of what it is computed from would move the "
-            "item: a primary key is made of stored fields; use the computed field in an AccessPattern"
-        )
+    computed = find_computed(cls, owner, (partition, sort), primary=is_primary)
     compiled = PatternSchema(cls.__name__, name, kind, index, partition, sort, when, computed=computed)
     if pattern.signature is not None:
         check_signature(owner, pattern.signature, (compiled.fields, compiled.partition_fields), cls)

@@ -12,14 +12,15 @@ from attrs import frozen
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from odm.entities.markers import AutomaticMarker, CreatedAtMarker, Marker, Stored, TTLMarker, metadata_of
+from odm.entities.markers import Cell, CreatedAtMarker, Id, Marker, Stored, TTLMarker, metadata_of
 from odm.errors import BadValue, KeyValueError, SchemaError
 from odm.keys import Template
+from odm.keys.types import admits_none
 
 if TYPE_CHECKING:
     from odm.entities.entity import Entity
 
-_READABLE = (TTLMarker, CreatedAtMarker, Stored)
+_READABLE = (TTLMarker, CreatedAtMarker, Id, Stored, Cell)
 """The markers of fields that change only by an update that names them, or never."""
 
 
@@ -36,6 +37,11 @@ class Computed:
     cls: "type[Entity]"
     name: str
     sources: tuple[str, ...]
+
+    @property
+    def may_be_none(self) -> bool:
+        """Whether it can be None, so that the index may omit the item."""
+        return admits_none(self.cls.model_computed_fields[self.name].return_type)
 
     @cached_property
     def _adapter(self) -> TypeAdapter[Any]:
@@ -85,27 +91,40 @@ def computed_fields(cls: "type[Entity]") -> dict[str, FieldInfo]:
     return {name: FieldInfo.from_annotation(one.return_type) for name, one in cls.model_computed_fields.items()}
 
 
-def find_computed(cls: "type[Entity]", owner: str, templates: tuple[Template | None, ...]) -> tuple[Computed, ...]:
-    """The computed fields in the templates of an access pattern.
+def check_as_they_are(cls: "type[Entity]", owner: str, template: str) -> None:
+    """Raise SchemaError if a key that other programs read, or a part of it, is a computed field."""
+    for name in cls.model_computed_fields:
+        if f"{{{name}}}" in template or f"{{{name}:" in template:
+            raise SchemaError(
+                f"{owner}: key template {template!r}: {name} is a computed field, which keys as they are cannot have: "
+                "declare it as a field"
+            )
+
+
+def find_computed(
+    cls: "type[Entity]", owner: str, templates: tuple[Template | None, ...], *, primary: bool
+) -> tuple[Computed, ...]:
+    """The computed fields in the templates of a pattern; ``primary``: of a primary key, which can have none.
 
     Raises:
-        SchemaError: one is in a format that does not keep its whole value.
+        SchemaError: a primary key has one, or one is in a format that does not keep its whole value.
     """
-    found: dict[str, Computed] = {}
-    for template in templates:
-        for name in () if template is None else template.fields:
-            if name not in cls.model_computed_fields:
-                continue
-            if template is not None and name in template.lossy:
-                raise SchemaError(
-                    f"{owner}: key template {template.text!r}: {name} is a computed field, whose format must keep its "
-                    "whole value: compute the text or the day that the key is to hold"
-                )
-            sources = tuple(field for field, info in cls.model_fields.items() if _is_readable(info))
-            found[name] = Computed(cls, name, sources)
-    return tuple(found.values())
+    there = [template for template in templates if template is not None]
+    names = [name for name in cls.model_computed_fields if any(name in template.fields for template in there)]
+    for name in names:
+        if primary:
+            raise SchemaError(
+                f"{owner}: {name} is a computed field, and a change of what it is computed from would move the item: a "
+                "primary key is made of stored fields; use the computed field in an AccessPattern"
+            )
+        if any(name in template.lossy for template in there):
+            raise SchemaError(
+                f"{owner}: {name} is a computed field, whose format must keep its whole value: compute the text or the "
+                "day that the key is to hold"
+            )
+    sources = tuple(field for field, info in cls.model_fields.items() if _is_readable(info))
+    return tuple(Computed(cls, name, sources) for name in names)
 
 
 def _is_readable(info: FieldInfo) -> bool:
-    marks = [mark for mark in metadata_of(info) if isinstance(mark, Marker | AutomaticMarker)]
-    return all(isinstance(mark, _READABLE) for mark in marks)
+    return all(isinstance(mark, _READABLE) for mark in metadata_of(info) if isinstance(mark, Marker))

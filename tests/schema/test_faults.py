@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
 from types import new_class
@@ -195,16 +195,37 @@ def unknown_field_in_a_template(table: Table) -> None:
         by_date = AccessPattern("CUSTOMER#{custmer_id}")  # type: ignore[odm]
 
 
-@fault("Order.by_month", "MONTH#{month:<9}", "month is a computed field", "not stored", "default_factory")
-def computed_field_in_a_template(table: Table) -> None:
-    class Order(Entity, table=table):
-        id: str
-        primary = PrimaryKey("ORDER#{id}")
-        by_month = AccessPattern("MONTH#{month:<9}")
+class Dated(Entity):
+    id: str
 
-        @computed_field
-        def month(self) -> str:
-            return self.id[:7]
+    @computed_field
+    def month(self) -> str:
+        return self.id[:7]
+
+    @computed_field
+    def day(self) -> date:
+        return date.fromisoformat(self.id)
+
+
+@fault("Order.primary", "month is a computed field", "would move the item", "in an AccessPattern")
+def computed_field_in_a_primary_key(table: Table) -> None:
+    class Order(Dated, table=table):
+        primary = PrimaryKey("MONTH#{month}#{id}")
+
+
+@fault("Order.by_year", "day is a computed field", "compute the text")
+def computed_field_in_a_part(table: Table) -> None:
+    class Order(Dated, table=table):
+        primary = PrimaryKey("ORDER#{id}")
+        by_year = AccessPattern("YEAR#{day:%Y}")
+
+
+def test_keys_as_they_are_have_no_computed_field() -> None:
+    table = Table("shop", key_style="verbatim")
+    patterns = {"primary": PrimaryKey("ORDER#{id}"), "by_month": AccessPattern("MONTH#{month}", "{id}")}
+    new_class("Order", (Dated,), {"table": table}, lambda body: body.update(patterns))
+    with pytest.raises(SchemaError, match=r"Order\.by_month: .* month is a computed field.*: declare it as a field"):
+        table.compile()
 
 
 class Weight(float, Enum):

@@ -55,6 +55,7 @@ def calls(db: Store, order: Order) -> None:
     assert db.get(key) == db.get(Order, **values) == db.one(Order, customer_id="c", order_id=order.order_id)
     assert db.get(Order.primary(**values), consistent=False) == order
     assert db.get_many([key, Order.primary(**values)]) == [order, order]
+    assert db.first(Order.by_label(label=order.label)) == order
     assert db.get(Order, customer_id="c", order_id=NUMBER, only=[Order.note]) is not None
     assert db.get(order.primary(customer_id=order.customer_id, order_id=order.order_id)) == order
     assert db.exists(keys_models.Order, customer_id="c", order_id=NUMBER)

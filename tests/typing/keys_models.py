@@ -88,6 +88,8 @@ class Order(Owned, table=shop, tag="o"):
     @staticmethod
     def by_note(*, note: str, day: date = ...) -> None: ...
 
+    by_label = AccessPattern("LABELS", "{label}#{day}")
+
     @computed_field  # type: ignore[prop-decorator]
     @property
     def label(self) -> str:

@@ -27,6 +27,7 @@ def sharded(entity: EntitySchema, pattern: PatternSchema) -> str:
 def _shards(entity: EntitySchema, pattern: PatternSchema) -> Shards:
     templates = [template for template in (pattern.sort, entity.primary.sort, entity.primary.partition) if template]
     fields = [slot.name for template in templates for slot in reversed(template.slots) if spreads(slot)]
+    fields = [name for name in fields if name in entity.cls.model_fields]  # a computed field selects no shard
     taken = entity.optional.union(pattern.partition.fields)
     return Shards(_SHARDS, by=next((field for field in fields if field not in taken), None))
 

@@ -33,6 +33,12 @@ from odm.testing.suite.cell_versions import TestCellVersions, exchange_clock, ex
 from odm.testing.suite.collections import TestCollection
 from odm.testing.suite.companions import TestCompanions, TestCompanionsTransactions, TestRefusedCompanions, table
 from odm.testing.suite.compressing import TestCompressed, written
+from odm.testing.suite.computed_keys import (
+    TestComputedKeys,
+    TestComputedKeysTransactions,
+    TestComputedKeysUpdates,
+    directory,
+)
 from odm.testing.suite.conditions import TestFilters, TestRefused, TestWhen
 from odm.testing.suite.copying import TestBatchInProcedures, TestPutRaw, TestScanPages
 from odm.testing.suite.counters import TestCounter, TestCounterPut
@@ -140,6 +146,9 @@ __all__ = [
     "TestCompanions",
     "TestCompanionsTransactions",
     "TestCompressed",
+    "TestComputedKeys",
+    "TestComputedKeysTransactions",
+    "TestComputedKeysUpdates",
     "TestConditionalDelete",
     "TestConditionalPut",
     "TestConditionsOnOlderItems",
@@ -278,6 +287,7 @@ __all__ = [
     "campaigns",
     "clock",
     "db",
+    "directory",
     "exchange_clock",
     "exchanged",
     "grown",
