@@ -6,8 +6,9 @@ from random import Random
 from typing import Any
 
 import pytest
+from pydantic import computed_field
 
-from odm import Entity, ItemExists, ItemInvalid, OdmError, PrimaryKey, Store, Table, set_
+from odm import AccessPattern, Entity, ItemExists, ItemInvalid, OdmError, PrimaryKey, Store, Table, set_
 from odm.backends.local import Memory
 from odm.protocol import requests as req
 from odm.schema.entity import Key
@@ -500,3 +501,28 @@ def test_an_item_of_no_entity_is_described_as_its_table_tells_entities_apart() -
     [finding] = judge(rooms.compile(), [Stored(Key("USER#ann", "meta"), {"Owner": "bo"}, {})])
     assert (finding.change, finding.was) == ("no entity", "USER#ann | meta")
     assert "because they have neither the key nor the attributes of one" in finding.effect
+
+
+def test_a_field_that_becomes_a_computed_one_needs_a_backfill() -> None:
+    before, after = Table("shop"), Table("shop")
+
+    class Kept(Entity, table=before, tag="Contact"):
+        name: str
+        initial: str = "?"
+        primary = PrimaryKey("CONTACT#{name}")
+        by_initial = AccessPattern("INITIALS", "{initial}#{name}")
+
+    class Contact(Entity, table=after):
+        name: str
+        primary = PrimaryKey("CONTACT#{name}")
+        by_initial = AccessPattern("INITIALS", "{initial}#{name}")
+
+        @computed_field  # type: ignore[prop-decorator]
+        @property
+        def initial(self) -> str:
+            return self.name[0]
+
+    found = compare("shop", describe(before.compile()), describe(after.compile()))
+    assert ("orphans", "Contact.by_initial") in [(finding.level, finding.where) for finding in found]
+    assert any("odm backfill MODULE:TABLE Contact.by_initial PLACE" in finding.fix for finding in found)
+    assert compare("shop", describe(after.compile()), describe(after.compile())) == ()

@@ -452,7 +452,7 @@ KNOWN = {
     },
     PatternSchema: {
         *("entity", "name", "kind", "index", "partition", "sort", "when", "shared", "shards", "hashed"),
-        "projection",
+        *("projection", "computed"),
     },
 }
 """The attributes that are described, or follow from what is."""

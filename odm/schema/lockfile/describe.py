@@ -90,7 +90,8 @@ def _template(entity: EntitySchema, template: Template) -> TemplateLock:
 
 def _slots(entity: EntitySchema, template: Template) -> tuple[SlotLock, ...]:
     stored = entity.codec.stored
-    names = ((slot, stored.get(slot.name, slot.name)) for slot in template.slots)  # a computed field is not stored
+    # A computed field is not stored: with "()" it is another one than a stored field of its name.
+    names = ((slot, stored.get(slot.name, f"{slot.name}()")) for slot in template.slots)
     return tuple(SlotLock(field=name, encoding=slot.type.encoding) for slot, name in names)
 
 
