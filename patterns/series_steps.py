@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 from odm import (
     AsyncStore,
     Backend,
-    BadCursor,
     BadValue,
     Condition,
     Entity,
     ItemNotFound,
-    Page,
     Query,
     Store,
     TableNotFound,
@@ -217,54 +215,6 @@ class SeriesSteps(Generic[E, S]):
             if found is not None:
                 return found
         return None
-
-    def page_steps(self, range_: Range, size: int, after: str | None, consistent: bool) -> Steps[Page[Any]]:
-        """A page of the results, from one or several tables."""
-        if type(size) is not int or size < 1:
-            raise BadValue(f"page(size={size!r}): give the number of items a page, an int of 1 or more")
-        at, inner, left = self._opened(range_, after)
-        items: list[Any] = []
-        want = size if left is None else min(size, left)
-        for period, query in (yield from self.tables(range_)):
-            if at is not None and (period > at if range_.descending else period < at):
-                continue
-            options: dict[str, Any] = {"consistent": consistent}
-            if len(items) < want:
-                options |= {"size": want - len(items), "after": inner if period == at else None}
-                found = yield from self.read(period, Page([]), "page", query, **options)
-                items += found.items
-                place = found.cursor
-            else:  # the page is full: does a result follow?
-                more = yield from self.read(period, None, "first", query, **options)
-                place = None if more is None else self.store_of(period).start(query)
-            rest = None if left is None else left - len(items)
-            if rest == 0:
-                break
-            if place is not None:
-                place = [self.series.name, period.isoformat(), place, range_.query.most, rest]
-                return Page(items, self.base.seal(place))
-        return Page(items)
-
-    def _opened(self, range_: Range, after: str | None) -> tuple[date | None, str | None, int | None]:
-        """The period at which a page begins, the cursor in its table, and how many results are left.
-
-        Raises:
-            BadCursor: the text is not a cursor of this query of this series.
-        """
-        if after is None:
-            return None, None, range_.query.most
-        value = self.base.unseal(after)
-        wrong = BadCursor(f"the cursor belongs to another query than {range_.query}, or to another series")
-        try:
-            name, text, inner, most, left = value
-            period = date.fromisoformat(text)
-        except (TypeError, ValueError) as error:
-            raise wrong from error
-        fits = (name, most) == (self.series.name, range_.query.most) and type(inner) is str
-        fits = fits and (left is None if most is None else type(left) is int and 0 < left <= most)
-        if not fits or self.series.period_of(period) != period or not range_.holds(period):
-            raise wrong
-        return period, inner, left
 
     def delete_steps(self, which: Any, when: When, key: Mapping[str, Any]) -> Steps[bool]:
         """Remove an item; returns whether it existed."""

@@ -5,6 +5,7 @@ from datetime import date
 from typing import Any, Literal, Self, TypeVar
 
 from odm import AsyncStore, Entity, Page, Query, Store, TableNotFound
+from odm.patterns.series_pages import read_page
 from odm.patterns.series_range import Range, range_of
 from odm.patterns.series_rotation import Rotation, Step, ignore, rotate, rotation
 from odm.patterns.series_steps import SeriesSteps, When
@@ -101,13 +102,13 @@ class SeriesStore(SeriesSteps[E, Store]):
         Args:
             query: as for `query`.
             size: number of results, 1 or more.
-            after: ``page.cursor`` for the next page; there is no way back, so ``page.previous`` is None.
+            after: ``page.cursor`` for the next page, ``page.previous`` for the one before.
             consistent: as for `odm.Store.page`.
 
         Raises:
             BadCursor: the cursor is damaged, or belongs to another query or series.
         """
-        return run(self.page_steps(range_of(self.series, query), size, after, consistent))
+        return run(read_page(self, range_of(self.series, query), size, after, consistent))
 
     def first(self, query: Query[E], *, consistent: bool = True) -> E | None:
         """The first result of a query, or None."""
@@ -220,7 +221,7 @@ class AsyncSeriesStore(SeriesSteps[E, AsyncStore]):
         self, query: Query[E], *, size: int = 25, after: str | None = None, consistent: bool = True
     ) -> Page[E]:
         """One page of the results, from one or several tables."""
-        return await arun(self.page_steps(range_of(self.series, query), size, after, consistent))
+        return await arun(read_page(self, range_of(self.series, query), size, after, consistent))
 
     async def first(self, query: Query[E], *, consistent: bool = True) -> E | None:
         """The first result of a query, or None."""

@@ -115,9 +115,18 @@ class Session:
             return reading
         return cursor.decode_cursor(self.context.schema, reading, after, self.secret)
 
-    def start(self, query: object) -> str | None:
-        """The cursor at which a query begins; None if no key can match."""
-        return self._cursor(self.begin(query))
+    def start(self, query: object, *, end: bool = False) -> str | None:
+        """The cursor at which a query begins, or that goes back from its end; None if no key can match.
+
+        Raises:
+            BadValue: the end is asked for, and the query has a limit.
+        """
+        reading = self.begin(query)
+        if not end or reading is None:
+            return self._cursor(reading)
+        if reading.left is not None:
+            raise BadValue(f"start({query}, end=True): leave out limit(), the place of whose last result is not known")
+        return self._cursor(reading.turned(read.Place(reading.plan.reading_order[-1]), None))
 
     def _cursor(self, reading: Reading | None) -> str | None:
         return None if reading is None else cursor.encode_cursor(self.context.schema, reading, self.secret)

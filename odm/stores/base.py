@@ -276,15 +276,19 @@ class BaseStore(Hinted):
         context = self._session.context
         return assigned(context, context.schema.entity(type(entity)), entity, written=False)
 
-    def start(self, query: Query[Any]) -> str | None:
+    def start(self, query: Query[Any], *, end: bool = False) -> str | None:
         """The cursor at which a query begins: `page` with it reads the same as without. None: no key can match.
 
         For patterns that read several tables with one cursor.
 
+        Args:
+            query: the query.
+            end: the cursor that goes back from the end of the query instead: `page` with it reads the last page.
+
         Raises:
-            BadValue: a value, condition or field does not fit the model.
+            BadValue: a value, condition or field does not fit the model, or a query with ``end`` has a limit.
         """
-        return self._session.start(query)
+        return self._session.start(query, end=end)
 
     def seal(self, value: Any) -> str:
         """A value as an opaque text, with a checksum, or signed with ``cursor_secret``: for cursors of a pattern.

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from odm import (
     AccessPattern,
     BackendError,
+    BadCursor,
     BadValue,
     Entity,
     OutcomeUnknown,
@@ -33,6 +34,7 @@ from odm.backends.local import Faults, LocalFile, Memory
 from odm.patterns.pointer import Pointer
 from odm.patterns.time_series import TimeSeries
 from odm.protocol.connection import Backend
+from odm.testing.suite.helpers import walk
 from tests.effort import times
 
 readings = Table("readings")
@@ -73,22 +75,13 @@ def within(query: Query[Reading], low: datetime, open_low: bool, high: datetime,
     return query.where(at > low if open_low else at >= low, at < high if open_high else at <= high)
 
 
-def pages(db: Any, query: Query[Any], size: int) -> list[list[Any]]:
-    found, cursor = [], None
-    while True:
-        page = db.page(query, size=size, after=cursor)
-        found.append(list(page.items))
-        cursor = page.cursor
-        if cursor is None:
-            return found
-
-
 @pytest.mark.parametrize("series", [MONTHS, DAYS], ids=["months", "days"])
 @settings(max_examples=times(30, 300))
 @given(st.data())
 def test_reads_as_one_table_does(series: TimeSeries[Reading], data: st.DataObject) -> None:
     backend = Memory()
-    plain, db = Store(readings, backend), series.open(backend)
+    plain = Store(readings, backend)
+    db: Any = series.open(backend)
     plain.create()
     items = st.builds(Reading, sensor=st.sampled_from("ab"), at=TIMES, value=st.integers(0, 1))
     for item in data.draw(st.lists(items, max_size=25)):
@@ -116,7 +109,7 @@ def test_reads_as_one_table_does(series: TimeSeries[Reading], data: st.DataObjec
     assert list(db.query(query)) == list(plain.query(query))
     assert (db.count(query), db.first(query)) == (plain.count(query), plain.first(query))
     size = data.draw(st.integers(1, 6))
-    assert pages(db, query, size) == pages(plain, query, size)
+    assert walk(db, query, size) == walk(plain, query, size)
 
 
 def test_days_of_a_date_field() -> None:
@@ -144,9 +137,38 @@ def test_async_iteration_and_context() -> None:
             assert [item async for item in db.query(query.limit(2))] == items
             assert [item async for item in db.query(query.reverse().limit(1))] == items[1:]
             page = await db.page(query, size=1)
-            assert (await db.page(query, size=1, after=page.cursor)).items == items[1:]
+            second = await db.page(query, size=1, after=page.cursor)
+            assert second.items == items[1:]
+            assert await db.page(query, size=1, after=second.previous) == page
 
     asyncio.run(main())
+
+
+PARTS: dict[str, st.SearchStrategy[Any]] = {
+    "period": st.sampled_from(["2024-01-01", "2024-02-01", "2024-01-02", "2025-01-01", "x", 7]),
+    "inner": st.none() | st.text(max_size=3) | st.integers(),
+    "most": st.none() | st.integers(-1, 3) | st.booleans(),
+    "left": st.none() | st.integers(-1, 3) | st.booleans(),
+    "back": st.booleans() | st.none() | st.integers(0, 1),
+}
+
+
+@settings(max_examples=times(200, 2_000))
+@given(st.data())
+def test_a_forged_cursor_is_refused_or_reads_a_page(data: st.DataObject) -> None:
+    db = MONTHS.open(Memory(), clock=START.timestamp)
+    db.rotate()
+    db.put(Reading(sensor="a", at=START))
+    query = Reading.by_time() if data.draw(st.booleans()) else Reading.by_time().limit(2)
+    body = data.draw(st.fixed_dictionaries(PARTS))
+    if data.draw(st.booleans()):
+        body["inner"] = db.store_of(START).start(Reading.by_time(), end=data.draw(st.booleans()))
+    sealed = db.base.seal([db.series.name, *body.values()][: data.draw(st.integers(4, 6))])
+    try:
+        page = db.page(query, after=sealed)
+    except BadCursor:
+        return
+    assert len(page.items) <= 1
 
 
 def test_bounds_and_order_of_a_plan() -> None:

@@ -85,12 +85,18 @@ class TestPrefix:
         with pytest.raises(TableNotFound, match="'staging-other"):
             other.put(CUSTOMER)
 
-    def test_binds_the_start_of_a_query(self, db: Store, stores: Stores) -> None:
+    def test_binds_the_start_and_the_end_of_a_query(self, db: Store, stores: Stores) -> None:
         fill(db, ORDERS)
         query = Order.primary(customer_id="c").limit(2)
         start = db.start(query)
         assert db.page(query, size=1, after=start) == db.page(query, size=1)
         assert db.start(query.where(Order.order_id < "a", Order.order_id > "b")) is None
+        whole = Order.primary(customer_id="c")
+        last = db.page(whole, size=2, after=db.start(whole, end=True))
+        assert (list(last.items), last.cursor) == (ORDERS[-2:], None)
+        assert db.page(whole, size=len(ORDERS), after=last.previous).items == ORDERS[:-2]
+        with pytest.raises(BadValue, match="leave out limit"):
+            db.start(query, end=True)
         with pytest.raises(BadCursor):
             db.page(query.limit(3), after=start)
         with pytest.raises(BadCursor):
