@@ -71,8 +71,8 @@ def parse_verbatim(text: str, fields: Mapping[str, FieldInfo], forms: Mapping[st
         Refused: as `parse`.
     """
     pieces = re.split(r"(\{[^{}]*\})", text)
-    if brace := next((found for literal in pieces[::2] if (found := re.search(r"[{}]", literal))), None):
-        raise Refused(f"a {brace[0]!r} has no partner; placeholders are {{field}} or {{field:format}}")
+    if wrong := unpaired(text):
+        raise Refused(wrong)
     parts: list[Part] = []
     for at, piece in enumerate(pieces):
         if at % 2 == 0:
@@ -138,10 +138,16 @@ def _check_literals(text: str) -> None:
     bare = re.sub(r"\{[^{}]*\}", "x", text)
     if low := re.search(r"[ !\"]", bare):
         raise Refused(f"{low[0]!r} cannot be used in it: it sorts below '#', between a key and what is stored under it")
-    if brace := re.search(r"[{}]", bare):
-        raise Refused(f"a {brace[0]!r} has no partner; placeholders are {{field}} or {{field:format}}")
+    if wrong := unpaired(text):
+        raise Refused(wrong)
     if "" in bare.split("#"):
         raise Refused("a component is empty; put text or a placeholder on both sides of every '#'")
+
+
+def unpaired(text: str) -> str | None:
+    """The message for a brace of a template without its partner, or None."""
+    brace = re.search(r"[{}]", re.sub(r"\{[^{}]*\}", "", text))
+    return f"a {brace[0]!r} has no partner; placeholders are {{field}} or {{field:format}}" if brace else None
 
 
 def _slot(placeholder: str, follow: str, fields: Mapping[str, FieldInfo]) -> Slot:

@@ -10,17 +10,18 @@ they change.
 """
 
 from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from mypy.nodes import AssignmentStmt, Block, FuncDef, TypeInfo
+from mypy.nodes import AssignmentStmt, Block, CallExpr, FuncDef, TypeInfo
 from mypy.options import Options
-from mypy.plugin import ClassDefContext, FunctionContext, MethodSigContext, Plugin
+from mypy.plugin import ClassDefContext, FunctionContext, FunctionSigContext, MethodSigContext, Plugin
 from mypy.types import AnyType, FunctionLike, Instance, Type, TypeOfAny, get_proper_type
 
 from odm.mypy.calls import CALLABLE, CALLED, METHODS, QUERY, conditions_given, method_called, pattern_called
-from odm.mypy.checks import check_class, check_signature, faults
+from odm.mypy.checks import broken, check_class, check_signature, faults
 from odm.mypy.declarations import (
     DECLARED,
     ENTITY,
@@ -37,6 +38,7 @@ from odm.mypy.declarations import (
     pattern_of,
     statements_of,
 )
+from odm.mypy.values import PART, WHOLE, values_given
 
 # mypy discards its cache when this changes; by itself it would look at this file only.
 __version__ = sha256(b"".join(file.read_bytes() for file in sorted(Path(__file__).parent.glob("*.py")))).hexdigest()
@@ -62,6 +64,10 @@ class OdmPlugin(Plugin):
     def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
         """Hook into declarations."""
         return self.declared if fullname in DECLARED else None
+
+    def get_function_signature_hook(self, fullname: str) -> Callable[[FunctionSigContext], FunctionLike] | None:
+        """Hook into the functions that make conditions and actions."""
+        return partial(values_given, part=fullname in PART) if fullname in WHOLE | PART else None
 
     def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], FunctionLike] | None:
         """Hook into calls of patterns, conditions of queries, and methods of stores that take a key."""
@@ -89,7 +95,7 @@ class OdmPlugin(Plugin):
                 kind, by_function = kind_of(call.callee, ctx.api)
                 if kind is None:
                     continue
-                known = None if by_function or name in found["patterns"] else as_declared(kind.fullname, call)
+                known = None if by_function or name in found["patterns"] else as_declared(kind.fullname, call, ctx.api)
                 found["patterns"][name] = known or (PRIMARY if kind.has_base(PRIMARY) else "")
                 self._places[module, call.line, call.column] = (ctx.cls.info, name, function)
                 if function is not None:
@@ -102,6 +108,9 @@ class OdmPlugin(Plugin):
         call, made = ctx.context, get_proper_type(ctx.default_return_type)
         info, name, function = self._places.get((ctx.api.path, call.line, call.column), (None, "", None))
         found = None if info is None else pattern_of(info, name)
+        if info is not None and isinstance(call, CallExpr):
+            for at, wrong in broken(call):
+                ctx.api.fail(f"{info.name}.{name}: {wrong}", at, code=ODM)
         if info is None or found is None or not isinstance(made, Instance):
             return made
         if data_of(info)["table"]:

@@ -28,7 +28,17 @@ from mypy.subtypes import is_subtype
 from mypy.types import FunctionLike, Instance, NoneType, Type, TypeType, get_proper_type
 
 from odm.entities.signatures import wrong_names
-from odm.mypy.declarations import ENTITY, ODM, PRIMARY, field_names, field_type, pattern_of, primary_of, without_none
+from odm.mypy.declarations import (
+    ENTITY,
+    ODM,
+    PRIMARY,
+    field_names,
+    field_type,
+    marker_of,
+    pattern_of,
+    primary_of,
+    without_none,
+)
 
 BOUND: Final = "odm.entities.patterns.BoundPattern"
 SIGNED: Final = "odm.entities.patterns.SignedBoundPattern"
@@ -43,6 +53,15 @@ CALLABLE: Final = {
 
 QUERY: Final = "odm.entities.query.Query"
 BUILD: Final = "odm.expressions.build."
+
+ACTIONS: Final = {
+    BUILD + name
+    for name in (
+        *("add_to", "add_value", "append", "discard_from", "increment", "prepend"),
+        *("remove", "set_", "set_if_missing"),
+    )
+}
+"""The functions that make the actions of an update."""
 
 OF_CLASS: Final = {"get", "one", "exists", "delete", "check"}
 """The methods that take a class with its key fields."""
@@ -104,6 +123,8 @@ def method_called(ctx: MethodSigContext) -> FunctionLike:
     if not is_class and method in OF_KEY:
         _check_key(ctx.api, call.args[0], method)
     _check_owners(ctx.api, call.args[1:], info)
+    if method in {"update", "merge"}:
+        _check_actions(ctx.api, call.args[1:], info)
     return ctx.default_signature
 
 
@@ -182,28 +203,52 @@ def _check_key(api: CheckerPluginInterface, which: Expression, method: str) -> N
 
 def _check_owners(api: CheckerPluginInterface, arguments: Iterable[Expression], info: TypeInfo) -> None:
     """Check that conditions and actions are on fields of an entity."""
-    for field in _fields(arguments):
+    for field in fields_in(arguments):
         node = field.expr.node if isinstance(field.expr, RefExpr) else None
-        if not isinstance(node, TypeInfo) or not node.has_base(ENTITY) or field.name not in field_names(node):
-            continue
-        if info not in node.mro and node not in info.mro:
+        if isinstance(node, TypeInfo) and info not in node.mro and node not in info.mro:
             api.fail(f"{node.name}.{field.name} is not a field of {info.name}", field, code=ODM)
 
 
-def _fields(arguments: Iterable[Expression]) -> Iterator[MemberExpr]:
-    """What may be fields in conditions, actions and lists of them: ``Order.total > 5``, ``set_(Order.total, 1)``."""
+def _check_actions(api: CheckerPluginInterface, arguments: Iterable[Expression], info: TypeInfo) -> None:
+    """Check that actions are on fields that an update may change."""
+    primary = primary_of(info)
+    for action in arguments:
+        if not isinstance(action, CallExpr) or not isinstance(action.callee, RefExpr) or not action.args:
+            continue
+        field = action.args[0]
+        if action.callee.fullname not in ACTIONS or not isinstance(field, MemberExpr) or not any(fields_in([field])):
+            continue
+        if primary and field.name in primary[1].fields:
+            why = f"{field.name} is part of the primary key and cannot be changed"
+            api.fail(f"{info.name}.{why}: insert an item under the new key and delete this one", field, code=ODM)
+        elif marker_of(info, field.name) == "Revision":
+            why = f"{field.name} is the Revision, which odm counts by itself: leave it out"
+            api.fail(f"{info.name}.{why}", field, code=ODM)
+
+
+def fields_in(arguments: Iterable[Expression]) -> Iterator[MemberExpr]:
+    """The fields in conditions, actions and lists of them: ``Order.total > 5``, ``set_(Order.total, 1)``."""
+    for field in _attributes(arguments):
+        node = field.expr.node if isinstance(field.expr, RefExpr) else None
+        if isinstance(node, TypeInfo) and node.has_base(ENTITY) and field.name in field_names(node):
+            yield field
+
+
+def _attributes(arguments: Iterable[Expression]) -> Iterator[MemberExpr]:
     for one in arguments:
         if isinstance(one, MemberExpr):
             yield from (
-                [one] if isinstance(one.expr, RefExpr) and isinstance(one.expr.node, TypeInfo) else _fields([one.expr])
+                [one]
+                if isinstance(one.expr, RefExpr) and isinstance(one.expr.node, TypeInfo)
+                else _attributes([one.expr])
             )
         elif isinstance(one, IndexExpr):
-            yield from _fields([one.base])
+            yield from _attributes([one.base])
         elif isinstance(one, ComparisonExpr):
-            yield from _fields(one.operands)
+            yield from _attributes(one.operands)
         elif isinstance(one, OpExpr):
-            yield from _fields([one.left, one.right])
+            yield from _attributes([one.left, one.right])
         elif isinstance(one, ListExpr | TupleExpr):
-            yield from _fields(one.items)
+            yield from _attributes(one.items)
         elif isinstance(one, CallExpr) and isinstance(one.callee, RefExpr) and one.callee.fullname.startswith(BUILD):
-            yield from _fields(one.args)
+            yield from _attributes(one.args)

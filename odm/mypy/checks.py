@@ -12,7 +12,7 @@ from mypy.subtypes import is_subtype
 from mypy.types import CallableType, Instance, TupleType, get_proper_type
 
 from odm.entities.signatures import wrong_parameters
-from odm.keys.grammar import near
+from odm.keys.grammar import near, unpaired
 from odm.mypy.declarations import (
     MARKED,
     ODM,
@@ -22,10 +22,19 @@ from odm.mypy.declarations import (
     field_names,
     field_type,
     pattern_of,
+    templates_of,
     without_none,
 )
 
 UNORDERED: Final = {f"builtins.{name}" for name in ("dict", "frozenset", "list", "set")}
+
+
+def broken(call: CallExpr) -> Iterator[tuple[Context, str]]:
+    """The templates of a declaration that no fields can make right, and why."""
+    for template in templates_of(call):
+        wrong = unpaired(template.value) if isinstance(template, StrExpr) else None
+        if wrong is not None:
+            yield template or call, wrong
 
 
 def faults(

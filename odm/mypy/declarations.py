@@ -13,6 +13,7 @@ from mypy.nodes import (
     AssignmentStmt,
     Block,
     CallExpr,
+    ComparisonExpr,
     Decorator,
     Expression,
     FuncDef,
@@ -21,12 +22,14 @@ from mypy.nodes import (
     ListExpr,
     MemberExpr,
     NameExpr,
+    OpExpr,
     Statement,
     StrExpr,
     SymbolNode,
     TupleExpr,
     TypeAlias,
     TypeInfo,
+    UnaryExpr,
     Var,
 )
 from mypy.plugin import (
@@ -46,6 +49,7 @@ from mypy.types import (
 )
 
 from odm.entities.patterns import Pattern
+from odm.keys.grammar import unpaired
 
 PATTERN: Final = "odm.entities.patterns.Pattern"
 PRIMARY: Final = "odm.entities.patterns.PrimaryKey"
@@ -59,6 +63,7 @@ DECLARED: Final = {PRIMARY, ACCESS, UNIQUE, POINTER, VERSIONED}
 COMPANION: Final = "odm.entities.companions.BaseCompanion"
 ENTITY: Final = "odm.entities.entity.Entity"
 MARKERS: Final = "odm.entities.markers."
+FIELD: Final = "odm.expressions.build.field"
 
 MARKED: Final = {
     **dict.fromkeys(("TTL", "CreatedAt", "UpdatedAt"), "datetime.datetime"),
@@ -147,21 +152,53 @@ def _dotted(expression: Expression) -> str | None:
     return None
 
 
-def as_declared(kind: str, call: CallExpr) -> Declared | None:
-    """A declaration, if its class is one of `DECLARED` and its templates are literals."""
+def as_declared(kind: str, call: CallExpr, api: SemanticAnalyzerPluginInterface) -> Declared | None:
+    """A declaration, if its class is one of `DECLARED` and its templates are literals, or constants of them."""
     if kind not in DECLARED or {ARG_STAR, ARG_STAR2} & {*call.arg_kinds}:
         return None
     if kind == UNIQUE:
         names = [arg.value for arg in call.args if isinstance(arg, StrExpr)]
         return Declared(kind, names, []) if len(names) == len(call.args) else None
-    given = dict(zip((name or str(at) for at, name in enumerate(call.arg_names)), call.args, strict=True))
-    partition, sort = (given.get(name, given.get(at)) for at, name in (("0", "partition"), ("1", "sort")))
-    if not isinstance(partition, StrExpr) or not (sort is None or isinstance(sort, StrExpr) or _is_none(sort)):
+    given = _given(call)
+    partition, sort = templates_of(call)
+    first = _fields(partition, api)
+    second = [] if sort is None or _is_none(sort) else _fields(sort, api)
+    if first is None or second is None:
         return None
-    first, second = (Pattern(text.value).fields if isinstance(text, StrExpr) else () for text in (partition, sort))
     if kind == POINTER:  # a call gives all fields
-        return Declared(kind, [*first, *second], [], [*_others(given)])
-    return Declared(kind, [*first], [*second], [*_others(given)])
+        return Declared(kind, [*first, *second], [], [*_others(given, api)])
+    return Declared(kind, first, second, [*_others(given, api)])
+
+
+def templates_of(call: CallExpr) -> tuple[Expression | None, Expression | None]:
+    """The partition and the sort template of a declaration."""
+    given = _given(call)
+    return given.get("partition", given.get("0")), given.get("sort", given.get("1"))
+
+
+def _given(call: CallExpr) -> dict[str, Expression]:
+    """The arguments of a call, by name or position."""
+    return dict(zip((name or str(at) for at, name in enumerate(call.arg_names)), call.args, strict=True))
+
+
+def _fields(template: Expression | None, api: SemanticAnalyzerPluginInterface) -> list[str] | None:
+    """The fields of a template; None if its text is not known, or is not one."""
+    text = None if template is None else _text(template, api)
+    return None if text is None or unpaired(text) else [*Pattern(text).fields]
+
+
+def _text(expression: Expression, api: SemanticAnalyzerPluginInterface) -> str | None:
+    """The text of a literal, of a constant (``Final``), or of their sum; None if it is not known."""
+    if isinstance(expression, StrExpr):
+        return expression.value
+    if isinstance(expression, OpExpr) and expression.op == "+":
+        left, right = (_text(side, api) for side in (expression.left, expression.right))
+        return None if left is None or right is None else left + right
+    name = _dotted(expression)
+    symbol = api.lookup_qualified(name, expression, suppress_errors=True) if name else None
+    node = symbol.node if symbol else None
+    value = node.final_value if isinstance(node, Var) and node.is_final else None
+    return value if isinstance(value, str) else None
 
 
 def is_known(record: Any) -> bool:
@@ -173,9 +210,10 @@ def _is_none(expression: Expression) -> bool:
     return isinstance(expression, NameExpr) and expression.name == "None"
 
 
-def _others(given: dict[str, Expression]) -> Iterator[str]:
-    """The fields that the shards or the projection of a declaration name, and the one that a pointer tracks."""
+def _others(given: dict[str, Expression], api: SemanticAnalyzerPluginInterface) -> Iterator[str]:
+    """The fields that the shards, the projection or the condition of a declaration name, and that a pointer tracks."""
     shards, projection, tracks = (given.get(name) for name in ("shards", "projection", "tracks"))
+    yield from _named(given.get("when"), api)
     if isinstance(tracks, StrExpr):
         yield tracks.value
     if isinstance(shards, CallExpr):
@@ -187,6 +225,26 @@ def _others(given: dict[str, Expression]) -> Iterator[str]:
         )
     if isinstance(projection, ListExpr | TupleExpr):
         yield from (item.value for item in projection.items if isinstance(item, StrExpr))
+
+
+def _named(condition: Expression | None, api: SemanticAnalyzerPluginInterface) -> Iterator[str]:
+    """The fields that a condition of a declaration names: ``field("status") == "open"``."""
+    if isinstance(condition, ComparisonExpr):
+        parts = condition.operands
+    elif isinstance(condition, OpExpr):
+        parts = [condition.left, condition.right]
+    elif isinstance(condition, UnaryExpr | MemberExpr):
+        parts = [condition.expr]
+    elif isinstance(condition, CallExpr):
+        parts = condition.args
+        name = _dotted(condition.callee)
+        symbol = api.lookup_qualified(name, condition, suppress_errors=True) if name else None
+        if symbol and symbol.fullname == FIELD:
+            yield from (one.value for one in parts if isinstance(one, StrExpr))
+    else:
+        return
+    for part in parts:
+        yield from _named(part, api)
 
 
 def marked_in(statement: AssignmentStmt, api: SemanticAnalyzerPluginInterface) -> dict[str, str]:
@@ -241,10 +299,21 @@ def _is_primary(info: TypeInfo, name: str) -> bool:
     return isinstance(made, Instance) and made.type.has_base(PRIMARY)
 
 
+def marker_of(info: TypeInfo, name: str) -> str | None:
+    """The marker of a field, or None."""
+    base = next((base for base in info.mro if name in base.names), info)
+    found: str | None = data_of(base)["marked"].get(name)
+    return found
+
+
 def field_type(info: TypeInfo, name: str) -> ProperType | None:
-    """The type of a field; None if it is not known."""
+    """The type of a field, also of a computed one; None if it is not known."""
     symbol = info.get(name)
-    found = get_proper_type(symbol.node.type) if symbol and isinstance(symbol.node, Var) else None
+    node = symbol.node if symbol else None
+    of: Type | None = node.type if isinstance(node, Var) else None
+    if isinstance(node, Decorator) and node.var.is_property and isinstance(node.func.type, CallableType):
+        of = node.func.type.ret_type
+    found = get_proper_type(of)
     return None if found is None or isinstance(found, AnyType) or has_type_vars(found) else found
 
 

@@ -155,7 +155,7 @@ REFUSED: list[Any] = [
     pytest.param(lambda: [set_(Event.level, 9)], r"Event\.level: 9 is refused", id="constraint"),
     pytest.param(lambda: [increment(Event.pairs, 3)], r"Event\.pairs: adding 3 leaves the multiples of 2", id="odd"),
     pytest.param(lambda: [increment(Event.price, Decimal("0.005"))], r"adding 0\.005.*multiples of 0\.01", id="places"),
-    pytest.param(lambda: [set_if_missing(Event.note, None)], r"Event\.note", id="type"),
+    pytest.param(lambda: [set_if_missing(Event.note, None)], r"Event\.note", id="type"),  # type: ignore[arg-type]
     pytest.param(lambda: [set_(Locked.id, "x")], r"Locked\.id is a field of Locked", id="another entity"),
 ]
 
@@ -174,7 +174,7 @@ def test_a_revision_counts_by_itself() -> None:
     store.create()
     stored = store.put(Locked(id="1"))
     with pytest.raises(BadValue, match=r"Locked\.revision is the Revision, which odm counts by itself"):
-        store.update(stored, increment(Locked.revision))
+        store.update(stored, increment(Locked.revision))  # type: ignore[odm]
 
 
 @pytest.mark.parametrize("returning", ["all", "", None, True])

@@ -274,7 +274,7 @@ def two_texts_without_a_break(table: Table) -> None:
 def open_brace(table: Table) -> None:
     class Order(Entity, table=table):
         id: str
-        primary = PrimaryKey("ORDER#{id")
+        primary = PrimaryKey("ORDER#{id")  # type: ignore[odm]
 
 
 @fault("Order.newest", "{name:desc}", "text and bytes have no opposite order", "drop desc")
@@ -620,7 +620,7 @@ def unknown_field_in_when(table: Table) -> None:
         id: str
         status: str = "open"
         primary = PrimaryKey("ORDER#{id}")
-        open_ones = AccessPattern("OPEN", "{id}", when=field("statsu") == "open")
+        open_ones = AccessPattern("OPEN", "{id}", when=field("statsu") == "open")  # type: ignore[odm]
 
 
 @fault("Order.open_ones", "when=", "Order.status")

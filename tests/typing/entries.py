@@ -113,6 +113,7 @@ class Ticket(Entity, table=shop):
 class Visit(Entity, table=shop, version=3, keep=5):
     page: str
     number: int
+    seen: int = 0
 
     primary = PrimaryKey("VISITS#{page}", "{number}")
 
@@ -335,8 +336,8 @@ class Account(Entity, table=shop):
 
 
 def adding(db: Store) -> None:
-    assert_type(add_value(Visit.number, 3), Action)
-    assert_type(db.update(Visit.primary(page="p", number=1), add_value(Visit.number, 3)), None)
+    assert_type(add_value(Visit.seen, 3), Action)
+    assert_type(db.update(Visit.primary(page="p", number=1), add_value(Visit.seen, 3)), None)
 
 
 async def former_values(db: Store, adb: AsyncStore) -> None:

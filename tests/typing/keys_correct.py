@@ -6,7 +6,26 @@ from decimal import Decimal
 from typing import Any, TypeVar
 from uuid import UUID
 
-from odm import Calls, Entity, Gen, Query, Store, collection, exists, is_in, procedure, select, set_, some
+from odm import (
+    Calls,
+    Entity,
+    Gen,
+    Query,
+    Store,
+    append,
+    between,
+    collection,
+    contains,
+    exists,
+    field,
+    is_in,
+    procedure,
+    remove,
+    select,
+    set_,
+    set_if_missing,
+    some,
+)
 from tests.typing import keys_models
 from tests.typing.keys_models import Customer, Express, Knows, Named, Order, Owned, Sku, Status, Ticket
 
@@ -99,6 +118,7 @@ def others(db: Store, order: Order, customer: Customer) -> None:
     )  # and its version
     assert list(db.query(select(Customer).where(Customer.email == "e"))) == [customer]
     db.update(key, set_(Order.note, customer.name), when=Order.note == customer.note_of(order))
+    values(db, key, order)
     # Keys in other calls, companions, and patterns of a tuple.
     assert db.get(Customer.unique_email(email="e")) == db.get(Customer.newest()) == customer
     assert db.count(Customer.history(customer_id="c")) == 1
@@ -113,6 +133,18 @@ def others(db: Store, order: Order, customer: Customer) -> None:
     with db.batch() as batch:
         batch.delete(Order, customer_id="c", order_id=NUMBER)
     delete_all(db, [key])
+
+
+def values(db: Store, key: Query[Order], order: Order) -> None:
+    """Values of fields and of their elements, in conditions and actions."""
+    tags: frozenset[str] = frozenset({"b"})
+    db.update(key, set_(Order.total, Decimal("2.5")), set_(Order.opened_at, None), set_(Order.lines, []))
+    db.update(key, set_(Order.total, 3), append(Order.lines, "a", "b"), set_(Order.kind, order.kind))
+    db.update(key, set_(Order.lines[0], "c"), set_if_missing(Order.note, "n"), set_(Order.opened_at, NOW))
+    conditions = [is_in(Order.status, {OPEN}), is_in(Order.note, tags | {order.note, "n"}), between(Order.total, 1, 5)]
+    conditions += [contains(Order.note, "n"), contains(Order.lines, "c"), between(some(Order.opened_at), NOW, NOW)]
+    assert db.count(Order.primary(customer_id="c", order_id=NUMBER).where(*conditions)) == 1
+    db.update(key, set_(field("note"), "x"), remove(Order.opened_at))
 
 
 def values_of(order: Order) -> dict[str, Any]:

@@ -59,7 +59,27 @@ MYPY = [
     'db.query(Order.by_date(customer_id="c").where((Order.note == "n") | exists(Customer.name)))',
     'db.get(Order, customer_id="c", order_id=NUMBER, only=[Customer.name])',
     'db.scan(Order, Customer.name == "n")',
+    # A value of another type than the field or its elements, and fields that no update changes.
+    'db.update(key, set_(Order.kind, "x"))',
+    "db.update(key, set_(Order.note, 5))",
+    "db.update(key, set_(Order.lines, ['a', 5]))",
+    "db.update(key, set_if_missing(Order.note, None))",
+    "db.update(key, append(Order.lines, 5))",
+    'db.scan(Order, is_in(Order.status, ["x"]))',
+    'db.scan(Order, between(Order.cents, "a", "b"))',
+    "db.scan(Order, contains(Order.lines, 5))",
+    'db.update(key, set_(Order.customer_id, "d"))',
+    "tx.update(key, remove(Order.order_id))",
+    "db.update(key, increment(Order.revision))",
+    "Order.by_label(label=5)",
     # Declarations.
+    'class L(Entity, table=Table("l")): a: str; primary = PrimaryKey("A#{a")',
+    """\
+class M(Entity, table=Table("m")):
+    a: str
+    primary = PrimaryKey("{a}")
+    by_a = AccessPattern("B#{a}", when=(field("a") > "b") & exists(field("b")))
+""",
     'class A(Entity, table=Table("a")): a: str; primary = PrimaryKey("A#{b}")',
     'class B(Entity, table=Table("b")): a: str; b: list[str]; primary = PrimaryKey("A#{a}", "B#{b}")',
     'class C(Entity, table=Table("c")): a: str | None; primary = PrimaryKey("A#{a}")',

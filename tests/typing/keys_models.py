@@ -3,7 +3,7 @@
 from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated, ClassVar, Generic, Literal, NewType, TypeAlias, TypeVar
+from typing import Annotated, ClassVar, Final, Generic, Literal, NewType, TypeAlias, TypeVar
 from uuid import UUID
 
 from pydantic import Field, computed_field, field_validator
@@ -33,6 +33,7 @@ Sku = NewType("Sku", str)
 Cents: TypeAlias = Annotated[int, Field(ge=0, lt=10**8)]
 T = TypeVar("T", str, int)
 PREFIX = "DAY"
+CUSTOMER: Final = "CUSTOMER#{customer_id}"
 
 
 class Status(StrEnum):
@@ -69,8 +70,8 @@ class Order(Owned, table=shop, tag="o"):
     expires_at: Annotated[datetime | None, TTL] = None
     version_label: ClassVar[str] = "v1"
 
-    primary = Primary("CUSTOMER#{customer_id}", "ORDER#{order_id}")
-    by_date = AccessPattern("CUSTOMER#{customer_id}", "PLACED#{created_at:%Y%m%d}#{status}#{kind}", index="gsi1")
+    primary = Primary(CUSTOMER, "ORDER#{order_id}")
+    by_date = AccessPattern(CUSTOMER + "", "PLACED#{created_at:%Y%m%d}#{status}#{kind}", index="gsi1")
     by_total = AccessPattern("TOTAL#{day}", "{total}#{cents}#{sku}")
     opened = odm.AccessPattern("OPEN", "{opened_at}#{order_id}", shards=Shards(8, by="order_id"))
     gifts: ClassVar = AccessPattern("GIFT#{kind}", when=field("kind") == "gift")

@@ -34,7 +34,7 @@ class Odd(Entity, table=shop):
     primary = PrimaryKey(**KEYS)
     one = AccessPattern(f"{TEMPLATE}", index="i1")
     two = AccessPattern(*[TEMPLATE], index="i2")
-    three: ClassVar[AccessPattern] = AccessPattern("B#{a", "}")
+    three: ClassVar[AccessPattern] = AccessPattern("B#{a", "}")  # type: ignore[odm]
     four: ClassVar = AccessPattern
     six, seven = AccessPattern("D#{a}"), AccessPattern("E#{a}")
     eight: ClassVar = (lambda: AccessPattern("F#{b}"))()

@@ -256,18 +256,18 @@ class TestRefusedActions:
             (),
             (set_(Sheet.book, "x"),),
             (remove(Sheet.sheet_id),),
-            (set_(Sheet.count, "x"),),
+            (set_(Sheet.count, "x"),),  # type: ignore[arg-type]
             (set_(Sheet.level, 10),),
             (set_(Sheet.moment, at(1).replace(tzinfo=None)),),
             (set_(S.address.city, 5),),
             (set_(S.address.town, "x"),),
-            (set_(Sheet.count, None),),
+            (set_(Sheet.count, None),),  # type: ignore[arg-type]
             (increment(S.title),),
             (increment(Sheet.count, Decimal("0.5")),),
             (append(Sheet.title, "x"),),
-            (append(Sheet.parts, 1),),
+            (append(Sheet.parts, 1),),  # type: ignore[arg-type]
             (add_to(S.parts, "x"),),
-            (add_to(Sheet.words, 1),),
+            (add_to(Sheet.words, 1),),  # type: ignore[arg-type]
             (add_to(Sheet.words),),
             (set_(Sheet.count, 1), increment(Sheet.count)),
             (set_(Sheet.address, None), set_(S.address.city, "x")),

@@ -83,7 +83,7 @@ class TestComputedKeys:
         assert directory.first(Contact.by_birthday(birthday=507)) == BO
         assert walk(directory, Contact.by_initial(initial="B"), 1) == [[ANN], [BO]]
         with pytest.raises(KeyValueError, match=r"Contact\.initial: 5 is refused: .* string"):
-            directory.first(Contact.by_initial(initial=5))
+            directory.first(Contact.by_initial(initial=5))  # type: ignore[arg-type]
 
     def test_follow_a_put_and_a_delete(self, directory: Store) -> None:
         directory.put(ANN.model_copy(update={"last": "Clara"}))

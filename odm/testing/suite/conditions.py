@@ -275,7 +275,7 @@ class TestRefused:
             Sheet.parts < ["a"],
             Sheet.words > {"a"},
             S.address == "Main",
-            contains(Sheet.words, 1),
+            contains(Sheet.words, 1),  # type: ignore[arg-type]
             contains(Sheet.count, 1),
             starts_with(cast(Any, Sheet.count), "1"),
             cast(Any, size(Sheet.parts)) == "1",

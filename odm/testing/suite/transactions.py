@@ -104,7 +104,7 @@ class TestTransactionCalls:
             lambda tx: tx.put(ORDER.model_copy(update={"order_id": ""})),
             lambda tx: tx.insert(ORDER.model_copy(update={"total": Decimal("NaN")})),
             lambda tx: tx.update(ORDER),
-            lambda tx: tx.update(ORDER, set_(Order.order_id, "p")),
+            lambda tx: tx.update(ORDER, set_(Order.order_id, "p")),  # type: ignore[odm]
             lambda tx: tx.update(Order.primary(customer_id="c"), remove(Order.note)),  # type: ignore[odm]
             lambda tx: tx.delete(Order, customer_id="c"),  # type: ignore[call-arg]
             lambda tx: tx.delete(ORDER, when=Account.balance > 5),  # type: ignore[odm]

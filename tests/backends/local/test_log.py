@@ -70,7 +70,7 @@ def test_it_has_each_change_once_in_order(engine: Open) -> None:
     db.delete(Note, name="a")
     db.delete(Note, name="a")
     with pytest.raises(BadValue):
-        db.update(Note.primary(name="b"), set_(Note.name, "c"))
+        db.update(Note.primary(name="b"), set_(Note.name, "c"))  # type: ignore[odm]
     new = Note(name="a", text="new")
     found = changes(db)
     assert [(type(one), one.old, one.new) for one in found] == [
