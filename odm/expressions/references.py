@@ -138,6 +138,11 @@ def path_of(reference: object) -> Path:
     operand = getattr(reference, "_odm_operand", None) if isinstance(reference, _Comparable) else None
     if isinstance(operand, Path):
         return operand
+    if isinstance(reference, property) and reference.fget is not None:
+        raise TypeError(
+            f"{reference.fget.__qualname__} is a property or computed field, which is not stored: name the fields that "
+            "it is made of; a pattern that has it in its key takes its value"
+        )
     raise TypeError(f"{reference!r} is not a field: write it as Entity.field, or field('name') inside the class body")
 
 

@@ -75,7 +75,7 @@ def check_class(api: CheckerPluginInterface, info: TypeInfo, at: Context) -> Non
                 api.fail(f"{info.name}.{name}, inherited from {base.name}: {wrong}", at, code=ODM)
     for field, mark in data_of(info)["marked"].items():
         type_ = field_type(info, field)
-        of = without_none(type_) if type_ else None
+        of = without_none(type_) if mark and type_ else None
         if isinstance(of, Instance) and not of.type.has_base(MARKED[mark]):
             wanted, shown = MARKED[mark].rpartition(".")[2], format_type(of, api.options)
             node = info.names[field].node

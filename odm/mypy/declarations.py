@@ -92,7 +92,7 @@ class Declared(NamedTuple):
 
 
 def data_of(info: TypeInfo) -> dict[str, Any]:
-    """What was read of a class: whether it has a table, and its patterns, marked fields and optional fields."""
+    """What was read of a class: whether it has a table, its patterns, the markers of fields, and the optional ones."""
     return info.metadata.get("odm", {"table": False, "patterns": {}, "marked": {}, "optional": []})
 
 
@@ -248,18 +248,18 @@ def _named(condition: Expression | None, api: SemanticAnalyzerPluginInterface) -
 
 
 def marked_in(statement: AssignmentStmt, api: SemanticAnalyzerPluginInterface) -> dict[str, str]:
-    """The marker of a field, by its name."""
+    """The marker of a field, by its name; "" if it has none."""
     field, annotation = statement.lvalues[0], statement.unanalyzed_type
-    if not isinstance(field, NameExpr) or not isinstance(annotation, UnboundType):
+    if not isinstance(field, NameExpr):
         return {}
-    if annotation.name.rpartition(".")[2] != "Annotated":
-        return {}
+    if not isinstance(annotation, UnboundType) or annotation.name.rpartition(".")[2] != "Annotated":
+        return {field.name: ""}
     for mark in annotation.args[1:]:
         symbol = api.lookup_qualified(mark.name, mark, suppress_errors=True) if isinstance(mark, UnboundType) else None
         fullname = (symbol.fullname or "") if symbol else ""
         if fullname.startswith(MARKERS) and fullname.removeprefix(MARKERS) in MARKED:
             return {field.name: fullname.removeprefix(MARKERS)}
-    return {}
+    return {field.name: ""}
 
 
 def optional_in(statement: AssignmentStmt) -> Iterator[str]:
@@ -299,11 +299,11 @@ def _is_primary(info: TypeInfo, name: str) -> bool:
     return isinstance(made, Instance) and made.type.has_base(PRIMARY)
 
 
-def marker_of(info: TypeInfo, name: str) -> str | None:
-    """The marker of a field, or None."""
-    base = next((base for base in info.mro if name in base.names), info)
-    found: str | None = data_of(base)["marked"].get(name)
-    return found
+def marker_of(info: TypeInfo, name: str) -> str:
+    """The marker of a field; "" if it has none."""
+    # pydantic's plugin copies the names of inherited fields, so base.names does not say where a field was declared.
+    marked = (data_of(base)["marked"] for base in info.mro)
+    return next((str(fields[name]) for fields in marked if name in fields), "")
 
 
 def field_type(info: TypeInfo, name: str) -> ProperType | None:

@@ -50,6 +50,7 @@ class Owned(Entity):
     """A mixin that brings a key field and a pattern."""
 
     owner_id: str
+    revision: Annotated[int, Revision] = 0
     by_owner = AccessPattern("OWNER#{owner_id}", "{created_at}")
 
 
@@ -66,7 +67,6 @@ class Order(Owned, table=shop, tag="o"):
     opened_at: datetime | None = None
     lines: list[str] = []
     note: Annotated[str, Stored("n")] = "-"
-    revision: Annotated[int, Revision] = 0
     expires_at: Annotated[datetime | None, TTL] = None
     version_label: ClassVar[str] = "v1"
 

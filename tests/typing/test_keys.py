@@ -154,6 +154,12 @@ def test_it_works_beside_pydantics_plugin_from_a_cold_and_from_a_warm_cache(tmp_
     (tmp_path / "mistakes.py").write_text(IMPORTS + "".join(f"{line}\n" for line in MYPY))
     cold = mypy(tmp_path, *right, "odd.py", "mistakes.py")
     assert {line.partition(":")[0] for line in cold} == {"mistakes.py"}
+    lines = {int(line.split(":")[1]) for line in cold}
+    begin = IMPORTS.count("\n") + 1
+    for mistake in MYPY:
+        end = begin + mistake.count("\n") + 1
+        assert lines & {*range(begin, end)}, mistake
+        begin = end
     (tmp_path / "mistakes.py").write_text((tmp_path / "mistakes.py").read_text() + "# read again\n")
     assert mypy(tmp_path, *right, "odd.py", "mistakes.py") == cold
     said = "\n".join(cold)

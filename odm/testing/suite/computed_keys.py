@@ -19,6 +19,7 @@ from odm import (
     add_to,
     increment,
     set_,
+    starts_with,
 )
 from odm.testing.capabilities import needs
 from odm.testing.stores import Stores
@@ -84,6 +85,12 @@ class TestComputedKeys:
         assert walk(directory, Contact.by_initial(initial="B"), 1) == [[ANN], [BO]]
         with pytest.raises(KeyValueError, match=r"Contact\.initial: 5 is refused: .* string"):
             directory.first(Contact.by_initial(initial=5))  # type: ignore[arg-type]
+
+    def test_are_no_fields_in_conditions(self, directory: Store) -> None:
+        with pytest.raises(TypeError, match=r"Contact\.initial is a property or computed field, which is not stored"):
+            directory.count(Contact.by_birthday().where(starts_with(Contact.initial, "B")))  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match=r"not False .*or a computed field\?"):
+            directory.count(Contact.by_birthday().where(Contact.initial == "B"))  # type: ignore[comparison-overlap]
 
     def test_follow_a_put_and_a_delete(self, directory: Store) -> None:
         directory.put(ANN.model_copy(update={"last": "Clara"}))
