@@ -196,6 +196,8 @@ class Unique(Companion):
             if field not in fields:
                 near = get_close_matches(str(field), fields, 1)
                 hint = f"did you mean {near[0]!r}?" if near else f"its fields are {', '.join(fields)}"
+                if field in entity.model_computed_fields:
+                    hint = "it is a computed field, which is not stored: declare a field that a validator fills"
                 raise SchemaError(f"{name}: {entity.__name__} has no field {field!r}: {hint}")
         keys = primary_key(entity).fields
         for field in OWN.keys() & {*keys, *self.fields}:

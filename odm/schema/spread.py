@@ -20,6 +20,10 @@ def spread(pattern: PatternSchema, shards: Shards, fields: Mapping[str, FieldInf
     owner = f"{pattern.entity}.{pattern.name}"
     if pattern.kind == "primary" and isinstance(shards, Shards):
         _check_primary(pattern, shards, fields, owner)
+    if isinstance(shards, Shards) and shards.by in {one.name for one in pattern.computed}:
+        raise SchemaError(
+            f"{owner}: {shards!r}: {shards.by!r} is a computed field, which is not stored: name a stored field"
+        )
     hashed = compile_hashed(shards, pattern.partition, fields, owner=owner)
     return evolve(pattern, partition=sharded(pattern.partition, shards), shards=shards, hashed=hashed)
 

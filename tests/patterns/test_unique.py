@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import boto3
 import pytest
+from pydantic import computed_field
 
 from odm import (
     TTL,
@@ -50,6 +51,7 @@ def entity(unique: Unique, fields: dict[str, Any] | None = None, **options: Any)
         "__annotations__": {"user_id": str, "email": str, **(fields or {})},
         "primary": PrimaryKey("USER#{user_id}", "USER#{email}"),
         "unique": unique,
+        "domain": computed_field(return_type=str)(property(lambda user: user.email.partition("@")[2])),
     }
     new_class("User", (Entity,), {"table": table, **options}, lambda names: names.update(body))
     return table
@@ -62,12 +64,13 @@ def entity(unique: Unique, fields: dict[str, Any] | None = None, **options: Any)
         (entity(Unique("email", "email")), "each once"),
         (entity(Unique("mail")), r"User\.unique: User has no field 'mail': did you mean 'email'\?"),
         (entity(Unique("x")), "its fields are user_id, email"),
+        (entity(Unique("domain")), "'domain': it is a computed field, which is not stored: declare a field that"),
         (entity(Unique("tags"), {"tags": list[str]}), r"User\.unique.*tags"),
         (entity(Unique("claimed_at"), {"claimed_at": str}), r"rename User\.claimed_at"),
         (entity(Unique("email"), {"until": Annotated[datetime, TTL]}), r"User\.unique: items expire by User\.until"),
         (entity(Unique("email"), keep=3), r"User: keep=3 deletes items"),
     ],
-    ids=range(8),
+    ids=range(9),
 )
 def test_an_invalid_unique_value_is_refused_when_it_is_compiled(table: Table, wrong: str) -> None:
     with pytest.raises(SchemaError, match=wrong):

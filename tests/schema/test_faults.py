@@ -27,6 +27,7 @@ from odm import (
     PrimaryKey,
     Revision,
     SchemaError,
+    Shards,
     Stored,
     Sum,
     Table,
@@ -218,6 +219,13 @@ def computed_field_in_a_part(table: Table) -> None:
     class Order(Dated, table=table):
         primary = PrimaryKey("ORDER#{id}")
         by_year = AccessPattern("YEAR#{day:%Y}")
+
+
+@fault("Order.by_month", "'month' is a computed field", "name a stored field")
+def computed_field_as_shard(table: Table) -> None:
+    class Order(Dated, table=table):
+        primary = PrimaryKey("ORDER#{id}")
+        by_month = AccessPattern("ORDERS", "{month}", shards=Shards(4, by="month"))
 
 
 def test_keys_as_they_are_have_no_computed_field() -> None:
