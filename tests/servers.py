@@ -15,14 +15,17 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import IO, TypeAlias
+from typing import TypeAlias
 
 CACHE = Path(__file__).parents[1] / ".ci" / "cache"
 """Where servers are fetched to; those that are programs to its folder ``bin``."""
 
 START_SECONDS = 60
+ATTEMPTS = 3
+"""How often a server is started, each time on another port: another program can take the first one before it does."""
 
 Find: TypeAlias = Callable[[Mapping[str, str]], Path]
 """Finds a server for this environment, or raises `Missing`."""
@@ -87,30 +90,37 @@ def running_on_port(
         answers: whether the server answers at the port.
         user: the user to run it as. Default: the one that runs the tests.
     """
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-    keeping = [sys.executable, "-c", _KEEPER, user, *command(port)]
-    with (
-        tempfile.TemporaryFile("w+") as log,
-        subprocess.Popen(
-            keeping, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
-        ) as keeper,
-    ):
-        assert keeper.stdin is not None
-        with keeper.stdin:
-            _wait(name, lambda: answers(port), keeper, log)
-            yield port
+    said = ""
+    for _ in range(ATTEMPTS):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port: int = free.getsockname()[1]
+        keeping = [sys.executable, "-c", _KEEPER, user, *command(port)]
+        with (
+            tempfile.TemporaryFile("w+") as log,
+            subprocess.Popen(
+                keeping, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            ) as keeper,
+        ):
+            assert keeper.stdin is not None
+            with keeper.stdin:
+                if _answers(partial(answers, port), keeper):
+                    yield port
+                    return
+            log.seek(0)
+            said = log.read()
+    raise RuntimeError(
+        f"{name} did not start to answer, in {ATTEMPTS} attempts of {START_SECONDS} seconds; it said: {said}"
+    )
 
 
-def _wait(name: str, answers: Callable[[], bool], keeper: subprocess.Popen[bytes], log: IO[str]) -> None:
-    """Wait until it answers."""
+def _answers(answers: Callable[[], bool], keeper: subprocess.Popen[bytes]) -> bool:
+    """Wait until it answers; False if it ended or needs too long."""
     end = time.monotonic() + START_SECONDS
     while keeper.poll() is None and time.monotonic() < end:
         if answers():
-            return
+            return True
         time.sleep(0.05)
-    log.seek(0)
-    raise RuntimeError(f"{name} did not start to answer within {START_SECONDS} seconds; it said: {log.read()}")
+    return False
 
 
 def _responds(port: int) -> bool:

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -41,6 +42,18 @@ def test_what_ends_at_once_is_shown() -> None:
         running("Server", lambda _: command),
     ):
         pass
+
+
+def test_another_port_is_tried_if_the_first_is_taken() -> None:
+    ports: list[int] = []
+
+    def command(port: int) -> list[str]:
+        ports.append(port)
+        chosen = taken.getsockname()[1] if len(ports) == 1 else port
+        return [sys.executable, "-m", "http.server", "--bind", "127.0.0.1", str(chosen)]
+
+    with socket.create_server(("127.0.0.1", 0)) as taken, running("Server", command) as endpoint:
+        assert endpoint == f"http://127.0.0.1:{ports[1]}"
 
 
 @pytest.mark.one_of(3)
