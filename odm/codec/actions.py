@@ -6,7 +6,7 @@ belong to a model whose other fields are unknown.
 
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Literal, assert_never
+from typing import Any, Final, Literal, assert_never
 
 from attrs import Factory, frozen
 
@@ -36,6 +36,11 @@ from odm.expressions.nodes import (
     Set,
     SetIfMissing,
     Value,
+)
+
+FROZEN: Final = (
+    "is frozen (frozen=True of the field), so it cannot be changed in a stored item: put() the whole entity to replace "
+    "the item, or leave frozen=True out"
 )
 
 
@@ -79,6 +84,8 @@ class ActionLowering:
             BadValue: the path leads nowhere, the value does not fit, or the field cannot take the action.
         """
         place = self.resolver.resolve(action.path)
+        if place.frozen is not None:
+            raise self.resolver.fault(place.frozen, FROZEN)
         match action:
             case Set():
                 return self._set(action, place)

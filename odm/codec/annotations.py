@@ -172,6 +172,7 @@ class TypeCompiler:
             factory=None
             if info.default_factory_takes_validated_data
             else cast("_Factory | None", info.default_factory),
+            frozen=bool(info.frozen),
         )
         self._checks.append(partial(check_default, found, info, place))
         return found

@@ -37,6 +37,7 @@ class Place:
         default: the default of the field, or `NOTHING`.
         factory: the default factory, if it needs no other fields; or None.
         required: an item without it could not be read.
+        frozen: the field with ``frozen=True`` of a nested record that it is in, or None.
     """
 
     path: Path
@@ -44,6 +45,7 @@ class Place:
     default: Any = NOTHING
     required: bool = False
     factory: Callable[[], Any] | None = None
+    frozen: Path | None = None
 
 
 @frozen
@@ -103,6 +105,7 @@ class Resolver:
         default: Any = NOTHING
         required = False
         factory: Callable[[], Any] | None = None
+        fixed: Path | None = None
         segments: list[str | int] = []
         if (known := self._fields.get(path.root)) is not None:
             type_, segments = known.type, [known.path.root]
@@ -119,8 +122,10 @@ class Resolver:
                 unfit.path = path.segments[:position]
                 raise unfit.bad_value(self.entity) from None
             segments.append(part.segment)
+            if part.frozen and position:
+                fixed = fixed or Path(path.segments[: position + 1])
             type_, default, required, factory = part.type, part.default, part.required, part.factory
-        return Place(Path(tuple(segments)), type_, default, required, factory)
+        return Place(Path(tuple(segments)), type_, default, required, factory, fixed)
 
     def convert(self, path: Path, convert: Callable[[Any], Value], value: Any, *, below: int = 0) -> Value:
         """The stored form of a value for the path, or for ``below`` levels under it.

@@ -31,6 +31,7 @@ class RecordField:
         required: the class has neither default nor default factory for it.
         factory: its default factory, unless that needs the other fields.
         early: user code runs before pydantic's own validation and must get the Python value.
+        frozen: the field has ``frozen=True``.
     """
 
     name: str
@@ -40,6 +41,7 @@ class RecordField:
     required: bool = True
     early: bool = True
     factory: Callable[[], Any] | None = None
+    frozen: bool = False
 
     @property
     def omits_none(self) -> bool:
@@ -146,7 +148,7 @@ class RecordType(StoredType):
         if found is None:
             raise Unfit(f"has no field {segment!r}: {nearest(str(segment), self.fields)}")
         required = found.required and not found.is_set
-        return Part(found.stored, found.type, found.default, required, found.factory)
+        return Part(found.stored, found.type, found.default, required, found.factory, found.frozen)
 
     def fits(self, item: Mapping[str, Value]) -> bool:
         """Whether this is a stored record of this class, and not of another class that is distinguishable from it."""

@@ -94,6 +94,7 @@ class Part:
         default: of the field, or `NOTHING`.
         required: the whole could not be read without it.
         factory: the default factory, if it needs no other fields; or None.
+        frozen: a field with ``frozen=True``.
     """
 
     segment: str | int
@@ -101,6 +102,7 @@ class Part:
     default: Any = NOTHING
     required: bool = False
     factory: Callable[[], Any] | None = None
+    frozen: bool = False
 
 
 class WrongType(Unfit):

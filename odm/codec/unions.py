@@ -118,7 +118,8 @@ class UnionType(StoredType):
         if len(parts) == 1:
             return parts[0]
         required = any(part.required for part in parts)
-        return Part(parts[0].segment, union(part.type for part in parts), required=required)
+        fixed = any(part.frozen for part in parts)
+        return Part(parts[0].segment, union(part.type for part in parts), required=required, frozen=fixed)
 
     @property
     def element(self) -> StoredType | None:

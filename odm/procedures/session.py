@@ -33,13 +33,16 @@ class Page(Hinted, Generic[T_co]):
         cursor: pass it as ``after=`` to get the next page; None exactly if no result follows. After ``max_requests``,
             it is None only if no result follows.
         previous: pass it as ``after=`` to get the page before, with its items in the order of the query; None on the
-            first page, of a scan, and of a `odm.patterns.time_series.TimeSeries`. The page before has what is stored
-            before this one now: if items were put there since, the first page that you reach by going back may be
-            shorter.
+            first page, and on every page of ``scan_page``. The page before shows what is stored there now, so after new
+            items the first page may be shorter.
     """
 
     _odm_hints: ClassVar = PAGE
-    __pydantic_config__: ClassVar = ConfigDict(json_schema_extra={"description": "One page of results."})
+    __pydantic_config__: ClassVar = ConfigDict(
+        # Its items are validated for the type of the page: one that is an instance of it already stays as it is.
+        revalidate_instances="always",
+        json_schema_extra={"description": "One page of results."},
+    )
 
     items: Sequence[T_co]
     cursor: Annotated[str | None, Field(description="Leads to the next page; null if no result follows.")] = None

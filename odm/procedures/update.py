@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from attrs import evolve, field, frozen
 
 from odm.codec import TAG
+from odm.codec.actions import FROZEN
 from odm.codec.blobs import kept_inline
 from odm.entities.entity import Entity
 from odm.errors import BadValue, ConditionFailed, ItemInvalid, ItemNotFound, OdmError
@@ -207,10 +208,7 @@ def check_actions(entity: EntitySchema, actions: Sequence[Action], call: str = "
             raise BadValue(f"{entity.name}.{root} is the Revision, which odm counts by itself: leave it out")
         check_settable(entity, root)
         if root in entity.frozen_fields:
-            raise BadValue(
-                f"{entity.name}.{root} is frozen (frozen=True of the field), so it cannot be changed in a stored item: "
-                "put() the whole entity to replace the item, or leave frozen=True out"
-            )
+            raise BadValue(f"{entity.name}.{root} {FROZEN}")
 
 
 def _instead(entity: EntitySchema, given: object) -> str:

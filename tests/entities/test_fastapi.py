@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 from fastapi import FastAPI, HTTPException
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, computed_field
 
 from odm import AsyncStore, ItemExists, ItemNotFound, Page, Partial, SchemaError, collection
 from odm.backends.local import Memory
@@ -96,12 +96,47 @@ async def test_the_api_description_shows_the_fields(client: httpx.AsyncClient) -
 def test_a_page_is_written_as_json_and_read_from_it() -> None:
     pages, page = TypeAdapter(Page[Item]), Page([Item.model_validate(ITEM)], "text")
     assert pages.validate_json(pages.dump_json(page)) == page
-    assert pages.validate_python(page).items is page.items, "items that odm validated are not validated again"
+    assert pages.validate_python(page).items[0] is page.items[0], "an item that odm validated is not validated again"
     with pytest.raises(ValidationError, match=r"items.0.number"):
         pages.validate_python({"items": [{**ITEM, "number": 0}]})
     both = TypeAdapter(Page[Order | Item])
     mixed = Page[Order | Item]([Order(customer_id="c", order_id="o"), Item.model_validate(ITEM)])
     assert both.validate_json(both.dump_json(mixed)) == mixed
+
+
+class Shown(BaseModel):
+    """What an API shows of an item."""
+
+    model_config = ConfigDict(from_attributes=True)
+    sku: str
+
+    @computed_field
+    def label(self) -> str:
+        return self.sku.upper()
+
+
+class Priced(BaseModel):
+    sku: str
+    price: int
+
+
+async def test_a_page_of_another_model_has_its_fields() -> None:
+    page = Page([Item.model_validate(ITEM)], "text")
+    shown = TypeAdapter(Page[Shown]).validate_python(page)
+    assert (shown.items, shown.cursor) == ([Shown(sku="cup")], "text")
+    with pytest.raises(ValidationError, match=r"items\.0\.price"):
+        TypeAdapter(Page[Priced]).validate_python(page, from_attributes=True)
+    with pytest.raises(ValidationError, match=r"items\.0"):
+        TypeAdapter(Page[Order]).validate_python(page)
+    app = FastAPI()
+
+    @app.get("/", response_model=Page[Shown])
+    async def read() -> object:
+        return page
+
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://shop") as client:
+        answer = await client.get("/")
+    assert answer.json() == {"items": [{"sku": "cup", "label": "CUP"}], "cursor": "text", "previous": None}
 
 
 def test_a_page_of_some_fields_is_no_response_model() -> None:

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Annotated, Any
 
 import pytest
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from odm import (
     AccessPattern,
@@ -17,6 +17,7 @@ from odm import (
     Revision,
     Store,
     Table,
+    append,
     exists,
     field,
     increment,
@@ -46,10 +47,17 @@ class Event(Entity, table=table):
     quiet = AccessPattern("QUIET#{source}", when=field("source") == "s")
 
 
+class Mint(BaseModel):
+    city: str = Field(default="Rome", frozen=True)
+    masters: list[str] = []
+
+
 class Coin(Entity, table=table):
     id: str
     made_of: str = Field(default="tin", frozen=True)
     owner: str = ""
+    mint: Mint = Mint()
+    mints: list[Mint | str] = []
 
     primary = PrimaryKey("COIN#{id}", "COIN")
 
@@ -220,6 +228,8 @@ FROZEN: list[tuple[Entity, Action, str]] = [
     ),
     (Coin(id="a"), set_if_missing(Coin.made_of, "gold"), r"Coin\.made_of is frozen"),
     (Coin(id="a"), remove(Coin.made_of), r"Coin\.made_of is frozen"),
+    (Coin(id="a"), set_(Coin.mint.city, "Ostia"), r"Coin\.mint\.city: is frozen"),
+    (Coin(id="a"), set_(field("mints")[0].city, "Ostia"), r"Coin\.mints\[0\]\.city: is frozen"),
 ]
 
 
@@ -239,6 +249,8 @@ def test_other_fields_of_a_frozen_one_are_updated_and_a_put_replaces_all(db: Sto
     db.put(Coin(id="a", made_of="gold"))
     changed = db.update(Coin.primary(id="a"), set_(Coin.owner, "Ann"), returning="new")
     assert changed == Coin(id="a", made_of="gold", owner="Ann")
+    masters = db.update(changed, append(Coin.mint.masters, "Bo"), returning="new").mint
+    assert masters == Mint(masters=["Bo"])
     db.put(Seal(id="a"))
     assert db.update(Seal.primary(id="a"), set_(Seal.owner, "Ann"), returning="new").owner == "Ann"
     assert db.put(Coin(id="a", made_of="iron")) == db.one(Coin, id="a")
