@@ -91,7 +91,7 @@ class _Client:
         """The URL, headers and body of a call.
 
         Raises:
-            CallFailed: a token cannot be had for now.
+            CallFailed: no token can be obtained for now.
             GoogleAuthError: the credentials are not valid.
         """
         method = message.method

@@ -123,7 +123,7 @@ class Calls(Protocol):
         their companions' items meanwhile: what another writer changes between the reads and the writes is overwritten.
         What is stored already stays as it is, so after a failure the same load can run again. An entity that is not
         new, because of what its key holds or because a companion's write is refused, is inserted by itself in the end.
-        Items that the companions' `settle` would remove stay.
+        Items that `Companion.settle` would remove stay.
 
         Args:
             entities: at most some thousands; all are held in memory.

@@ -36,7 +36,7 @@ def ambiguous_row_keys(schema: Schema, entity: EntitySchema) -> Iterator[LintFin
             AMBIGUOUS_ROW_KEYS,
             entity.primary.full_name,
             what=ambiguity.what,
-            why="Store(..., Bigtable(...)) raises SchemaError, so the table cannot move there",
+            why="on Bigtable, create() and every read and write raise SchemaError, so the table cannot move there",
             fix=ambiguity.fix,
             backends=("bigtable",),
         )
