@@ -336,7 +336,8 @@ def _engine(schema: Schema, storage: Storage, page_bytes: int) -> Engine:
     local = {index.name: index.held for index in schema.indexes.values() if index.local}
     held = {index.name: index.held for index in schema.indexes.values() if index.held is not None}
     tags = frozenset(schema.entities)
-    return Engine(schema.name, tuple(schema.indexes), storage, schema.texts, page_bytes, tags, local, held)
+    hash_only = None if schema.has_verbatim_keys or not schema.entities else schema.hash_only
+    return Engine(schema.name, tuple(schema.indexes), storage, schema.texts, page_bytes, tags, local, held, hash_only)
 
 
 def _check_page(page_bytes: int) -> None:

@@ -9,6 +9,7 @@ page follows.
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from functools import lru_cache, partial
+from itertools import islice
 from random import Random
 from typing import Any, Final, assert_never
 
@@ -19,7 +20,7 @@ from odm.backends.local import log
 from odm.backends.local.codec import decode, drafted, encode
 from odm.backends.local.storage import Change, Record, Row, Rows, Storage, View, not_created, position_of
 from odm.codec import TAG, ItemText, ItemTexts, Lazy, TextLoader, tag_of
-from odm.errors import BadValue
+from odm.errors import BackendError, BadValue
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item
 from odm.protocol import requests as req
@@ -37,6 +38,8 @@ KEY_BYTES: Final = 256
 """Twice the JSON of an item and so many bytes are more than the size of an item with its keys."""
 
 _SIGNS: Final = b'"{}[]:,'
+
+_ALL: Final = req.Scan()
 
 CHUNK: Final = 500
 """The number of operations of a batch that become durable in one step."""
@@ -56,6 +59,7 @@ class Engine:
         local: the local indexes, each with the attributes that it projects on DynamoDB; None: all.
         held: for each index that does not project all attributes on DynamoDB, the attributes that it projects. They
             only affect capacity units; in this engine an index entry always leads to the whole item.
+        hash_only: the table has no sort key; None: it can have items with one and without, as keys as they are can.
     """
 
     table: str
@@ -66,6 +70,7 @@ class Engine:
     tags: Collection[str] = frozenset()
     local: Local = Factory(dict)
     held: Mapping[str, Collection[str]] = Factory(dict)
+    hash_only: bool | None = None
 
     def perform(self, request: req.Request) -> Any:
         """Perform a request; its docstring describes the response.
@@ -115,7 +120,8 @@ class Engine:
     def _administer(self, request: req.AdminRequest) -> Any:
         match request:
             case req.CreateTables():
-                return self.storage.create(self.indexes)
+                self.storage.create(self.indexes)
+                return self._check_keys()
             case req.DropTables():
                 return self.storage.drop()
             case req.ListTables(beginning):
@@ -124,6 +130,24 @@ class Engine:
                 return ()
             case _:
                 assert_never(request)
+
+    def _check_keys(self) -> None:
+        """Raise BackendError if the items have a sort key and those of the models have none, or the reverse.
+
+        They would not be found. DynamoDB refuses such a table too. All items of a table are alike: one is read.
+        """
+        if self.hash_only is None:
+            return
+        view = self.storage.reading()
+        with view.block, closing(view.scan(None)) as rows:
+            sorts = [position_of(_ALL, row).key.sort for row in islice(rows, 1)]
+        if any((sort == "") is not self.hash_only for sort in sorts):
+            has, have = ("has a sort key", "none") if self.hash_only else ("has no sort key", "one")
+            raise BackendError(
+                f"table {self.table!r} exists and {has}, but the models have {have}, so they would not find its items: "
+                "the first sort template of a table gives all its entities a sort key. Put the entity with it into "
+                "another table, or copy the items to a new table"
+            )
 
     def _item(self, data: bytes | None) -> ItemText | None:
         return None if data is None else ItemText(data, decode, self.loader)

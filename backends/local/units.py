@@ -188,8 +188,9 @@ class _TalliedView:
     def scan(
         self, after: Key | None, segment: tuple[int, int] | None = None, partitions: Partitions | None = None
     ) -> Rows:
-        assert isinstance(self.tally.request, Scan)
-        return self._read(self.view.scan(after, segment, partitions), self.tally.request)
+        rows = self.view.scan(after, segment, partitions)
+        # The creation of a table looks at an item; it has no units.
+        return self._read(rows, self.tally.request) if isinstance(self.tally.request, Scan) else rows
 
     def _read(self, rows: Rows, request: Query | Scan) -> Generator[Row, None, None]:
         """The rows. A row counts as read when the engine continues after it."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import computed_field
 
-from odm import AccessPattern, Entity, ItemExists, ItemInvalid, OdmError, PrimaryKey, Store, Table, set_
+from odm import AccessPattern, BackendError, Entity, ItemExists, ItemInvalid, OdmError, PrimaryKey, Store, Table, set_
 from odm.backends.local import Memory
 from odm.protocol import requests as req
 from odm.schema.entity import Key
@@ -352,8 +352,10 @@ def test_a_sort_key_that_came_to_the_table_moves_the_items_without_one() -> None
     now = model(second, source=SINGLE)
     found = compare("shop", lock(old), lock(now))
     assert [(f.level, f.change) for f in found] == [("orphans", "sort key"), ("safe", "new entity")]
-    db = stored_as(Change("", [], []), model_of_items=old, model_now=now)
-    assert db.get(now.names["Note"], note_id="n1") is None
+    with pytest.raises(BackendError, match=r"'shop' exists and has no sort key, but the models have one"):
+        stored_as(Change("", [], []), model_of_items=old, model_now=now)
+    with pytest.raises(BackendError, match=r"'shop' exists and has a sort key, but the models have none"):
+        stored_as(Change("", [], []), model_of_items=now, model_now=old)
 
 
 def test_the_new_name_of_a_class_is_guessed_from_its_key() -> None:
