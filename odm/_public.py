@@ -72,7 +72,7 @@ from odm.expressions.build import (
     starts_with,
 )
 from odm.expressions.collection import GCRule, MaxAge, MaxVersions
-from odm.expressions.nodes import Condition
+from odm.expressions.nodes import Action, Condition
 from odm.keys import Shards
 from odm.observe.events import RequestInfo
 from odm.observe.meter import Meter, Usage
@@ -104,6 +104,7 @@ __all__ = [
     "HLL",
     "TTL",
     "AccessPattern",
+    "Action",
     "AsyncBatch",
     "AsyncStore",
     "AsyncTransaction",

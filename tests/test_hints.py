@@ -38,6 +38,11 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "key by position": (lambda: db.get(Order, "c", "o"), r"give key fields by name: get\(Order, customer_id=\.\.\., "),
     "key in a dict": (lambda: db.one(Order, {"order_id": "o"}), r"give key fields by name: one\(Order, customer_id="),
     "delete by position": (lambda: db.delete(Order, "c"), r"give key fields by name: delete\(Order, customer_id="),
+    "delete in a batch": (
+        lambda: db.batch().delete(Order, "c"),
+        r"give key fields by name: delete\(Order, customer_id=",
+    ),
+    "check by position": (lambda: db.transaction().check(Order, "c"), r"by name: check\(Order, customer_id=\.\.\., "),
     "exists by position": (lambda: db.exists(Order, "c"), r"give key fields by name: exists\(Order, customer_id="),
     "option by position": (lambda: db.get(KEY, False), r"give options by name, such as consistent=False"),
     "no key": (lambda: db.get(Order), r"Order alone is not a key: .* Order\.primary\(customer_id=\.\.\., order_id"),

@@ -16,6 +16,7 @@ NAMES = [
     "HLL",
     "TTL",
     "AccessPattern",
+    "Action",
     "AsyncBatch",
     "AsyncStore",
     "AsyncTransaction",

@@ -61,7 +61,8 @@ def _fault(api: CheckerPluginInterface, info: TypeInfo, field: str, found: Decla
     is_model = isinstance(type_, Instance) and type_.type.has_base("pydantic.main.BaseModel")
     if isinstance(type_, TupleType) or (isinstance(type_, Instance) and (type_.type.fullname in UNORDERED or is_model)):
         return f"field {field!r} is of type {format_type(type_, api.options)}, which has no order in keys"
-    if found.kind == PRIMARY and any(field in data_of(base)["optional"] for base in info.mro if field in base.names):
+    declared = next((data_of(base) for base in info.mro if field in data_of(base)["marked"]), {"optional": ()})
+    if found.kind == PRIMARY and field in declared["optional"]:
         return f"field {field!r} may be None, and an item without a primary key cannot be stored"
     return None
 

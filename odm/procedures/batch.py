@@ -6,7 +6,7 @@ between this read and the batch. Merges are sent without a read: see `odm.proced
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Never, TypeVar, cast
 
 from odm.entities.entity import Entity
 from odm.entities.query import Query
@@ -99,13 +99,15 @@ class Pending:
         self._add(request, target, stored)
         return stored
 
-    def delete(self, which: Any, /, **key: Any) -> None:
+    def delete(self, which: Any, /, *unnamed: Any, **key: Any) -> None:
         """Add a delete of an entity, or of a key.
 
         Raises:
             BadValue: the batch is not open, or an entity with a Revision is passed, which a batch cannot check.
         """
         schema = self._context.schema
+        if unnamed:
+            raise schema.no_names("delete", which, unnamed)
         named = schema.named(which, key)
         self._check_open()
         target = schema.target(named)
@@ -216,13 +218,14 @@ def check_unconditional(target: Target, request: req.Put) -> None:
     if target.entity.revision is not None:
         raise BadValue(
             f"{target.entity.name} has a Revision, and a batch cannot check it, so it could overwrite another "
-            "writer's change: put() it on its own; new ones can be loaded with bulk_load(items, new=True)"
+            "writer's change: put() it on its own; new ones can be loaded with db.run(bulk_load(items, new=True)), "
+            "of odm.patterns.bulk_load"
         )
     if target.entity.versioned:
         raise BadValue(
             f"{target.entity.name} keeps former values (CellVersions), and a batch does not read the value that it "
-            "replaces: put() it on its own, or in a transaction; new ones can be loaded with bulk_load(items, "
-            "new=True)"
+            "replaces: put() it on its own, or in a transaction; new ones can be loaded with "
+            "db.run(bulk_load(items, new=True)), of odm.patterns.bulk_load"
         )
     if request.known is not None:
         raise BadValue(
@@ -234,8 +237,8 @@ def check_unconditional(target: Target, request: req.Put) -> None:
     if target.entity.companions:
         raise BadValue(
             f"{target.entity.name} has {_names(target.entity)}, which is written on conditions that a batch does "
-            "not have: put() it on its own, or in a transaction; new ones can be loaded with bulk_load(items, "
-            "new=True)"
+            "not have: put() it on its own, or in a transaction; new ones can be loaded with "
+            "db.run(bulk_load(items, new=True)), of odm.patterns.bulk_load"
         )
 
 
@@ -294,9 +297,9 @@ class BatchSteps(Hinted):
         """
         return self._pending.put(entity)
 
-    def delete(self, which: type[Entity] | Entity | Query[Any], /, **key: Any) -> None:
+    def delete(self, which: type[Entity] | Entity | Query[Any], /, *unnamed: Never, **key: Any) -> None:
         """Remove an item; no error if it does not exist."""
-        self._pending.delete(which, **key)
+        self._pending.delete(which, *unnamed, **key)
 
     def merge(self, which: Entity | Query[Any], /, *actions: Action) -> None:
         """Write parts of an item without reading it; see `odm.Store.merge`."""

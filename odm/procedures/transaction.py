@@ -127,7 +127,7 @@ class Operations(Hinted):
     def delete(self, which: type[Entity], /, **key: Any) -> None: ...
     @overload
     def delete(self, which: Entity | Query[Any], /, *, when: Condition | bool | None = None) -> None: ...
-    def delete(self, which: Any, /, when: Condition | bool | None = None, **key: Any) -> None:
+    def delete(self, which: Any, /, *unnamed: Any, when: Condition | bool | None = None, **key: Any) -> None:
         """Remove an item; no error if it does not exist.
 
         Unlike in `odm.Store.delete`, which returns False, conditions are evaluated on an absent item too, because the
@@ -137,24 +137,29 @@ class Operations(Hinted):
         Raises:
             BadValue: as for `put`.
         """
+        if unnamed:
+            raise self._context.schema.no_names("delete", which, unnamed)
         self._add(delete_write(self._context, self._context.schema.named(which, key), when))
 
     @overload
     def check(self, which: type[Entity], /, **key: Any) -> None: ...
     @overload
     def check(self, which: Entity | Query[Any], /, *, when: Condition | bool | None = None) -> None: ...
-    def check(self, which: Any, /, when: Condition | bool | None = None, **key: Any) -> None:
+    def check(self, which: Any, /, *unnamed: Any, when: Condition | bool | None = None, **key: Any) -> None:
         """Make the transaction depend on an item that it does not write.
 
         Args:
             which: an entity class with its key fields, an entity, or a key. An entity with a Revision must be stored as
                 you read it.
+            unnamed: not allowed; give the key fields by name.
             when: a condition on the stored item; an absent item has no attributes. Without it, the item must exist.
             key: the key fields.
 
         Raises:
             BadValue: as for `put`.
         """
+        if unnamed:
+            raise self._context.schema.no_names("check", which, unnamed)
         self._add(check_write(self._context, self._context.schema.named(which, key), when))
 
     def _begin(self) -> None:

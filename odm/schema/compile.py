@@ -245,6 +245,8 @@ def _compile_pattern(templates: _Templates, name: str, pattern: Pattern, hash_on
     owner, is_primary = f"{cls.__name__}.{name}", isinstance(pattern, PrimaryKey)
     local = isinstance(pattern, AccessPattern) and pattern.local
     index = pattern.index or name if isinstance(pattern, AccessPattern) else None
+    if not isinstance(index, str | None):
+        raise SchemaError(f'{owner}: index={index!r}: the name of an index is text, as in index="gsi1"')
     first, second = (*style.names(index, local=local), None)[:2]
     partition = templates.compile(pattern.partition, first, owner)
     sort = None

@@ -1,10 +1,13 @@
 """`Batch` and `AsyncBatch`: blocks that collect unconditional puts, deletes and merges, sent in few requests."""
 
+from collections.abc import Callable
+from functools import wraps
 from types import TracebackType
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Self, TypeVar, cast, overload
 
 from odm.entities.entity import Entity
 from odm.entities.query import Query
+from odm.errors import BadValue
 from odm.expressions.nodes import Action
 from odm.hints import BATCH, Async, Hinted, Sync
 from odm.procedures.batch import Pending
@@ -12,6 +15,7 @@ from odm.protocol.connection import arun, run
 from odm.stores.base import BaseStore
 
 E = TypeVar("E", bound=Entity)
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Batch(Hinted, Sync):
@@ -57,17 +61,18 @@ class Batch(Hinted, Sync):
     def delete(self, which: type[Entity], /, **key: Any) -> None: ...
     @overload
     def delete(self, which: Entity | Query[Any], /) -> None: ...
-    def delete(self, which: Any, /, **key: Any) -> None:
+    def delete(self, which: Any, /, *unnamed: Any, **key: Any) -> None:
         """Remove an item; no error if it does not exist.
 
         Args:
             which: an entity class with its key fields, an entity, or a key.
+            unnamed: not allowed; give the key fields by name.
             key: the key fields.
 
         Raises:
             BadValue: the entity has a Revision, or the call is outside of the block.
         """
-        self._pending.delete(which, **key)
+        self._pending.delete(which, *unnamed, **key)
         self._flush_if_full()
 
     def merge(self, which: E | Query[E], /, *actions: Action) -> None:
@@ -93,6 +98,17 @@ class Batch(Hinted, Sync):
         run(self._pending.flush(), self._store._call()[1])
 
 
+def _begun(method: F) -> F:
+    """Count the calls of a coroutine function when they are made; it counts those that are awaited."""
+
+    @wraps(method)
+    def call(self: "AsyncBatch", *args: Any, **options: Any) -> Any:
+        self._begun += 1
+        return method(self, *args, **options)
+
+    return cast(F, call)
+
+
 class AsyncBatch(Hinted, Async):
     """Collects puts, deletes and merges; sends them when the ``async with`` block ends, or sooner when there are many.
 
@@ -105,9 +121,12 @@ class AsyncBatch(Hinted, Async):
     def __init__(self, store: BaseStore, parallel: int = 1) -> None:
         self._store = store
         self._pending = Pending(lambda: store._session.context, parallel)
+        # Calls made, and those of them that began to run.
+        self._begun = self._awaited = 0
 
     async def __aenter__(self) -> Self:
         self._pending.open = True
+        self._begun = self._awaited = 0
         return self
 
     async def __aexit__(
@@ -115,10 +134,20 @@ class AsyncBatch(Hinted, Async):
     ) -> None:
         try:
             if kind is None:
+                self._check_awaited()
                 await self._flush()
         finally:
             self._pending.close()
 
+    def _check_awaited(self) -> None:
+        """Raise BadValue if a call was not awaited: what it should write would be lost."""
+        if lost := self._begun - self._awaited:
+            raise BadValue(
+                f"{lost} of the calls of this batch {'was' if lost == 1 else 'were'} not awaited, so the rest of the "
+                "batch was not sent: write await batch.put(...)"
+            )
+
+    @_begun
     async def put(self, entity: E) -> E:
         """Write an entity; replaces any item under its key.
 
@@ -128,6 +157,7 @@ class AsyncBatch(Hinted, Async):
         Raises:
             BadValue: it has a Revision or a value that cannot be stored, or the call is outside of the block.
         """
+        self._awaited += 1
         stored = self._pending.put(entity)
         await self._flush_if_full()
         return stored
@@ -136,19 +166,23 @@ class AsyncBatch(Hinted, Async):
     async def delete(self, which: type[Entity], /, **key: Any) -> None: ...
     @overload
     async def delete(self, which: Entity | Query[Any], /) -> None: ...
-    async def delete(self, which: Any, /, **key: Any) -> None:
+    @_begun
+    async def delete(self, which: Any, /, *unnamed: Any, **key: Any) -> None:
         """Remove an item; no error if it does not exist.
 
         Args:
             which: an entity class with its key fields, an entity, or a key.
+            unnamed: not allowed; give the key fields by name.
             key: the key fields.
 
         Raises:
             BadValue: the entity has a Revision, or the call is outside of the block.
         """
-        self._pending.delete(which, **key)
+        self._awaited += 1
+        self._pending.delete(which, *unnamed, **key)
         await self._flush_if_full()
 
+    @_begun
     async def merge(self, which: E | Query[E], /, *actions: Action) -> None:
         """Write parts of an item without reading it; see `odm.Store.merge`.
 
@@ -161,6 +195,7 @@ class AsyncBatch(Hinted, Async):
         Raises:
             BadValue: the entity or an action cannot be merged, or the call is outside of the block.
         """
+        self._awaited += 1
         self._pending.merge(which, actions)
         await self._flush_if_full()
 

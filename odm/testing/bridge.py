@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextvars import copy_context
-from inspect import iscoroutinefunction
+from inspect import iscoroutine
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
@@ -45,9 +45,14 @@ class _Blocking:
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self._inner, name)
-        if not iscoroutinefunction(attribute):
+        if not callable(attribute):
             return attribute
-        return lambda *args, **kwargs: self._run(attribute(*args, **kwargs))
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            found = attribute(*args, **kwargs)
+            return self._run(found) if iscoroutine(found) else found
+
+        return call
 
     def _run(self, call: Coroutine[Any, Any, T]) -> T:
         """Run a call in the caller's context, where a meter may be open; the runner's own context is an older one."""

@@ -55,6 +55,19 @@ async def test_an_async_batch_works_only_inside_its_block() -> None:
         assert [item async for item in db.scan()] == [CUSTOMER]
 
 
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+async def test_calls_of_an_async_batch_that_are_not_awaited_are_not_lost_silently() -> None:
+    async with AsyncStore(shop, Memory()) as db:
+        await db.create()
+        batch = db.batch()
+        with pytest.raises(BadValue, match=r"1 of the calls of this batch was not awaited.* write await batch\.put"):
+            async with batch:
+                batch.put(CUSTOMER)  # type: ignore[unused-coroutine]
+        async with batch:
+            await batch.put(CUSTOMER)
+        assert [item async for item in db.scan()] == [CUSTOMER]
+
+
 def put_and_fail(batch: Any) -> None:
     with batch:
         batch.put(CUSTOMER)

@@ -27,7 +27,7 @@ from odm import (
     some,
 )
 from tests.typing import keys_models
-from tests.typing.keys_models import Customer, Express, Knows, Named, Order, Owned, Sku, Status, Ticket
+from tests.typing.keys_models import Coded, Customer, Express, Knows, Named, Order, Owned, Sku, Status, Ticket
 
 E = TypeVar("E", bound=Entity)
 Own = TypeVar("Own", bound=Owned)
@@ -123,6 +123,7 @@ def others(db: Store, order: Order, customer: Customer) -> None:
     assert db.get(Customer.unique_email(email="e")) == db.get(Customer.newest()) == customer
     assert db.count(Customer.history(customer_id="c")) == 1
     assert db.count(Knows.into(other="o")) + db.count(Knows.primary(one="p")) == 0
+    assert db.get(Coded, code="c") is None
     assert db.exists(Ticket, ticket_id=db.put(Ticket()).ticket_id)
     assert db.run(steps("c")) is not None
     patterns = [Order.by_created, Order.by_sku] if PLAIN else []

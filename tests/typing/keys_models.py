@@ -151,6 +151,17 @@ class Express(Order, table=shop):
     primary = Primary("EXPRESS#{courier}", "{order_id}")
 
 
+class Optional(Entity):
+    """A base with a field that may be None, which a subclass narrows."""
+
+    code: str | None = None
+
+
+class Coded(Optional, table=shop):
+    code: str  # pyright: ignore  # it has no default, and another type than in the base
+    primary = Primary("CODE#{code}")
+
+
 class Knows(Entity, table=shop):
     one: str
     other: str
