@@ -158,7 +158,7 @@ class Optional(Entity):
 
 
 class Coded(Optional, table=shop):
-    code: str  # pyright: ignore  # it has no default, and another type than in the base
+    code: str  # pyright: ignore[reportIncompatibleVariableOverride, reportGeneralTypeIssues]
     primary = Primary("CODE#{code}")
 
 
