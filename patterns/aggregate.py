@@ -174,8 +174,8 @@ class Aggregate(Generic[A, E]):
     def _apply(self, changes: Sequence[Change[Any]], do: Calls) -> Gen[int]:
         if not do.transactions:
             raise Unsupported(
-                f"{self!r} writes members and totals in one transaction: use Table({self.into.__odm_table__!r}, "
-                "transactions=True) on Bigtable"
+                f"{self!r} writes members and totals in one transaction: on Bigtable, declare the table of "
+                f"{self.into.__name__} with Table(..., transactions=True)"
             )
         newest: dict[str, Change[Any]] = {}
         for change in changes:

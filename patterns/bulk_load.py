@@ -90,7 +90,7 @@ def bulk_load(
     """
     if new and parallel != 1:
         raise BadValue("parallel= is not possible with new=True, whose requests depend on one another: leave it out")
-    waiting = spread(items, lambda entity: do.key_of(entity)[0], window=window)
+    waiting = spread(map(do.assigned, items), lambda entity: do.key_of(entity)[0], window=window)
     total = 0
     while some := list(islice(waiting, BATCH * parallel)):
         if new:

@@ -14,6 +14,7 @@ from pydantic_core import from_json
 
 from odm.backends.dynamodb.attributes import Attribute, Attributes, from_attribute
 from odm.backends.dynamodb.described import native_text, native_value
+from odm.backends.dynamodb.errors import OTHER_KEY
 from odm.backends.dynamodb.schema import Layout, start_of
 from odm.backends.dynamodb.wire import AttributesText, text_of
 from odm.codec import Draft, EntityCodec
@@ -154,6 +155,9 @@ def read_key(layout: Layout, names: Collection[str], attributes: Attributes) -> 
                     f"{layout.types.get(name, 'S')}: let the template be the field that the attribute holds, such as "
                     f'PrimaryKey("{{id}}") with id: Annotated[int, Stored("{name}")]'
                 ) from None
+        if lacking := [name for name in names if name not in attributes]:
+            why = OTHER_KEY.format(table=layout.table)
+            raise BackendError(f"a stored item has no key attribute {lacking[0]!r}: {why}") from None
         raise
 
 

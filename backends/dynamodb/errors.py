@@ -86,7 +86,7 @@ _NO_CONNECTION = frozenset(
 )
 """The errors of urllib3, the resolver, aiohttp and `http_messages` when a connection cannot be established."""
 
-_OTHER_KEY = (
+OTHER_KEY = (
     "the key attributes of table {table!r} or of an index differ from those of the models (run odm plan): name them in "
     "Table(..., keys=..., index_keys=...), or use another table"
 )
@@ -113,15 +113,15 @@ _TABLE = (
     _row(INVALID, KeyValueError, "make the sort key at most 1,024 bytes long", "size of all range keys"),
     _row(INVALID, BadCursor, "start again without the cursor: it is not a position in this query", "starting key"),
     _row(INVALID, BadCursor, "pass a position of this shard, as a page of changes returned it", "equenceNumber"),
-    _row(INVALID, BackendError, _OTHER_KEY, "element does not match the schema"),
-    _row(INVALID, BackendError, _OTHER_KEY, "Missing the key"),
-    _row(INVALID, BackendError, _OTHER_KEY, "missed key schema element"),
-    _row(INVALID, BackendError, _OTHER_KEY, "required keys was not given"),  # DynamoDB Local's message
-    _row(INVALID, BackendError, _OTHER_KEY, "conditions on the keys"),  # its message for a table without a sort key
-    _row(INVALID, BackendError, _OTHER_KEY, "key condition not supported"),
-    _row(INVALID, BackendError, _OTHER_KEY, "does not match schema type"),
-    _row(INVALID, BackendError, _OTHER_KEY, "mismatch for key"),
-    _row(INVALID, BackendError, _OTHER_KEY, "mismatch for Index Key"),
+    _row(INVALID, BackendError, OTHER_KEY, "element does not match the schema"),
+    _row(INVALID, BackendError, OTHER_KEY, "Missing the key"),
+    _row(INVALID, BackendError, OTHER_KEY, "missed key schema element"),
+    _row(INVALID, BackendError, OTHER_KEY, "required keys was not given"),  # DynamoDB Local's message
+    _row(INVALID, BackendError, OTHER_KEY, "conditions on the keys"),  # its message for a table without a sort key
+    _row(INVALID, BackendError, OTHER_KEY, "key condition not supported"),
+    _row(INVALID, BackendError, OTHER_KEY, "does not match schema type"),
+    _row(INVALID, BackendError, OTHER_KEY, "mismatch for key"),
+    _row(INVALID, BackendError, OTHER_KEY, "mismatch for Index Key"),
     _row(INVALID, BadValue, "set the parent of the path first: it is missing, or not a map or list", _NO_PARENT),
     _row(INVALID, BadValue, "set the attribute first: the path does not exist", _NO_ATTRIBUTE),
     _row(INVALID, BadValue, "use an action that fits the type of the stored attribute", "incorrect data type"),

@@ -87,13 +87,12 @@ def _microsecond(what: Mapping[str, Any]) -> tuple[float, str]:
 
 
 def _key(layout: Layout, keys: Attributes) -> Key:
-    try:
-        return read_key(layout, layout.keys, keys)
-    except KeyError as error:
+    if any(name not in keys for name in layout.keys):
         raise BadValue(
             f"the key of the record is {', '.join(keys)}, but that of table {layout.table!r} is "
             f"{', '.join(layout.keys)}, all strings: pass the table that the stream belongs to"
-        ) from error
+        )
+    return read_key(layout, layout.keys, keys)
 
 
 def _check_table(layout: Layout, body: Mapping[str, Any]) -> None:

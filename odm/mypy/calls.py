@@ -19,6 +19,7 @@ from mypy.nodes import (
     RefExpr,
     TupleExpr,
     TypeInfo,
+    UnaryExpr,
 )
 from mypy.plugin import (
     CheckerPluginInterface,
@@ -63,13 +64,28 @@ ACTIONS: Final = {
 }
 """The functions that make the actions of an update."""
 
+WORDS: Final = {
+    "in": "is_in(field, choices)",
+    "not in": "not_(is_in(field, choices))",
+    "is": "field == value, or missing(field)",
+    "is not": "field != value, or exists(field)",
+}
+"""What to write for the operators of Python that never make a condition."""
+
+AUTOMATIC: Final = {
+    "CreatedAt": "does not change",
+    "Revision": "odm counts by itself",
+    "UpdatedAt": "odm sets by itself",
+}
+"""The fields that no update changes, by their marker."""
+
 OF_CLASS: Final = {"get", "one", "exists", "delete", "check"}
 """The methods that take a class with its key fields."""
 
 OF_KEY: Final = {*OF_CLASS, "update", "merge", "cell_versions"}
 """The methods that take the key of one item."""
 
-METHODS: Final = {*OF_KEY, "get_many", "put", "scan"}
+METHODS: Final = {*OF_KEY, "first", "get_many", "page", "put", "query", "scan"}
 CALLED: Final = {
     "odm.procedures.batch.BatchSteps",
     "odm.procedures.calls.Calls",
@@ -123,6 +139,7 @@ def method_called(ctx: MethodSigContext) -> FunctionLike:
     if not is_class and method in OF_KEY:
         _check_key(ctx.api, call.args[0], method)
     _check_owners(ctx.api, call.args[1:], info)
+    _check_logic(ctx.api, call.args[1:])
     if method in {"update", "merge"}:
         _check_actions(ctx.api, call.args[1:], info)
     return ctx.default_signature
@@ -133,6 +150,7 @@ def conditions_given(ctx: MethodSigContext) -> FunctionLike:
     call, info = ctx.context, _entity(ctx.type)
     if isinstance(call, CallExpr) and info is not None:
         _check_owners(ctx.api, call.args, info)
+        _check_logic(ctx.api, call.args)
     return ctx.default_signature
 
 
@@ -209,6 +227,27 @@ def _check_owners(api: CheckerPluginInterface, arguments: Iterable[Expression], 
             api.fail(f"{node.name}.{field.name} is not a field of {info.name}", field, code=ODM)
 
 
+def _check_logic(api: CheckerPluginInterface, arguments: Iterable[Expression]) -> None:
+    """Check that conditions are combined with what Python can give another meaning: ``&`` and not ``and``."""
+    for one in arguments:
+        wrong = None
+        if isinstance(one, OpExpr):
+            if one.op in {"and", "or"} and any(fields_in([one.left])):
+                sign = "&" if one.op == "and" else "|"
+                wrong = f"write {sign} in place of {one.op}, with each condition in parentheses"
+            elif one.op in {"&", "|"}:
+                _check_logic(api, (one.left, one.right))
+        elif isinstance(one, UnaryExpr) and one.op == "not" and any(fields_in([one.expr])):
+            wrong = "write not_(...) in place of not"
+        elif isinstance(one, ComparisonExpr) and any(fields_in(one.operands[:2])):
+            if len(one.operators) > 1:
+                wrong = "write between(field, low, high), or two conditions"
+            elif one.operators[0] in WORDS and any(fields_in(one.operands[:1])):
+                wrong = f"write {WORDS[one.operators[0]]}"
+        if wrong is not None:
+            api.fail(f"a condition cannot be made this way: {wrong}", one, code=ODM)
+
+
 def _check_actions(api: CheckerPluginInterface, arguments: Iterable[Expression], info: TypeInfo) -> None:
     """Check that actions are on fields that an update may change."""
     primary = primary_of(info)
@@ -221,9 +260,8 @@ def _check_actions(api: CheckerPluginInterface, arguments: Iterable[Expression],
         if primary and field.name in primary[1].fields:
             why = f"{field.name} is part of the primary key and cannot be changed"
             api.fail(f"{info.name}.{why}: insert an item under the new key and delete this one", field, code=ODM)
-        elif marker_of(info, field.name) == "Revision":
-            why = f"{field.name} is the Revision, which odm counts by itself: leave it out"
-            api.fail(f"{info.name}.{why}", field, code=ODM)
+        elif (mark := marker_of(info, field.name)) in AUTOMATIC:
+            api.fail(f"{info.name}.{field.name} is the {mark}, which {AUTOMATIC[mark]}: leave it out", field, code=ODM)
 
 
 def fields_in(arguments: Iterable[Expression]) -> Iterator[MemberExpr]:

@@ -88,7 +88,12 @@ def no_single_key(entity: EntitySchema, query: Query[Any], missing: str | None, 
     """The error for a query that is not the key of one item."""
     why = f"{missing!r} is missing" if missing and plain else "it is a query"
     kind = KeyValueError if missing else BadValue
-    return kind(f"{query} is not the key of one item, {why}: write {entity.key_call}")
+    otherwise = (
+        ""
+        if plain and missing and query.pattern == entity.primary.name
+        else ", or db.first(query) for its first result"
+    )
+    return kind(f"{query} is not the key of one item, {why}: write {entity.key_call}{otherwise}")
 
 
 def unknown_item(table: str, item: Item, key: Key, tag: str | None = TAG) -> ItemInvalid:

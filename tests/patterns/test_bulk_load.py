@@ -2,17 +2,26 @@
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby, pairwise
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
-from odm import AsyncStore, BadValue, Store, Throttled
+from odm import AUTO, AsyncStore, BadValue, Entity, Id, PrimaryKey, Store, Table, Throttled
 from odm.backends.local import Faults, LocalFile, Memory
 from odm.patterns.bulk_load import bulk_load, spread
 from odm.protocol import requests as req
 from odm.testing.entities import Document, Order, plain
 from odm.testing.stores import Stores
 from odm.testing.suite.unique import Member, check, members
+
+numbered = Table("numbered")
+
+
+class Note(Entity, table=numbered):
+    note_id: Annotated[str, Id()] = AUTO
+    text: str
+
+    primary = PrimaryKey("NOTE#{note_id}")
 
 
 def orders(customers: int, each: int) -> Iterator[Order]:
@@ -54,6 +63,13 @@ class TestBulkLoad:
             assert len([one for one in stores.requests if isinstance(one, req.BatchWrite)]) == 3
             # before each batch a read of the stored items, at half a unit per item
             assert (meter.calls, meter.read_units, meter.write_units) == (6, 1250, 2500)
+
+    def test_assigns_ids(self) -> None:
+        with Store(numbered, Memory()) as db:
+            db.create()
+            assert db.run(bulk_load([Note(text="a"), Note(text="b")])) == 2
+            assert db.run(bulk_load([Note(text="c")], new=True)) == 1
+            assert sorted(note.text for note in db.scan(Note) if note.note_id) == ["a", "b", "c"]
 
     async def test_in_an_async_program(self, tmp_path: Any) -> None:
         async with AsyncStore(plain, LocalFile(tmp_path / "a.db")) as db:

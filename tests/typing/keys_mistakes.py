@@ -8,7 +8,7 @@ from typing import Annotated
 from odm import *
 from odm.backends.local import Memory
 from tests.typing.keys_correct import NOW, NUMBER, TODAY, an_order
-from tests.typing.keys_models import Customer, Express, Named, Order, Owned, Status, shop
+from tests.typing.keys_models import Customer, Express, Named, Order, Owned, Status, Ticket, shop
 db = Store(shop, Memory())
 tx = db.transaction()
 key = Order.primary(customer_id="c", order_id=NUMBER)
@@ -72,6 +72,15 @@ MYPY = [
     "tx.update(key, remove(Order.order_id))",
     "db.update(key, increment(Order.revision))",
     "Order.by_label(label=5)",
+    "db.page(key, only=[Customer.name])",
+    "db.update(Ticket.primary(ticket_id='t'), set_(Ticket.made_at, NOW))",
+    # Conditions that Python answers by itself.
+    'Order.by_date(customer_id="c").where(Order.note > "n" and Order.cents > 1)',
+    'Order.by_date(customer_id="c").where((Order.note == "n") & (not Order.cents > 1))',
+    'Order.by_date(customer_id="c").where(1 < Order.cents < 5)',
+    'Order.by_date(customer_id="c").where(Order.note in ["n"])',
+    "db.scan(Order, Order.opened_at is None)",
+    "db.delete(key, when=Order.cents > 1 or Order.cents < 0)",
     # Declarations.
     'class L(Entity, table=Table("l")): a: str; primary = PrimaryKey("A#{a")',
     """\

@@ -24,6 +24,8 @@ from odm.backends.dynamodb import DynamoDB, Provisioned
 from odm.backends.dynamodb.admin import Admin
 from odm.errors import BackendError
 from odm.protocol.admin import Survey
+from odm.protocol.connection import perform
+from odm.protocol.requests import Scan
 from odm.schema.model import Schema
 from odm.testing.suite.helpers import fill
 from tests.shop import Session, sessions
@@ -195,6 +197,12 @@ def test_a_table_with_another_key_is_not_read(address: str) -> None:
     table, backend = models(new_name()), DynamoDB(SESSION, endpoint_url=address)
     with Store(table, backend) as db:
         db.create()
+        user: Any = next(iter(table.compile().by_class))
+        db.put(user(user="u"))
+    connection = backend.connect(Schema(table.name, {}, {}, keys=("PK", "SK")))
+    with pytest.raises(BackendError, match=r"no key attribute 'PK': the key attributes of table .* differ"):
+        list(perform(connection, Scan()).positions)
+    connection.close()
     seen = Admin(backend, Schema(table.name, {}, {}, keys=("PK", "SK"))).survey(100)
     assert [change.kind for change in seen.changes][:1] == ["refused"]
     assert seen.read is None
