@@ -139,7 +139,8 @@ def check_item(
         raise ItemTooLarge(
             f"the {item.get(TAG, 'item')} under {key} has {size + copies} bytes with its names and keys{inside}, and "
             f"{limits.item_bytes} are the most; the largest attribute is {largest!r} with "
-            f"{_value_size(item[largest])} bytes: keep large values elsewhere, or split the item"
+            f"{_value_size(item[largest])} bytes: keep large values outside of the table with Blob(...), compress "
+            "them with Compressed(...), or split the item"
         )
 
 
