@@ -21,6 +21,12 @@ KEY_BYTES: Final = 65_535
 """The most bytes of a key in a dict, which is DynamoDB's limit on attribute names in a map."""
 
 
+COMPUTED: Final = (
+    "is a computed field, which is not stored: name the fields that it is made of; a pattern that has it in its key "
+    "takes its value"
+)
+
+
 def _leads_somewhere(segment: str | int) -> bool:
     if isinstance(segment, int):
         return segment <= LAST_POSITION
@@ -119,6 +125,8 @@ class Resolver:
             try:
                 part = type_.child(segment)
             except Unfit as unfit:
+                if not position and segment in getattr(self.record.cls, "model_computed_fields", ()):
+                    raise self.fault(Path((segment,)), COMPUTED) from None
                 unfit.path = path.segments[:position]
                 raise unfit.bad_value(self.entity) from None
             segments.append(part.segment)

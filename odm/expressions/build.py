@@ -213,7 +213,10 @@ def checked(condition: object, where: str) -> Condition:
     """
     if isinstance(condition, Condition):
         return condition
-    hint = " (did a comparison not involve a field, as in order.total instead of Order.total, or a computed field?)"
+    hint = (
+        " (did a comparison not involve a field, as in order.total instead of Order.total, or a property or computed "
+        "field?)"
+    )
     raise TypeError(
         f"{where} takes conditions on fields, not {condition!r}{hint if isinstance(condition, bool) else ''}"
     )

@@ -1,6 +1,7 @@
 """Computed fields in the keys of indexes: every write keeps the entry at what the stored fields make of it."""
 # ruff: noqa: D101  # a test's name says what it shows; its data is never changed
 
+from collections.abc import Callable
 from datetime import date
 from typing import Annotated
 
@@ -17,7 +18,9 @@ from odm import (
     Store,
     Table,
     add_to,
+    field,
     increment,
+    select,
     set_,
     starts_with,
 )
@@ -86,11 +89,23 @@ class TestComputedKeys:
         with pytest.raises(KeyValueError, match=r"Contact\.initial: 5 is refused: .* string"):
             directory.first(Contact.by_initial(initial=5))  # type: ignore[arg-type]
 
-    def test_are_no_fields_in_conditions(self, directory: Store) -> None:
+    def test_are_no_fields_in_conditions_and_updates(self, directory: Store) -> None:
+        birthdays, initial = Contact.by_birthday(), field("initial")
+        refused: list[Callable[[], object]] = [
+            lambda: directory.count(birthdays.where(initial > "B")),
+            lambda: directory.count(birthdays.where(starts_with(initial, "B"))),
+            lambda: directory.first(select(Contact).where(initial == "B")),
+            lambda: list(directory.scan(Contact, initial == "B")),
+            lambda: directory.update(ANN, set_(initial, "B")),
+            lambda: directory.first(birthdays, only=[initial]),
+        ]
+        for call in refused:
+            with pytest.raises(BadValue, match=r"initial: is a computed field, which is not stored"):
+                call()
         with pytest.raises(TypeError, match=r"Contact\.initial is a property or computed field, which is not stored"):
-            directory.count(Contact.by_birthday().where(starts_with(Contact.initial, "B")))  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match=r"not False .*or a computed field\?"):
-            directory.count(Contact.by_birthday().where(Contact.initial == "B"))  # type: ignore[comparison-overlap]
+            directory.count(birthdays.where(starts_with(Contact.initial, "B")))  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match=r"not False .*or a property or computed field\?"):
+            directory.count(birthdays.where(Contact.initial == "B"))  # type: ignore[comparison-overlap]
 
     def test_follow_a_put_and_a_delete(self, directory: Store) -> None:
         directory.put(ANN.model_copy(update={"last": "Clara"}))
