@@ -221,6 +221,14 @@ def computed_field_in_a_part(table: Table) -> None:
         by_year = AccessPattern("YEAR#{day:%Y}")
 
 
+@fault("Order.by_id", "index=1", "is text")
+def name_of_an_index_that_is_no_text(table: Table) -> None:
+    class Order(Entity, table=table):
+        id: str
+        primary = PrimaryKey("ORDER#{id}")
+        by_id = AccessPattern("ORDERS", "{id}", index=1)  # type: ignore[arg-type]
+
+
 @fault("Order.by_month", "'month' is a computed field", "name a stored field")
 def computed_field_as_shard(table: Table) -> None:
     class Order(Dated, table=table):
