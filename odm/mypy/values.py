@@ -49,6 +49,6 @@ def _element(field: ProperType) -> ProperType | None:
 def _with_int(api: CheckerPluginInterface, wanted: Type) -> Type:
     """The type; for a Decimal also int, which is exact and which comparisons with it take too."""
     of = without_none(get_proper_type(wanted))
-    if isinstance(of, Instance) and of.type.fullname.endswith("decimal.Decimal"):  # typeshed has it in _decimal
+    if isinstance(of, Instance) and of.type.fullname in {"decimal.Decimal", "_decimal.Decimal"}:
         return UnionType.make_union([wanted, api.named_generic_type("builtins.int", [])])
     return wanted

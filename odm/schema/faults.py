@@ -88,11 +88,7 @@ def no_single_key(entity: EntitySchema, query: Query[Any], missing: str | None, 
     """The error for a query that is not the key of one item."""
     why = f"{missing!r} is missing" if missing and plain else "it is a query"
     kind = KeyValueError if missing else BadValue
-    otherwise = (
-        ""
-        if plain and missing and query.pattern == entity.primary.name
-        else ", or db.first(query) for its first result"
-    )
+    otherwise = "" if query.pattern == entity.primary.name else ", or db.first(query) for its first result"
     return kind(f"{query} is not the key of one item, {why}: write {entity.key_call}{otherwise}")
 
 

@@ -7,7 +7,19 @@ import pytest
 from fastapi import FastAPI, HTTPException
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, computed_field
 
-from odm import AsyncStore, ItemExists, ItemNotFound, Page, Partial, SchemaError, collection
+from odm import (
+    AsyncStore,
+    Entity,
+    ItemExists,
+    ItemNotFound,
+    Page,
+    Partial,
+    PrimaryKey,
+    SchemaError,
+    Store,
+    Table,
+    collection,
+)
 from odm.backends.local import Memory
 from tests.shop import Item, Order, shop
 
@@ -137,6 +149,24 @@ async def test_a_page_of_another_model_has_its_fields() -> None:
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://shop") as client:
         answer = await client.get("/")
     assert answer.json() == {"items": [{"sku": "cup", "label": "CUP"}], "cursor": "text", "previous": None}
+
+
+scans = Table("scans")
+
+
+class Scan(Entity, table=scans):
+    model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+    scan_id: str
+    data: bytes
+
+    primary = PrimaryKey("SCAN#{scan_id}")
+
+
+def test_bytes_of_an_entity_as_base64() -> None:
+    with Store(scans, Memory()) as db:
+        db.create()
+        scan = db.put(Scan(scan_id="1", data=b"\xff\xfe"))
+        assert Scan.model_validate_json(scan.model_dump_json()) == db.one(Scan, scan_id="1") == scan
 
 
 def test_a_page_of_some_fields_is_no_response_model() -> None:
