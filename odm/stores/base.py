@@ -130,8 +130,8 @@ class BaseStore(Hinted):
             timeout: as for the store, in seconds; None: the value of this store.
             retries: as for the store; None: the value of this store.
             retry_safe: True: an update whose answer was lost may be retried and is still applied only once, for exact
-                increments. On DynamoDB such an update is a transaction, which costs twice the write units and only
-                allows ``returning="none"``. On Bigtable it needs ``Table(transactions=True)``; otherwise Unsupported.
+                increments. On DynamoDB such an update is a transaction, which costs twice the write units of the
+                table and only allows ``returning="none"``. On Bigtable it needs ``Table(transactions=True)``; otherwise Unsupported.
                 None: the value of this store.
 
         Raises:

@@ -235,7 +235,7 @@ PAGE = Page((BIG, BIG), (Position(KEY), Position(KEY)))
         (Update(KEY, (), {"i": None}), Written(), Units(write={None: 1.0, "i": 1.0})),
         (Delete(KEY), Written(), Units(write={None: 1.0})),
         (BatchWrite((PUT, Delete(Key("q")))), None, Units(write={None: 6.0, "i": 5.0})),
-        (Transact((PUT, Check(Key("q")))), Written(), Units(write={None: 12.0, "i": 10.0})),
+        (Transact((PUT, Check(Key("q")))), Written(), Units(write={None: 12.0, "i": 5.0})),
         (Transact((PUT,)), Refusals((None,)), None),
         (CreateTables(), None, None),
     ],

@@ -243,3 +243,19 @@ class TestMeterTransactions:
         calls = capabilities.transaction_calls(2)
         assert meter.by_pattern == {"Order.primary": Usage(calls, 0.0, 8.0)}
         assert meter.by_index == {None: Usage(calls, 0.0, 8.0)}
+
+    @needs("indexes")
+    def test_a_transaction_doubles_the_units_of_the_table_only(
+        self, indexed: Store, capabilities: Capabilities
+    ) -> None:
+        ann, usage = Member(member_id="m", email="a@x"), []
+        with indexed.meter() as meter, indexed.transaction() as tx:
+            tx.insert(ann)
+        usage.append(meter.by_index)
+        with indexed.meter() as meter, indexed.transaction() as tx:
+            tx.update(ann, set_(Member.email, "b@x"))
+        usage.append(meter.by_index)
+        if capabilities.units:
+            twice = Usage(1, 0.0, 2.0)
+            assert usage == [{None: twice, "gsi1": Usage(1, 0.0, 1.0)}, {None: twice, "gsi1": twice}]
+        assert [used.keys() for used in usage] == [{None, "gsi1"}] * 2

@@ -7,7 +7,7 @@ from uuid import uuid4
 import boto3
 import pytest
 
-from odm import AccessPattern, Entity, PrimaryKey, Store, Table, Usage, collection, increment, remove, set_
+from odm import AccessPattern, Entity, PrimaryKey, Store, Table, Usage, collection, increment, missing, remove, set_
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.native import Call
 from odm.backends.dynamodb.units import asking, units_of
@@ -109,14 +109,35 @@ def test_the_engine_computes_what_dynamodb_local_reports(dynamodb_local: str) ->
             assert (name, _used(engine, call)) == (name, _used(service, call))
 
 
-def test_the_engine_computes_transactions_like_dynamodb(dynamodb_local: str) -> None:
-    # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html: twice, not four times.
-    with Store(table, Memory()) as engine, Store(table, _local(dynamodb_local)) as service:
+TRANSACTIONS: dict[str, Callable[[Store], Any]] = {
+    "an update that moves an entry, and a delete": _transaction,
+    "an insert": lambda db: _together(db, lambda tx: tx.insert(Customer(customer_id="9", email="n"))),
+    "an insert with a local index": lambda db: _together(db, lambda tx: tx.insert(order(4))),
+    "a check": lambda db: _together(db, lambda tx: tx.check(FIRST, when=missing(Order.note))),
+    "get_many": lambda db: db.get_many([Order.primary(customer_id="1", order_id="04")], atomic=True),
+    "retry_safe": lambda db: db.with_options(retry_safe=True).update(
+        Customer.primary(customer_id="9"), increment(Customer.visits)
+    ),
+}
+
+
+def _together(db: Store, call: Callable[[Any], Any]) -> None:
+    with db.transaction() as tx:
+        call(tx)
+
+
+def test_the_engine_computes_transactions_like_dynamodb(dynoxide: str) -> None:
+    with Store(table, Memory()) as engine, Store(table, _local(dynoxide)) as service:
         for db in (engine, service):
             db.create()
             fill(db, [order(3), Customer(customer_id="2", email="z")])
-        assert _used(engine, _transaction)[1:3] == [0.0, 18.0]
-        assert _used(service, _transaction)[1:3] == [0.0, 36.0]
+        used = {}
+        for name, call in TRANSACTIONS.items():
+            used[name] = _used(engine, call)
+            assert (name, used[name]) == (name, _used(service, call))
+    # A transaction doubles the units of the table, and not those of its indexes.
+    assert used["an insert"][2:] == [3.0, {None: Usage(1, 0.0, 2.0), "by_email": Usage(1, 0.0, 1.0)}]
+    assert used["an update that moves an entry, and a delete"][1:3] == [0.0, 12.0]
 
 
 def test_a_store_with_another_retry_policy_is_counted_with_its_origin(dynamodb_local: str) -> None:
