@@ -154,7 +154,7 @@ class Write(NamedTuple):
                 item = up_to_date(context, self.target.entity, item, self.target.key)
             except ItemInvalid as unreadable:
                 return unreadable
-        return refusal(context, self.target, item, self.wanted, fresh=self.present is False)
+        return refusal(context, self.target, item, self.wanted, fresh=self.present is False, put=self.name == "put")
 
 
 def _instead(given: object) -> str:
@@ -205,17 +205,20 @@ def delete_request(target: Target, tag: str | None = None) -> req.Delete:
 
 
 def refusal(
-    context: Context, target: Target, item: Item | None, wanted: Condition | None, *, fresh: bool = False
+    context: Context, target: Target, item: Item | None, wanted: Condition | None, *, fresh: bool = False, put: bool = False
 ) -> OdmError:
     """The error that explains why a condition did not hold.
 
     ``item`` is the stored item on which the condition was evaluated, ``wanted`` the user's own condition, lowered;
-    ``fresh``: the write was to create the item.
+    ``fresh``: the write was to create the item; ``put``: by a put, of an entity with revision 0.
     """
     there = context.now().living(item)
     was = None if there is None else as_it_was(context, there, target.key)
     if fresh and there is not None:
-        return ItemExists(f"{target} exists already: get it, and update it or put what you got", was)
+        new, name = "exists already", target.entity.revision
+        if put and name is not None:
+            new += f", and {name} is 0 in the entity that you put, as in one that was never stored, so put inserts it"
+        return ItemExists(f"{target} {new}: get it, and update it or put what you got", was)
     if wanted is not None and not holds(wanted, there):
         state = "there is no such item" if there is None else "the error's item is the stored item"
         return ConditionFailed(f"{target}: the condition {wanted} does not hold; {state}", was)

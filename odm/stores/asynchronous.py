@@ -102,7 +102,8 @@ class AsyncStore(AsyncReads, AsyncMaintenance, Async):
         """Write an entity; replaces any item under its key.
 
         Args:
-            entity: the entity to store. With a Revision, it only replaces the version that was read.
+            entity: the entity to store. With a Revision, it only replaces the version that was read; at revision 0,
+                that of an entity that was never stored, it replaces nothing.
             when: a condition on the stored item.
 
         Returns:
@@ -112,6 +113,7 @@ class AsyncStore(AsyncReads, AsyncMaintenance, Async):
         Raises:
             ConditionFailed: ``when`` does not hold; nothing was written.
             Conflict: another writer changed the item since it was read (Revision).
+            ItemExists: the entity has revision 0, so the put is an insert, and its key is in use.
             BadValue: a value cannot be stored; nothing was sent.
         """
         calls, send = self._call()

@@ -112,7 +112,8 @@ class Store(Reads, Maintenance, Sync):
         """Write an entity; replaces any item under its key.
 
         Args:
-            entity: the entity to store. With a Revision, it only replaces the version that was read.
+            entity: the entity to store. With a Revision, it only replaces the version that was read; at revision 0,
+                that of an entity that was never stored, it replaces nothing.
             when: a condition on the stored item.
 
         Returns:
@@ -122,6 +123,7 @@ class Store(Reads, Maintenance, Sync):
         Raises:
             ConditionFailed: ``when`` does not hold; nothing was written.
             Conflict: another writer changed the item since it was read (Revision).
+            ItemExists: the entity has revision 0, so the put is an insert, and its key is in use.
             BadValue: a value cannot be stored; nothing was sent.
         """
         calls, send = self._call()

@@ -26,8 +26,8 @@ class TestNewRevision:
     @each_way
     def test_a_new_entity_does_not_overwrite(self, db: Store, way: Way) -> None:
         stored = db.put(NEW)
-        for write in (way(db).put, way(db).insert):
-            with pytest.raises(ItemExists) as caught:
+        for write, says in ((way(db).put, "exists already, and revision is 0 in"), (way(db).insert, "exists already: ")):
+            with pytest.raises(ItemExists, match=says) as caught:
                 write(NEW)
             assert caught.value.item == stored
 
