@@ -1,7 +1,8 @@
 """Followers and friends, many to many: whom a user follows, and who follows them, by date.
 
-An edge is one item with an index entry for each end, so both ends are always consistent. Removing a user removes all of
-their edges.
+An edge is one item with an index entry for each end, so one write changes both ends, and none of them can be left
+without the other. On DynamoDB a query of an end may be late, as those of any global index, usually by less than a
+second. Removing a user removes all of their edges.
 """
 
 import tempfile
