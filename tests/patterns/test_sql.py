@@ -523,6 +523,7 @@ def test_what_does_not_fit_is_refused() -> None:
         (lambda: Rows(Customer, "customers"), r"pass an entity class and a Table of SQLAlchemy"),  # type: ignore[arg-type]
         (lambda: Rows(Customer, table, columns, ttl=0), r"ttl=0: give a timedelta or seconds, more than 0"),
         (lambda: WriteBehind(Rows(Customer, table, columns)), r"applied=applied_table\(...\)\): it orders the changes"),
+        (lambda: ReadThrough(Customer), r"ReadThrough\(<class .*Customer'>\): pass Rows\(...\)"),  # type: ignore[arg-type]
         (lambda: ReadThrough(rows, lease=0), r"lease=0\): give seconds, more than 0"),
         (lambda: Push(Rows(Customer, table, columns)), r"give changed=, or Rows\(..., outbox=...\)"),
         (lambda: Push(rows, changed="updated"), r"next to write-behind it needs Rows\(..., outbox=...\)"),

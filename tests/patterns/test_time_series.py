@@ -171,6 +171,18 @@ def test_a_forged_cursor_is_refused_or_reads_a_page(data: st.DataObject) -> None
     assert len(page.items) <= 1
 
 
+@pytest.mark.parametrize("period", ["2024-02-01", "2024-05-01"])
+def test_a_forged_cursor_of_a_period_outside_of_the_query_is_refused(period: str) -> None:
+    db = MONTHS.open(Memory(), clock=datetime(2024, 3, 15, tzinfo=UTC).timestamp)
+    db.rotate()
+    query = within(Reading.by_time(), datetime(2024, 3, 1, tzinfo=UTC), False, datetime(2024, 4, 1, tzinfo=UTC), False)
+    for within_bounds in ("2024-03-01", "2024-04-01"):
+        with pytest.raises(BadCursor, match="is not a cursor"):  # the inner one: the period is right
+            db.page(query, after=db.base.seal([db.series.name, within_bounds, "", None, None, False]))
+    with pytest.raises(BadCursor, match="belongs to another query"):
+        db.page(query, after=db.base.seal([db.series.name, period, "", None, None, False]))
+
+
 def test_bounds_and_order_of_a_plan() -> None:
     plan = planned(within(Reading.primary(sensor="a"), START, True, START, False))
     assert plan.order == ("at", True)

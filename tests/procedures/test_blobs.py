@@ -25,6 +25,7 @@ from odm import (
     TransactionFailed,
     remove,
     set_,
+    upgrade,
 )
 from odm.backends.local import Memory
 from odm.protocol.connection import CoreGen, perform, run
@@ -208,6 +209,47 @@ def test_with_a_second_writer_between_any_two_steps(name: str, second: str) -> N
         assert orphans == set() or "batch" in (name, second)
         if world.steps <= at:
             return
+
+
+def test_a_blob_of_an_older_version_that_is_replaced_meanwhile_is_removed() -> None:
+    """The older model keeps the pointer under another name, so the whole item must be unchanged."""
+    old_letters, letters = Table("letters"), Table("letters")
+
+    class OldLetter(Entity, table=old_letters, tag="Letter"):
+        name: str
+        body: Annotated[LazyBytes, Blob(over=10)]
+
+        primary = PrimaryKey("LETTER#{name}")
+
+    class Letter(Entity, table=letters, version=2):
+        name: str
+        text: Annotated[LazyBytes, Blob(over=10)]
+
+        primary = PrimaryKey("LETTER#{name}")
+
+        @upgrade(from_=1)
+        @staticmethod
+        def rename(item: dict[str, Any]) -> dict[str, Any]:
+            return {**item, "text": item.pop("body")}
+
+    place = f"memory://blobs-{next(_PLACES)}"
+    backend = Memory()
+    old, new = Store(old_letters, backend, blobs=place), Store(letters, backend, blobs=place)
+    old.create()
+    old.put(OldLetter(name="l", body=LazyBytes(A)))
+    read = False
+
+    def send(request: object) -> Any:
+        nonlocal read
+        answer = perform(new._session.connection, request)  # type: ignore[arg-type]
+        if not read:
+            read = True
+            old.put(OldLetter(name="l", body=LazyBytes(B)))
+        return answer
+
+    run(new._current_calls().put(Letter(name="l", text=LazyBytes(C))), send)
+    assert new.one(Letter, name="l").text.read() == C
+    assert new.sweep(grace=0, force=True).orphans == ()
 
 
 def test_a_reader_gets_the_old_value_or_the_new_one() -> None:

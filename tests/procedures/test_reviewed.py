@@ -117,6 +117,17 @@ def test_a_forged_cursor_is_a_bad_cursor_whatever_it_holds(db: Store) -> None:
             db.page(Event.primary(), after=forged(bad))
 
 
+@pytest.mark.parametrize("part", [["\ud800", None], ["", "\udfff"], ["a\udc80", "\ud8ff"]])
+def test_a_forged_part_of_a_scan_is_valid_text_or_escaped_bytes(db: Store, part: list[str | None]) -> None:
+    """Only the escapes of bytes that are not UTF-8, which Bigtable may choose as limits, are no valid text."""
+    db.put(Event(id="1", at=NOON))
+    table_of = ["scan", "reviewed", "memory"]
+    with pytest.raises(BadCursor):
+        db.scan_page(after=forged(json.dumps([table_of, None, part, None]).encode()))
+    escaped = forged(json.dumps([table_of, None, ["", "\udc80"], None]).encode())
+    assert len(db.scan_page(after=escaped).items) == 1
+
+
 @pytest.mark.parametrize("change", [{"level": 9}, {"level": -1}, {"price": Decimal("1.239")}])
 def test_what_could_not_be_read_back_is_not_written(db: Store, change: dict[str, Any]) -> None:
     event = Event(id="1", at=NOON).model_copy(update=change)

@@ -124,6 +124,15 @@ class TestFraming:
         assert failure is not None
         assert failure.code().name == code
 
+    def test_a_response_without_a_status_may_have_been_cut_off(self) -> None:
+        none = pyqwest.Headers()
+        failure = failure_of(pyqwest.FullResponse(200, none, framed(b"half"), none))
+        assert failure is not None
+        assert (failure.code(), failure.details()) == (StatusCode.UNAVAILABLE, "the response ended without a status")
+        other = failure_of(pyqwest.FullResponse(500, none, b"", none))
+        assert other is not None
+        assert other.details() == "the server answered HTTP 500, which is not gRPC"
+
     @pytest.mark.parametrize(
         ("seconds", "text"), [(20, "20000m"), (0.3, "300m"), (1e-9, "1m"), (900, "900000m"), (1e9, "99999999m")]
     )
