@@ -65,8 +65,8 @@ def _write(do: Calls, rows: Rows[Any], key: Query[Any], old: Any, new: Any) -> G
             # In two steps, so that the feed shows that no application deleted it.
             leaving = rows.leaving(old, do)
             mark = set_(getattr(rows.entity, rows.mark), getattr(leaving, rows.mark))
-            yield from do.update(key, mark, when=rows.unchanged(old))
-            yield from do.delete(key, when=rows.unchanged(leaving))
+            left = yield from do.update(key, mark, when=rows.unchanged(old), returning="new")
+            yield from do.delete(key, when=rows.unchanged(left))
             return True, None
         copy = rows.copied(new, do)
         if old is None:

@@ -34,7 +34,7 @@ from odm import (
     primary_key,
 )
 from odm import set_ as set_to
-from odm.patterns.sql_values import from_sql, plain, to_sql
+from odm.patterns.sql_values import Comparison, Undefined, from_sql, plain, to_sql
 
 E = TypeVar("E", bound=Entity)
 
@@ -62,7 +62,9 @@ class Rows(Generic[E]):
             absent. Default: deleted rows are removed.
 
     Raises:
-        SchemaError: the entity or the tables do not fit.
+        SchemaError: the entity or the tables do not fit, or values of a field cannot be compared with those of its
+            column: of `odm.LazyBytes`, a field with `odm.Blob`, ``Any``, a union that a column cannot tell apart, or a
+            field with a serializer; with `odm.Compressed`, the entity needs a `odm.Revision`.
         BadValue: an argument is not valid.
     """
 
@@ -92,6 +94,15 @@ class Rows(Generic[E]):
         self.ttl = _seconds(ttl)
         self.deleted = None if deleted is None else self._column("deleted=", deleted)
         _check(self, view.ttl, ttl)
+        compared = {name: _compared(self, name) for name in self.columns}
+        self.mixed = {name for name, found in compared.items() if found.mixed}
+        compressed = [name for name, found in compared.items() if found.compressed]
+        if compressed and view.revision is None:
+            raise self.fault(
+                f"field {compressed[0]!r} is Compressed, and no condition of a write compares it: give "
+                f"{entity.__name__} a Revision, or leave it out of columns="
+            )
+        self._by_revision = view.revision if compressed else None
         # Made here and not where they are used: a program that only follows the feed must know these items too.
         self.leases, self.cursors = _made_for(entity)
 
@@ -153,9 +164,9 @@ class Rows(Generic[E]):
 
     def values(self, item: E) -> dict[str, Any]:
         """The values of all mapped columns, by column name."""
-        plain = item.model_dump(include=set(self.columns))
+        plain = item.model_dump(include=set(self.columns), by_alias=False)
         documents = {name for name, column in self.columns.items() if isinstance(column.type, JSON)}
-        texts = item.model_dump(mode="json", include=documents)
+        texts = item.model_dump(mode="json", include=documents, by_alias=False)
         return {
             column.name: texts[name] if name in documents else to_sql(column, plain[name])
             for name, column in self.columns.items()
@@ -165,8 +176,8 @@ class Rows(Generic[E]):
         """A digest of the mapped values; ``ABSENT`` without an item."""
         if item is None:
             return ABSENT
-        values = item.model_dump(include=set(self.columns))
-        text = json.dumps({name: plain(value) for name, value in values.items()}, sort_keys=True)
+        values = item.model_dump(include=set(self.columns), by_alias=False)
+        text = json.dumps({name: plain(one, mixed=name in self.mixed) for name, one in values.items()}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
     def base(self, item: E | None) -> str:
@@ -196,6 +207,8 @@ class Rows(Generic[E]):
 
     def unchanged(self, item: E) -> Condition:
         """The condition that the stored item still has these mapped values and this mark."""
+        if self._by_revision is not None:
+            return getattr(self.entity, self._by_revision) == getattr(item, self._by_revision)  # type: ignore[no-any-return]
         condition = getattr(self.entity, self.mark) == getattr(item, self.mark)
         for name in self.columns:
             if name not in self.keys:
@@ -246,6 +259,14 @@ def _check(rows: Rows[Any], field: str | None, ttl: object) -> None:
         wanted = {*own, *(rows.columns[one].name for one in rows.keys)}
         if table is not None and (missing := sorted(wanted - set(table.c.keys()))):
             raise rows.fault(f"{what}={table.name!r} lacks column {missing[0]!r}: make it with {what}_table(...)")
+
+
+def _compared(rows: Rows[Any], name: str) -> Comparison:
+    """How a field is compared with its column."""
+    try:
+        return Comparison(rows.entity, name, rows.columns[name])
+    except Undefined as why:
+        raise rows.fault(f"field {name!r} {why}, or leave it out of columns=") from None
 
 
 def _set_by_odm(entity: type[Entity]) -> set[str]:
