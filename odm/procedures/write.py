@@ -205,7 +205,13 @@ def delete_request(target: Target, tag: str | None = None) -> req.Delete:
 
 
 def refusal(
-    context: Context, target: Target, item: Item | None, wanted: Condition | None, *, fresh: bool = False, put: bool = False
+    context: Context,
+    target: Target,
+    item: Item | None,
+    wanted: Condition | None,
+    *,
+    fresh: bool = False,
+    put: bool = False,
 ) -> OdmError:
     """The error that explains why a condition did not hold.
 

@@ -131,8 +131,8 @@ class BaseStore(Hinted):
             retries: as for the store; None: the value of this store.
             retry_safe: True: an update whose answer was lost may be retried and is still applied only once, for exact
                 increments. On DynamoDB such an update is a transaction, which costs twice the write units of the
-                table and only allows ``returning="none"``. On Bigtable it needs ``Table(transactions=True)``; otherwise Unsupported.
-                None: the value of this store.
+                table and only allows ``returning="none"``. On Bigtable it needs ``Table(transactions=True)``;
+                otherwise Unsupported. None: the value of this store.
 
         Raises:
             BadValue: a value is not allowed.

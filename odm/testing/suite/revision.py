@@ -26,7 +26,8 @@ class TestNewRevision:
     @each_way
     def test_a_new_entity_does_not_overwrite(self, db: Store, way: Way) -> None:
         stored = db.put(NEW)
-        for write, says in ((way(db).put, "exists already, and revision is 0 in"), (way(db).insert, "exists already: ")):
+        put, insert = way(db).put, way(db).insert
+        for write, says in ((put, "exists already, and revision is 0 in"), (insert, "exists already: ")):
             with pytest.raises(ItemExists, match=says) as caught:
                 write(NEW)
             assert caught.value.item == stored
