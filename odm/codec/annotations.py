@@ -6,13 +6,13 @@ equal raises `SchemaError`, which names class, field, fault and fix.
 
 import ipaddress
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from functools import partial
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from types import NoneType
 from types import UnionType as UnionOperator
@@ -59,6 +59,7 @@ from odm.codec.unions import (
     can_stand_together,
     nullable,
     union,
+    with_places,
 )
 from odm.codec.validation import ModelSchema, runs_early
 from odm.entities.blobs import Blob, LazyBytes
@@ -161,6 +162,7 @@ class TypeCompiler:
         _check_metadata(info.metadata, info.annotation, place)
         marker, blob = find_marker(info, Stored), find_marker(info, Blob)
         type_ = self._type(info.annotation, place) if blob is None else _in_blobs(blob, info, place)
+        type_ = _fixed(type_, metadata_of(info))
         type_ = _compressed(_in_form(type_, marker, info, place), info, place)
         found = RecordField(
             place.field,
@@ -184,7 +186,8 @@ class TypeCompiler:
         origin, args = get_origin(annotation), get_args(annotation)
         if origin is Annotated:
             _check_metadata(args[1:], annotation, place)
-            return self._type(args[0], place)
+            marks = chain.from_iterable(mark.metadata if isinstance(mark, FieldInfo) else (mark,) for mark in args[1:])
+            return _fixed(self._type(args[0], place), marks)
         if origin in {Union, UnionOperator}:
             return self._union(annotation, args, place)
         if origin is Literal:
@@ -283,6 +286,12 @@ class TypeCompiler:
         if isinstance(found, UnionType):
             self._checks.append(partial(_check_union, found, annotation, place))
         return nullable(found) if with_none else found
+
+
+def _fixed(type_: StoredType, marks: Iterable[Any]) -> StoredType:
+    """The type with the ``decimal_places`` among its metadata, with which a Decimal reads back."""
+    declared = [places for mark in marks if (places := getattr(mark, "decimal_places", None)) is not None]
+    return with_places(type_, min(declared)) if declared else type_
 
 
 def _in_form(type_: StoredType, marker: Stored | None, info: FieldInfo, place: Place) -> StoredType:

@@ -23,7 +23,7 @@ from odm.codec.depth import check_levels
 from odm.codec.moments import DATE, DATETIME, TIME
 from odm.codec.numbers import DIGITS, canonical_decimal
 from odm.codec.records import RecordField, RecordType
-from odm.codec.scalars import STR, TextType
+from odm.codec.scalars import DECIMAL, STR, DecimalType, TextType
 from odm.codec.stored import StoredType
 from odm.codec.unions import NullableType, RootType
 from odm.codec.validation import validating
@@ -65,6 +65,11 @@ _WRITING: Final[Mapping[str, object]] = {
     "ttl_seconds": ttl_seconds,
 }
 """What every function that writes can name."""
+
+
+def written_as(type_: StoredType) -> StoredType:
+    """The type that writes the same values alike: a Decimal of any number of places is stored as any Decimal."""
+    return DECIMAL if isinstance(type_, DecimalType) else type_
 
 
 class Unsupported(Exception):
@@ -185,7 +190,7 @@ class Writes(Emitter):
     def either(self, table: WriteTable, type_: StoredType, var: str, usual: str = "", written: str = "") -> str:
         """An expression for the value of a variable: as given or as the table says if it is usual, else by its type."""
         if not usual:
-            usual, written = (text.format(var) for text in table.usual.get(type_, ("", "")))
+            usual, written = (text.format(var) for text in table.usual.get(written_as(type_), ("", "")))
         rest = table.rest.format(f"{self.name(type_.dump)}({var})")
         return f"({written} if {usual} else {rest})" if usual else rest
 
@@ -329,7 +334,11 @@ class Reads(Emitter):
 
     def scalar(self, table: ReadTable, type_: StoredType, content: str, *, raw: bool) -> str:
         """The same for the content of what is stored, and a type without parts."""
-        base, parse = (STR, type_.parse) if isinstance(type_, TextType) else (type_, _PARSERS.get(type_))
+        base, parse = written_as(type_), _PARSERS.get(type_)
+        if isinstance(type_, TextType):
+            base, parse = STR, type_.parse
+        elif base != type_:
+            parse = type_.load
         usual = table.usual.get(base, "").format(content)
         return f"{self.name(parse)}({usual})" if usual and parse and not raw else usual
 

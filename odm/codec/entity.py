@@ -24,6 +24,7 @@ from odm.codec.drafts import Draft, Drafts
 from odm.codec.faults import NOTHING, Unfit, nearest, show
 from odm.codec.generate import generated_dump
 from odm.codec.moments import DATETIME
+from odm.codec.normal import Normal, normal_form
 from odm.codec.parts import FieldPart, Validators, compile_part, needs_whole
 from odm.codec.paths import Resolver
 from odm.codec.proofs import levels_of, nodes_of, reads_json, takes_all
@@ -57,6 +58,8 @@ class EntityCodec:
         json_schema: validates the JSON text of an item with the result of `decode`; None if that is not proved.
         sure: `decode` accepts everything that `encode` returns.
         datetimes: the fields that hold a datetime, not counting those inside other fields.
+        normal: makes the entity that a read returns after a storable one is put: the same, but for its Decimals; None
+            if no field can hold one.
     """
 
     cls: type[Any]
@@ -94,6 +97,9 @@ class EntityCodec:
     # Whether a field can hold a list or a dict.
     nests: bool = field(
         init=False, default=Factory(lambda self: levels_of(self._record) > 1, takes_self=True), repr=False
+    )
+    normal: Normal | None = field(
+        init=False, default=Factory(lambda self: normal_form(self._record), takes_self=True), repr=False
     )
     # Fields whose validation returns every value of a type unchanged; of text, only ASCII: pydantic refuses surrogates.
     as_they_are: Mapping[str, type] = field(

@@ -1,10 +1,10 @@
 """Stored types without parts: bool, text, bytes, numbers, and classes that are stored as their text."""
 
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any, ClassVar, Final
 
-from attrs import frozen
+from attrs import field, frozen
 
 from odm.codec.faults import Unfit
 from odm.codec.numbers import canonical, canonical_decimal, canonical_float, canonical_int
@@ -14,6 +14,8 @@ from odm.expressions.nodes import Value
 _INT64: Final = 2**63
 _SAFE_INT: Final = 10**38
 _SAFE_FLOAT: Final = 10**126
+_PLACES: Final = Context(prec=256, traps=[Inexact, InvalidOperation])
+"""Adds zeros to any stored number, which has at most 126 digits before the point and 130 behind it."""
 
 
 @frozen
@@ -114,6 +116,33 @@ class DecimalType(NumberType):
 
     def load(self, value: Value) -> Any:
         return Decimal(value) if type(value) is int else value
+
+
+@frozen
+class FixedDecimalType(DecimalType):
+    """A Decimal with ``decimal_places``: stored as any other, and read back with that many places.
+
+    Attributes:
+        places: the decimal places.
+    """
+
+    places: int
+    _unit: Decimal = field(init=False, eq=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "_unit", Decimal((0, (1,), -self.places)))
+
+    def load(self, value: Value) -> Any:
+        number = Decimal(value) if type(value) is int else value
+        if type(number) is not Decimal:
+            return number
+        try:
+            return number.quantize(self._unit, context=_PLACES)
+        except ArithmeticError:  # it has more places, which pydantic reports
+            return number
+
+    def lax(self) -> bool:
+        return False
 
 
 @frozen

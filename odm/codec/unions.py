@@ -10,7 +10,18 @@ from odm.codec.choices import EnumType, LiteralType
 from odm.codec.faults import Unfit
 from odm.codec.plain import AnyType
 from odm.codec.records import RecordType, can_tell_apart
-from odm.codec.scalars import BOOL, BYTES, FLOAT, FLOAT_BESIDE_INT, INT, STR, NumberType
+from odm.codec.scalars import (
+    BOOL,
+    BYTES,
+    DECIMAL,
+    FLOAT,
+    FLOAT_BESIDE_INT,
+    INT,
+    STR,
+    DecimalType,
+    FixedDecimalType,
+    NumberType,
+)
 from odm.codec.stored import NULL, TEXT, Part, StoredType, WrongType, kind_of, unfit
 from odm.expressions.nodes import Value
 
@@ -96,8 +107,9 @@ class UnionType(StoredType):
             return members[0].load(value)
         if kind == "M":
             return next((m.build(value) for m in members if isinstance(m, RecordType) and m.fits(value)), value)
-        if kind == "N" and type(value) is not int and FLOAT_BESIDE_INT in members:
-            return FLOAT.load(value)
+        if kind == "N" and type(value) is not int:  # next to an int
+            member = next((member for member in members if member != INT), FLOAT)
+            return FLOAT.load(value) if member == FLOAT_BESIDE_INT else member.load(value)
         return value
 
     def lax(self) -> bool:
@@ -132,10 +144,24 @@ def union(members: Iterable[StoredType]) -> StoredType:
     different = tuple(dict.fromkeys(members))
     if INT in different:
         different = tuple(FLOAT_BESIDE_INT if member == FLOAT else member for member in different)
+    if sum(isinstance(member, DecimalType) for member in different) > 1:  # of different places
+        different = tuple(dict.fromkeys(DECIMAL if isinstance(one, DecimalType) else one for one in different))
     if len(different) == 1:
         return different[0]
     text = " | ".join(member.text for member in different)
     return UnionType(text, frozenset().union(*(member.kinds for member in different)), different)
+
+
+def with_places(type_: StoredType, places: int) -> StoredType:
+    """The type, whose Decimals read back with so many decimal places, or fewer if it says so already."""
+    match type_:
+        case NullableType():
+            return nullable(with_places(type_.inner, places))
+        case UnionType():
+            return union(with_places(member, places) for member in type_.members)
+        case DecimalType():
+            return FixedDecimalType(type_.text, type_.kinds, min(places, getattr(type_, "places", places)))
+    return type_
 
 
 def can_stand_together(one: StoredType, other: StoredType) -> bool:

@@ -12,7 +12,16 @@ from odm.codec.attributes import TTL_ATTRIBUTE
 from odm.codec.choices import LiteralType
 from odm.codec.containers import DictType, ListType, SetType
 from odm.codec.depth import LEVELS
-from odm.codec.emitter import DATETIME_TEXT, FOUR_DIGITS, IS_DATETIME, IS_INT, Unsupported, Writes, WriteTable
+from odm.codec.emitter import (
+    DATETIME_TEXT,
+    FOUR_DIGITS,
+    IS_DATETIME,
+    IS_INT,
+    Unsupported,
+    Writes,
+    WriteTable,
+    written_as,
+)
 from odm.codec.moments import DATETIME, in_utc
 from odm.codec.numbers import DIGITS, canonical_decimal
 from odm.codec.proofs import levels_of
@@ -239,7 +248,7 @@ class TextWrites(Writes):
                 text = f"quoted({var}k) + {self.name(':' + part.around[0])} + {part.text}"
                 texts = f"[{text} for {var}k, {item} in {var}.items()]"
                 usual, between = f"{usual} and {self.name('')} not in {var}", ("", part.around[1])
-            case SetType() if type_.item == STR or type_.item in _NUMBERS:
+            case SetType() if type_.item == STR or written_as(type_.item) in _NUMBERS:
                 texts = f"[{self._part(type_.item, item).text} for {item} in sorted({var})]"  # one value, one text
                 quotes = spelling.quote, spelling.quote
                 around, between = (spelling.texts, ("", "")) if type_.item == STR else (spelling.numbers, quotes)

@@ -52,6 +52,8 @@ def put_request(
     entity.codec.check(item)
     entries = entity.entries(vars(stored), item, context.random) if entity.patterns else {}
     check_item(item, target.key, entries, entity, context.limits, entity.local)
+    if entity.codec.normal is not None:
+        stored = entity.codec.normal(stored)
     guard = None if batched else context.guard(entity)
     pattern, replaced = entity.primary.full_name, context.known(entity)
     return target, stored, req.Put(target.key, item, entries, pattern=pattern, tag=guard, known=replaced)
