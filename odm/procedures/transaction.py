@@ -55,8 +55,8 @@ class Operations(Hinted):
         """Write an entity; replaces any item under its key; as `odm.Store.put`.
 
         Returns:
-            The entity as it will be stored: the same object, or with a Revision or an automatic field a copy that has
-            their new values.
+            The entity as it will be stored: the same object, or a copy if it has a Revision, an automatic field, or a
+            Decimal that a read returns with more or fewer decimal places.
 
         Raises:
             BadValue: a value cannot be stored, the item is in this transaction already, there are 100 operations, or

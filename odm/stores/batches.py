@@ -48,7 +48,8 @@ class Batch(Hinted, Sync):
         """Write an entity; replaces any item under its key.
 
         Returns:
-            The entity as it will be stored: the same object, or with an automatic field a copy that has its value.
+            The entity as it will be stored: the same object, or a copy if it has an automatic field, or a Decimal that
+            a read returns with more or fewer decimal places.
 
         Raises:
             BadValue: it has a Revision or a value that cannot be stored, or the call is outside of the block.
@@ -152,7 +153,8 @@ class AsyncBatch(Hinted, Async):
         """Write an entity; replaces any item under its key.
 
         Returns:
-            The entity as it will be stored: the same object, or with an automatic field a copy that has its value.
+            The entity as it will be stored: the same object, or a copy if it has an automatic field, or a Decimal that
+            a read returns with more or fewer decimal places.
 
         Raises:
             BadValue: it has a Revision or a value that cannot be stored, or the call is outside of the block.

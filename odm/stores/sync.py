@@ -117,8 +117,8 @@ class Store(Reads, Maintenance, Sync):
             when: a condition on the stored item.
 
         Returns:
-            The entity as stored: the same object, or with a Revision or an automatic field a copy that has their new
-            values.
+            The entity as stored: the same object, or a copy if it has a Revision, an automatic field, or a Decimal that
+            a read returns with more or fewer decimal places.
 
         Raises:
             ConditionFailed: ``when`` does not hold; nothing was written.

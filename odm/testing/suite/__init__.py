@@ -43,6 +43,7 @@ from odm.testing.suite.conditions import TestFilters, TestRefused, TestWhen
 from odm.testing.suite.copying import TestBatchInProcedures, TestPutRaw, TestScanPages
 from odm.testing.suite.counters import TestCounter, TestCounterPut
 from odm.testing.suite.currents import TestCurrent, measured
+from odm.testing.suite.decimals import TestDecimals, billing
 from odm.testing.suite.deletes import TestConditionalDelete, TestDelete, TestDeleteAll
 from odm.testing.suite.deriving import (
     TestDerive,
@@ -156,6 +157,7 @@ __all__ = [
     "TestCounterPut",
     "TestCurrent",
     "TestCursors",
+    "TestDecimals",
     "TestDelete",
     "TestDeleteAll",
     "TestDerive",
@@ -283,6 +285,7 @@ __all__ = [
     "TestWalk",
     "TestWhen",
     "archive",
+    "billing",
     "blobs",
     "campaigns",
     "clock",
