@@ -34,7 +34,7 @@ from odm import (
     primary_key,
 )
 from odm import set_ as set_to
-from odm.patterns.sql_values import Comparison, Undefined, from_sql, plain, to_sql
+from odm.patterns.sql_values import Undefined, comparisons, from_sql, plain, to_sql
 
 E = TypeVar("E", bound=Entity)
 
@@ -63,8 +63,8 @@ class Rows(Generic[E]):
 
     Raises:
         SchemaError: the entity or the tables do not fit, or values of a field cannot be compared with those of its
-            column: of `odm.LazyBytes`, a field with `odm.Blob`, ``Any``, a union that a column cannot tell apart, or a
-            field with a serializer; with `odm.Compressed`, the entity needs a `odm.Revision`.
+            column: with `odm.Blob`, ``Any``, a serializer, or a union whose member the column does not show; with
+            `odm.Compressed`, the entity needs a `odm.Revision`.
         BadValue: an argument is not valid.
     """
 
@@ -94,15 +94,10 @@ class Rows(Generic[E]):
         self.ttl = _seconds(ttl)
         self.deleted = None if deleted is None else self._column("deleted=", deleted)
         _check(self, view.ttl, ttl)
-        compared = {name: _compared(self, name) for name in self.columns}
-        self.mixed = {name for name, found in compared.items() if found.mixed}
-        compressed = [name for name, found in compared.items() if found.compressed]
-        if compressed and view.revision is None:
-            raise self.fault(
-                f"field {compressed[0]!r} is Compressed, and no condition of a write compares it: give "
-                f"{entity.__name__} a Revision, or leave it out of columns="
-            )
-        self._by_revision = view.revision if compressed else None
+        try:
+            self.mixed, self._by_revision = comparisons(entity, self.columns, view.revision)
+        except Undefined as why:
+            raise self.fault(f"{why}, or leave it out of columns=") from None
         # Made here and not where they are used: a program that only follows the feed must know these items too.
         self.leases, self.cursors = _made_for(entity)
 
@@ -259,14 +254,6 @@ def _check(rows: Rows[Any], field: str | None, ttl: object) -> None:
         wanted = {*own, *(rows.columns[one].name for one in rows.keys)}
         if table is not None and (missing := sorted(wanted - set(table.c.keys()))):
             raise rows.fault(f"{what}={table.name!r} lacks column {missing[0]!r}: make it with {what}_table(...)")
-
-
-def _compared(rows: Rows[Any], name: str) -> Comparison:
-    """How a field is compared with its column."""
-    try:
-        return Comparison(rows.entity, name, rows.columns[name])
-    except Undefined as why:
-        raise rows.fault(f"field {name!r} {why}, or leave it out of columns=") from None
 
 
 def _set_by_odm(entity: type[Entity]) -> set[str]:

@@ -45,7 +45,7 @@ _KINDS: Final[Mapping[Any, str]] = {
 
 
 class Undefined(Exception):
-    """Values of a type cannot be compared next to SQL. The message follows "field 'name' "."""
+    """Values of a type cannot be compared next to SQL. The message says why."""
 
 
 def from_sql(value: Any) -> Any:
@@ -101,6 +101,38 @@ def plain(value: Any, *, mixed: bool = False) -> Any:
         case _:
             assert isinstance(value, _SHOWN)  # `Comparison` refuses all others
             return str(value)
+
+
+def comparisons(
+    cls: type[BaseModel], columns: Mapping[str, Column[Any]], revision: str | None
+) -> tuple[set[str], str | None]:
+    """How the fields of an entity are compared with their columns.
+
+    Args:
+        cls: the entity.
+        columns: the columns by field.
+        revision: the field with `odm.Revision`.
+
+    Returns:
+        The fields that are compared as ``mixed``, see `plain`; and the revision if a condition must compare it, because
+        it compares no field with `odm.Compressed`.
+
+    Raises:
+        Undefined: a field cannot be compared.
+    """
+    compared: dict[str, Comparison] = {}
+    for name, column in columns.items():
+        try:
+            compared[name] = Comparison(cls, name, column)
+        except Undefined as why:
+            raise Undefined(f"field {name!r} {why}") from None
+    compressed = [name for name, one in compared.items() if one.compressed]
+    if compressed and revision is None:
+        raise Undefined(
+            f"field {compressed[0]!r} is Compressed, and no condition of a write compares it: give {cls.__name__} a "
+            "Revision"
+        )
+    return {name for name, one in compared.items() if one.mixed}, revision if compressed else None
 
 
 class Comparison:
