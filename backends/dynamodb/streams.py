@@ -19,8 +19,9 @@ from attrs import evolve, frozen
 
 from odm.backends.dynamodb.schema import Layout, layout_of
 from odm.backends.dynamodb.stream_records import read_record, sequence_of
-from odm.errors import BadValue, OdmError
+from odm.errors import BadValue, ItemInvalid, OdmError
 from odm.protocol.changes import change_of
+from odm.protocol.on_invalid import OnInvalid, skipping
 from odm.schema.model import Schema
 from odm.schema.table import Table
 
@@ -53,11 +54,21 @@ class Feed(Protocol):
 
 @overload
 def decode(
-    record: Mapping[str, Any], table: Table, *, prefix: str = "", on_unknown: Literal["raise"] = "raise"
+    record: Mapping[str, Any],
+    table: Table,
+    *,
+    prefix: str = "",
+    on_unknown: Literal["raise"] = "raise",
+    on_invalid: Literal["raise"] = "raise",
 ) -> "Change[Any]": ...
 @overload
 def decode(
-    record: Mapping[str, Any], table: Table, *, prefix: str = "", on_unknown: Literal["raise", "skip"]
+    record: Mapping[str, Any],
+    table: Table,
+    *,
+    prefix: str = "",
+    on_unknown: Literal["raise", "skip"] = "raise",
+    on_invalid: OnInvalid = "raise",
 ) -> "Change[Any] | None": ...
 def decode(
     record: Mapping[str, Any],
@@ -65,6 +76,7 @@ def decode(
     *,
     prefix: str = "",
     on_unknown: Literal["raise", "skip"] = "raise",
+    on_invalid: OnInvalid = "raise",
 ) -> "Change[Any] | None":
     """Decode one record of a table's stream; entities are upgraded to the current version of their models.
 
@@ -75,6 +87,8 @@ def decode(
         table: the table that the stream belongs to.
         prefix: the prefix of the store that writes the table.
         on_unknown: "skip" returns None for an item whose tag belongs to no entity of the table.
+        on_invalid: for an item that does not fit its model, as for `odm.Store`: "skip", or a function that is called
+            with the error. The item counts as absent; a change of which nothing else is known gives None.
 
     Returns:
         An `Inserted`, `Changed` or `Removed`.
@@ -84,7 +98,7 @@ def decode(
         BadValue: ``record`` is not a stream record, or belongs to another table.
         SchemaError: a model has a fault.
     """
-    return _reader("decode(record, table)", table, prefix, on_unknown).read(record)
+    return _reader("decode(record, table)", table, prefix, on_unknown, on_invalid).read(record)
 
 
 def decode_all(
@@ -93,6 +107,7 @@ def decode_all(
     *,
     prefix: str = "",
     on_unknown: Literal["raise", "skip"] = "raise",
+    on_invalid: OnInvalid = "raise",
 ) -> "Iterator[Change[Any]]":
     """Decode all records of a Lambda event or a ``get_records`` response, lazily and in order.
 
@@ -103,16 +118,23 @@ def decode_all(
         table: the table that the stream belongs to.
         prefix: the prefix of the store that writes the table.
         on_unknown: "skip" leaves out items whose tag belongs to no entity of the table.
+        on_invalid: as for `decode`; a change of which nothing else is known is left out.
 
     Raises:
         ItemInvalid, BadValue, SchemaError: as `decode`.
     """
-    records, reader = _records(event), _reader("decode_all(event, table)", table, prefix, on_unknown)
+    records, reader = _records(event), _reader("decode_all(event, table)", table, prefix, on_unknown, on_invalid)
     changes = map(reader.read, records)
     return (change for change in changes if change is not None)
 
 
-def handler(feed: Feed, *, prefix: str = "", on_unknown: Literal["raise", "skip"] = "raise") -> Handler:
+def handler(
+    feed: Feed,
+    *,
+    prefix: str = "",
+    on_unknown: Literal["raise", "skip"] = "raise",
+    on_invalid: OnInvalid = "raise",
+) -> Handler:
     """A Lambda function that delivers the changes of its events.
 
     It stops at the first change that the feed did not handle, or whose record cannot be decoded, and reports it. Lambda
@@ -125,11 +147,12 @@ def handler(feed: Feed, *, prefix: str = "", on_unknown: Literal["raise", "skip"
         prefix: the prefix of the store that writes the table.
         on_unknown: "skip" passes over items whose tag belongs to no entity of the table: set it if other programs write
             the table. "raise" reports them as failed, so none is lost.
+        on_invalid: as for `decode`; "raise" reports a change with an item that does not fit its model as failed.
 
     Raises:
         SchemaError: a model has a fault.
     """
-    reader = _reader("handler(feed): feed.table", feed.table, prefix, on_unknown)
+    reader = _reader("handler(feed): feed.table", feed.table, prefix, on_unknown, on_invalid)
 
     def handle(event: Mapping[str, Any], _context: object) -> dict[str, list[dict[str, str]]]:
         changes, failed = _until_failure(reader, _records(event))
@@ -188,11 +211,16 @@ class _Reader:
     schema: Schema
     layout: Layout
     skip_unknown: bool
+    on_invalid: Callable[[ItemInvalid], object] | None = None
 
     def read(self, record: Mapping[str, Any]) -> "Change[Any] | None":
         """The change of a record; see `decode`."""
+        skipped: list[ItemInvalid] = []
+        note = None if self.on_invalid is None else skipped.append
         try:
-            return change_of(self.schema, read_record(self.layout, record), skip_unknown=self.skip_unknown)
+            change = change_of(
+                self.schema, read_record(self.layout, record), skip_unknown=self.skip_unknown, on_invalid=note
+            )
         except OdmError:
             raise
         except _MALFORMED as error:
@@ -200,9 +228,13 @@ class _Reader:
                 f"this is not a DynamoDB stream record, at {type(error).__name__}: {error}: pass the record unchanged"
             )
             raise BadValue(text) from error
+        for one in skipped:  # out of the try: what the caller's function raises is no fault of the record
+            assert self.on_invalid is not None
+            self.on_invalid(one)
+        return change
 
 
-def _reader(what: str, table: Table, prefix: str, on_unknown: str) -> _Reader:
+def _reader(what: str, table: Table, prefix: str, on_unknown: str, on_invalid: OnInvalid) -> _Reader:
     if not isinstance(table, Table):
         raise TypeError(f"{what}: {table!r} is not a Table; pass the Table of the entities")
     if on_unknown not in ("raise", "skip"):
@@ -210,4 +242,4 @@ def _reader(what: str, table: Table, prefix: str, on_unknown: str) -> _Reader:
     schema = table.compile()
     if prefix:
         schema = evolve(schema, name=prefix + schema.name, prefix=prefix)
-    return _Reader(schema, layout_of(schema), on_unknown == "skip")
+    return _Reader(schema, layout_of(schema), on_unknown == "skip", skipping(on_invalid))

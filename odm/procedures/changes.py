@@ -20,7 +20,8 @@ class Changes:
     Attributes:
         items: the changes, each with the position behind it.
         position: where the next page begins; None: the shard has ended, and this is its last page.
-        read: the number of changes that were read, including those that were skipped, of items of no entity.
+        read: the number of changes that were read, including those that were skipped: of items of no entity, or of
+            items that do not fit their model.
         children: the shards that continue it, each with the position where it begins. A shard that continues several
             has one from each, joined by a line break in any order. Empty if `Calls.change_shards` returns them.
     """
@@ -43,7 +44,7 @@ def changes(context: Context, shard: str, after: str | None, size: int) -> CoreG
     Raises:
         BadValue: the size is out of range.
         BadCursor: changes after the position were lost, or it is not one of this feed.
-        ItemInvalid: an item does not fit its model.
+        ItemInvalid: an item does not fit its model, unless the store skips such items.
         Unsupported: the table has no change feed.
     """
     if type(size) is not int or size < 1:
@@ -51,7 +52,7 @@ def changes(context: Context, shard: str, after: str | None, size: int) -> CoreG
     page: ChangePage = yield req.ReadChanges(shard, after, size, pattern="changes()")
     items: list[tuple[Change[Any], str]] = []
     for record in page.records:
-        change = change_of(context.schema, record, skip_unknown=context.skip_unknown)
+        change = change_of(context.schema, record, skip_unknown=context.skip_unknown, on_invalid=context.on_invalid)
         if change is not None:
             if context.bind is not None:
                 for image in (change.old, change.new):

@@ -3,11 +3,12 @@
 import time
 from collections.abc import Callable, Sequence
 from random import Random, SystemRandom
-from typing import Any
+from typing import Any, NamedTuple
 
 from attrs import Factory, field, frozen
 
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION, WAS, EntityCodec, NativeItems
+from odm.codec.blobs import placeholders
 from odm.entities.entity import Entity
 from odm.errors import ItemInvalid, Unsupported
 from odm.expressions.nodes import Condition, Item, Not, Or
@@ -28,6 +29,14 @@ def _always_supported(_keys: Sequence[Key]) -> None:
     """None, as the backend supports every transaction."""
 
 
+class Fitting(NamedTuple):
+    """The items of a page that fit their models, with their positions, and the entities that they make."""
+
+    items: Sequence[Item]
+    positions: Sequence[Position]
+    entities: Sequence[Any]
+
+
 @frozen
 class Context:
     """The schema of a store's table, named as on the backend, and the settings of the store.
@@ -37,6 +46,8 @@ class Context:
         limits: the size limits of writes.
         random: draws random shards; safe to use from several threads.
         skip_unknown: reads skip items whose tag no entity has; otherwise such an item is an error.
+        on_invalid: reads of many items skip those that do not fit their model, and call this with the error of each;
+            None: such an item is an error.
         encode: makes the item of an entity, see `Connection.encode`.
         transaction_unsupported_reason: why items cannot be written in one transaction; see `Connection`.
         adds_values: whether an update can have an `AddValue`, see `Connection.adds_values`.
@@ -56,6 +67,7 @@ class Context:
     limits: Limits = PORTABLE
     random: Random = field(default=Factory(SystemRandom), repr=False)  # safe in threads and after a fork
     skip_unknown: bool = False
+    on_invalid: Callable[[ItemInvalid], object] | None = None
     encode: Callable[[EntityCodec, Any], Item] = EntityCodec.encode
     transaction_unsupported_reason: Callable[[Sequence[Key]], str | None] = _always_supported
     adds_values: bool = True
@@ -187,3 +199,49 @@ class Context:
                     self.bind(one)
             return found
         return [self.decode(item, position.key) for item, position in zip(items, positions, strict=True)]
+
+    def skip_invalid(self, error: ItemInvalid, item: Item) -> None:
+        """Report an item that a read of many items skips, as it does not fit its model.
+
+        Raises:
+            ItemInvalid: the store does not skip such items, or the item is of no entity, which is for ``on_unknown``.
+        """
+        if self.on_invalid is None or not self.schema.knows(item):
+            raise error
+        self.on_invalid(error)
+
+    def fitting(
+        self,
+        items: Sequence[Item],
+        positions: Sequence[Position],
+        decode: Callable[[Item, Key], Any] | None = None,
+    ) -> Fitting:
+        """The items of a page without those that the store skips because they do not fit their model.
+
+        Args:
+            items: the stored items.
+            positions: where they are.
+            decode: makes the result of an item; None: `decode`.
+
+        Raises:
+            ItemInvalid: as `skip_invalid`.
+        """
+        if decode is None:
+            try:
+                return Fitting(items, positions, self.decode_all(items, positions))
+            except ItemInvalid:  # one of them: the loop finds which
+                decode = self.decode
+        kept: list[tuple[Item, Position, Any]] = []
+        for item, position in zip(items, positions, strict=True):
+            try:
+                kept.append((item, position, decode(item, position.key)))
+            except ItemInvalid as error:
+                self.skip_invalid(error, item)
+        return Fitting([one[0] for one in kept], [one[1] for one in kept], [one[2] for one in kept])
+
+    def check_fit(self, item: Item, key: Key) -> None:
+        """Check that a stored item fits its model, without its large values. Raises ItemInvalid if not."""
+        entity = self.schema.entities[item[TAG]] if self.schema.knows(item) else None
+        self.schema.decode(
+            item if entity is None else placeholders(entity.blobs, item), key, skip_unknown=self.skip_unknown
+        )

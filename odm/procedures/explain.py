@@ -164,6 +164,9 @@ def explain(
         explanation = explain_plan(plan, native, connection)
         if reading is not None and reading.wanted is not None:
             explanation = evolve(explanation, fields=reading.wanted.explained)
+        if context.on_invalid is not None:
+            skips = "items that do not fit their model are skipped (on_invalid), so a count reads and validates them"
+            explanation = evolve(explanation, note="; ".join(filter(None, (explanation.note, skips))))
         filtered = reading is not None and not plan.single and context.filter(plan.entity, plan.filter) is not None
         return evolve(explanation, best=_best_case(plan), worst=_worst_case(plan)) if filtered else explanation
     if only is not None:

@@ -93,7 +93,8 @@ def scan_page(
 
     Raises:
         BadValue: an argument is out of range, or ``where`` is more than an entity with conditions.
-        ItemInvalid: an item does not fit its model, or is stored under another key than its model computes.
+        ItemInvalid: an item does not fit its model, or is stored under another key than its model computes, unless the
+            store skips such items.
     """
     if type(size) is not int or size < 1:
         raise BadValue(f"scan_page(size={size!r}): give the number of items to read, an int of 1 or more")
@@ -116,13 +117,18 @@ def scan_page(
     now = context.now()
     items, positions = judged(context, entity, filter_, page.items, page.positions)
     entries = dict(zip(page.positions, page.entries, strict=True))
-    entities = context.decode_all(items, positions)
-    rows = zip(entities, items, positions, map(entries.__getitem__, positions), strict=True)
-    found = [
-        _raw(context, entity, dict(item), position.key, entries)
-        for entity, item, position, entries in rows
-        if entity is not None and (expired or not now.expired(item))
-    ]
+    if context.on_invalid is None:
+        entities: Sequence[Any] = context.decode_all(items, positions)
+    else:
+        items, positions, entities = context.fitting(items, positions)
+    found: list[RawItem] = []
+    for entity, item, position in zip(entities, items, positions, strict=True):
+        if entity is None or (now.expired(item) and not expired):
+            continue
+        try:
+            found.append(_raw(context, entity, dict(item), position.key, entries[position]))
+        except ItemInvalid as error:
+            context.skip_invalid(error, item)
     return found, page.next
 
 

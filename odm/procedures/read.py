@@ -3,8 +3,9 @@
 `chunk` reads one page of a query; the store loops over the pages.
 """
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
 from attrs import evolve, field, frozen
 
@@ -15,7 +16,7 @@ from odm.expressions.nodes import Item
 from odm.planner.plan import Plan, make_plan
 from odm.procedures.blobs import check_many, with_values
 from odm.procedures.concurrent import sent_together
-from odm.procedures.context import Context
+from odm.procedures.context import Context, Fitting
 from odm.procedures.pace import START, Pace
 from odm.procedures.partial import Wanted, wanted
 from odm.procedures.shard_merge import (
@@ -106,15 +107,22 @@ class Found(NamedTuple):
     position: req.Position
 
 
+_Decoder: TypeAlias = Callable[[Sequence[Item], Sequence[req.Position]], Fitting]
+
+
 @frozen
 class _Read:
-    """Stored items with their positions in a partition, and the place from which more may follow."""
+    """Stored items with their positions in a partition, and the place from which more may follow.
+
+    ``entities``: what they make, if they were decoded because the store skips those that do not fit.
+    """
 
     partition: str
     items: Sequence[Item] = ()
     positions: Sequence[req.Position] = ()
     next: Place | None = None
     pace: Pace = START
+    entities: Sequence[Any] | None = None
 
 
 def get(context: Context, target: Target, *, consistent: bool = True, only: object = None) -> CoreGen[Any]:
@@ -186,9 +194,9 @@ def begin(
     return Reading(plan, Place(plan.reading_order[0]), query.most, consistent, wanted=asked)
 
 
-def chunk(context: Context, reading: Reading) -> CoreGen[tuple[list[Any], Reading | None]]:
+def chunk(context: Context, reading: Reading) -> CoreGen[tuple[Sequence[Any], Reading | None]]:
     """One page of results as the backend returns it, and the reading that continues, or None at the end."""
-    found = yield from _read(context, reading, reading.left)
+    found = yield from _read(context, reading, reading.left, decode=_decoder(context, reading))
     return _decoded(context, reading, found), _further(reading, found.next, len(found.items))
 
 
@@ -215,10 +223,11 @@ def page(context: Context, reading: Reading, size: int, max_requests: int | None
     place: Place | None = reading.place
     start: Place | None = None
     going: Reading | None = reading if max_requests is None else evolve(reading, bounded=True)
+    decode = _decoder(context, reading)
     while going is not None and len(entities) < look:
         if max_requests is not None and (sent := sent + _due(going)) > max_requests:
             break
-        found = yield from _read(context, going, look - len(entities))
+        found = yield from _read(context, going, look - len(entities), decode=decode)
         lacking = want - len(entities)
         if start is None and found.positions:
             start = Place(found.partition, found.positions[0], pace=found.pace)
@@ -263,7 +272,8 @@ def _due(reading: Reading) -> int:
 def count(context: Context, reading: Reading) -> CoreGen[int]:
     """The number of results of the query."""
     plan = reading.plan
-    if plan.leaving or passing_older(context, plan.entity, plan.filter) is not plan.filter:
+    passing = passing_older(context, plan.entity, plan.filter)
+    if plan.leaving or passing is not plan.filter or context.on_invalid is not None:
         return (yield from _count_read(context, reading))
     total, place = 0, reading.place
     streams = _streams(reading, place)
@@ -296,7 +306,10 @@ def _refuse_strangers(context: Context, reading: Reading, stream: Stream) -> Cor
 
 
 def _count_read(context: Context, reading: Reading) -> CoreGen[int]:
-    """Count results by reading them: some need upgrades, or entries move between shards and can be found twice."""
+    """Count results by reading them.
+
+    Some need upgrades, entries that move between shards can be found twice, or the store skips items that do not fit.
+    """
     total = 0
     going: Reading | None = reading
     while going is not None:
@@ -316,6 +329,8 @@ def stored_chunk(context: Context, reading: Reading) -> CoreGen[tuple[list[Found
 
 def keys_chunk(context: Context, reading: Reading) -> CoreGen[tuple[list[Key], Reading | None]]:
     """The item keys of one page, including expired items, and the reading that continues, or None at the end.
+
+    Items that do not fit are not among them in a store that skips such items.
 
     Raises:
         ItemInvalid: an item on the page has an unknown tag.
@@ -373,8 +388,18 @@ def request_of(
     )
 
 
-def _read(context: Context, reading: Reading, most: int | None, *, expired: bool = False) -> CoreGen[_Read]:
-    """The next results in order, maybe none, after reading a page of each shard that is needed to know the next one."""
+def _read(
+    context: Context, reading: Reading, most: int | None, *, expired: bool = False, decode: _Decoder | None = None
+) -> CoreGen[_Read]:
+    """The next results in order, maybe none, after reading a page of each shard that is needed to know the next one.
+
+    Args:
+        context: of the store.
+        reading: the query.
+        most: the most results; None: no limit.
+        expired: include expired items.
+        decode: makes results of items, in a store that skips items that do not fit; None: they are only checked.
+    """
     place, plan, descending = reading.place, reading.plan, reading.plan.query.descending
     streams, waiting = list(_streams(reading, place)), place.waiting
     given = place.given if place.streams or place.waiting else given_at(plan, place.position)
@@ -388,12 +413,16 @@ def _read(context: Context, reading: Reading, most: int | None, *, expired: bool
     items, positions, rest, given = merged(streams, most, given, descending=descending)
     pace, last = pace_of(streams), positions[-1] if positions else place.position
     items, positions = judged(context, plan.entity, plan.filter, items, positions)
+    entities = None
+    if context.on_invalid is not None:
+        items, positions, entities = (decode or partial(context.fitting, decode=context.check_fit))(items, positions)
     if not rest and not waiting:
-        return _Read(place.partition, items, positions, _following(plan, place, pace), pace)
+        return _Read(place.partition, items, positions, _following(plan, place, pace), pace, entities)
     reached = None if plan.leaving else settled(rest, descending=descending)
     if reached is None:
         reached = last
-    return _Read(place.partition, items, positions, Place(place.partition, reached, rest, waiting, given, pace), pace)
+    place = Place(place.partition, reached, rest, waiting, given, pace)
+    return _Read(place.partition, items, positions, place, pace, entities)
 
 
 def _feed(
@@ -429,7 +458,19 @@ def _check_known(context: Context, found: _Read) -> None:
         context.check_known(item, position.key)
 
 
-def _decoded(context: Context, reading: Reading, found: _Read) -> list[Any]:
+def _decoder(context: Context, reading: Reading) -> _Decoder | None:
+    """What makes the results of a page of items, in a store that skips items that do not fit; else None."""
+    if context.on_invalid is None:
+        return None
+    if reading.wanted is not None:
+        return partial(context.fitting, decode=partial(reading.wanted.of, context))
+    check_many(reading.plan.entity, "query")
+    return context.fitting
+
+
+def _decoded(context: Context, reading: Reading, found: _Read) -> Sequence[Any]:
+    if found.entities is not None:
+        return found.entities
     if reading.wanted is not None:
         return reading.wanted.found(context, found.items, found.positions)
     check_many(reading.plan.entity, "query")

@@ -29,8 +29,10 @@ def reshard(context: Context, query: Query[Any]) -> CoreGen[int]:
     """Move the entries that a query finds in old shards to the current ones; returns the number of entries moved.
 
     Raises:
+        ItemInvalid: an item does not fit its model, also in a store that skips such items: its entry would stay behind.
         BadValue: the query's pattern has no ``was=``.
     """
+    context = evolve(context, on_invalid=None)
     plan = make_plan(context.schema, query)
     _check(plan)
     staying = suffixes(plan.pattern.shards) if plan.pattern.hashed is None else ()  # random shards: any will do

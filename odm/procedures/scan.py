@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from attrs import evolve, frozen
 
 from odm.errors import BadValue
-from odm.expressions.nodes import Condition
+from odm.expressions.nodes import Condition, Item
 from odm.procedures.blobs import check_many
 from odm.procedures.concurrent import sent_together
 from odm.procedures.context import Context
@@ -169,10 +169,19 @@ def chunk(context: Context, scanning: Scanning) -> CoreGen[tuple[list[Any], Scan
     requests = [evolve(scan, after=s.after, segment=s.number, part=s.part) for s in scanning.segments]
     pages = yield from sent_together(requests)
     found = [judged(context, scanning.entity, scanning.filter, answer.items, answer.positions) for answer in pages]
-    decode_all = context.decode_all if scanning.wanted is None else partial(scanning.wanted.found, context)
-    items = [entity for page in found for entity in decode_all(*page)]
+    items = [entity for page in found for entity in _decoded(context, scanning, *page)]
     left = [evolve(s, after=a.next) for s, a in zip(scanning.segments, pages, strict=True) if a.next is not None]
     return items, evolve(scanning, segments=tuple(left)) if left else None
+
+
+def _decoded(
+    context: Context, scanning: Scanning, items: Sequence[Item], positions: Sequence[req.Position]
+) -> Sequence[Any]:
+    """The results of a page of stored items."""
+    wanted = scanning.wanted
+    if context.on_invalid is not None:
+        return context.fitting(items, positions, None if wanted is None else partial(wanted.of, context)).entities
+    return context.decode_all(items, positions) if wanted is None else wanted.found(context, items, positions)
 
 
 def _cut(scanning: Scanning) -> CoreGen[Scanning]:

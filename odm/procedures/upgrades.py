@@ -10,6 +10,7 @@ from attrs import evolve
 
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION, WAS
 from odm.codec.blobs import kept_inline
+from odm.errors import ItemInvalid
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import And, Condition, Item, Missing, Not, Or, Path, Value
 from odm.procedures.context import Context
@@ -61,7 +62,7 @@ def judged(
     """The items of a page without those of an older version that do not pass the filter after their upgrade.
 
     Raises:
-        ItemInvalid: an item cannot be upgraded.
+        ItemInvalid: an item cannot be upgraded, unless the store skips such items.
     """
     if condition is None or (entity is not None and entity.version == 1):
         return items, positions
@@ -71,11 +72,16 @@ def judged(
     kept: list[tuple[Item, Position]] = []
     for item, position in zip(items, positions, strict=True):
         of = tags.get(str(item.get(TAG)))
-        if (
-            of is None
-            or of.codec.upgrades.current(item)
-            or holds(condition, up_to_date(context, of, item, position.key))
-        ):
+        try:
+            passes = (
+                of is None
+                or of.codec.upgrades.current(item)
+                or holds(condition, up_to_date(context, of, item, position.key))
+            )
+        except ItemInvalid as error:
+            context.skip_invalid(error, item)
+            continue
+        if passes:
             kept.append((item, position))
     return [item for item, _ in kept], [position for _, position in kept]
 

@@ -1,12 +1,13 @@
 """What a backend reports of a change feed: shards, and pages of records; `change_of` makes a record a `Change`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias
 
 from attrs import Factory, field, frozen
 
 from odm.entities.changes import Change, Changed, Inserted, Removed
+from odm.errors import ItemInvalid
 from odm.expressions.nodes import Item
 from odm.schema.entity import Key
 from odm.schema.model import Schema
@@ -74,19 +75,37 @@ class ChangePage:
     children: Mapping[str, str] = Factory(dict)
 
 
-def change_of(schema: Schema, record: ChangeRecord, *, skip_unknown: bool) -> Change[Any] | None:
-    """The change of a record; None for an item of no entity of the table, with ``skip_unknown``.
+def change_of(
+    schema: Schema,
+    record: ChangeRecord,
+    *,
+    skip_unknown: bool,
+    on_invalid: Callable[[ItemInvalid], object] | None = None,
+) -> Change[Any] | None:
+    """The change of a record; None if it has only items that are skipped.
+
+    An item that is skipped counts as absent: a write that makes it one that is read is an `Inserted`, and a write that
+    makes it one that is skipped is a `Removed`. So who adds up items has the same sum as a query that skips them.
+
+    Args:
+        schema: of the table.
+        record: the record.
+        skip_unknown: skip items of no entity of the table.
+        on_invalid: called with the error of an item that does not fit its model, which is skipped; None: it is raised.
 
     Raises:
         ItemInvalid: an item does not fit its model, or no entity has its tag.
     """
     images = (record.old, record.new)
-    old, new = (
-        None if image is None else schema.decode(image, record.key, skip_unknown=skip_unknown) for image in images
-    )
+    old, new = (_read(schema, image, record.key, skip_unknown, on_invalid) for image in images)
     if old is None and new is None and images != (None, None):
         return None
-    return _CLASSES[record.kind](
+    kind = record.kind
+    if kind == "modify" and record.old is not None and old is None:
+        kind = "insert"
+    elif kind == "modify" and record.new is not None and new is None:
+        kind = "remove"
+    return _CLASSES[kind](
         key=record.key,
         old=old,
         new=new,
@@ -96,3 +115,22 @@ def change_of(schema: Schema, record: ChangeRecord, *, skip_unknown: bool) -> Ch
         expired=record.expired,
         record=record.native,
     )
+
+
+def _read(
+    schema: Schema,
+    image: Item | None,
+    key: Key,
+    skip_unknown: bool,
+    on_invalid: Callable[[ItemInvalid], object] | None,
+) -> Any:
+    """The entity of an image; None if there is none, or it is skipped."""
+    if image is None:
+        return None
+    try:
+        return schema.decode(image, key, skip_unknown=skip_unknown)
+    except ItemInvalid as error:
+        if on_invalid is None or not schema.knows(image):
+            raise
+        on_invalid(error)
+        return None

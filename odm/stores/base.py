@@ -32,6 +32,7 @@ from odm.procedures.session import Session
 from odm.procedures.transaction import Operations
 from odm.protocol.connection import DEFAULT_POLICY, Backend, Connection, RetryPolicy
 from odm.protocol.limits import PORTABLE
+from odm.protocol.on_invalid import OnInvalid, skipping
 from odm.schema.checks import NAMES, check_companions, is_name
 from odm.schema.model import Schema
 from odm.schema.table import Table
@@ -84,6 +85,7 @@ class BaseStore(Hinted):
         cursor_secret: bytes | str | None = None,
         limits: "Literal['portable', 'native']" = "portable",
         on_unknown: "Literal['raise', 'skip']" = "raise",
+        on_invalid: OnInvalid = "raise",
         on_request: Hook | None = None,
         clock: Callable[[], float] | None = None,
         random: Random | None = None,
@@ -106,6 +108,7 @@ class BaseStore(Hinted):
             "limits": backend.limits if limits == "native" else PORTABLE,
             "random": random or SystemRandom(),
             "skip_unknown": on_unknown == "skip",
+            "on_invalid": skipping(on_invalid),
             "ids": ids_for(clock or backend.clock),
         }
         self._retry_policy = _retry_policy(timeout, retries)

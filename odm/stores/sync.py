@@ -35,6 +35,13 @@ class Store(Reads, Maintenance, Sync):
         on_unknown: what every call does with a stored item whose tag no entity of the table has: "raise" ItemInvalid,
             or "skip" it as if it did not exist. In both cases no call changes or removes the item: a put, insert or
             upsert under its key raises ItemInvalid.
+        on_invalid: what reads of many items (queries, pages, scans, counts, change feeds, delete_all) do with a stored
+            item that does not fit its model: "raise" ItemInvalid; "skip" it, so that no such call returns, counts or
+            deletes it; or a function that is called with the `odm.ItemInvalid` of each item that is skipped: its
+            ``key``, the raw ``item``, and the reason as ``__cause__``. The function's result is ignored, what it raises
+            ends the read, and an item may be reported more than once. With "skip" or a function, a count reads and
+            validates the items. Reads by key, `get_many` among them, raise in any case: None would say that the key is
+            free.
         on_request: called with an `odm.RequestInfo` after every native request; from several threads when requests are
             sent to a network in parallel. What it raises is logged and ignored.
         clock: returns the seconds since the epoch, for expiry; default: the backend's clock, or ``time.time``.

@@ -61,7 +61,7 @@ from odm.testing.suite.families import TestFamilies, posts
 from odm.testing.suite.gets import TestGet, TestGetMany
 from odm.testing.suite.growing_shards import TestGrowingShards
 from odm.testing.suite.indexes import TestIndexedTable, TestIndexPuts, TestIndexReads, TestIndexUpdates
-from odm.testing.suite.invalid import TestInvalidItems
+from odm.testing.suite.invalid import TestInvalidItems, TestOnInvalid, TestOnInvalidIndexes
 from odm.testing.suite.keep import TestKeep
 from odm.testing.suite.lean_indexes import TestLeanIndexes
 from odm.testing.suite.loads import TestBulkLoad, TestBulkLoadOfOwnCompanions
@@ -204,6 +204,8 @@ __all__ = [
     "TestMeterTransactions",
     "TestMeterUpdates",
     "TestNewRevision",
+    "TestOnInvalid",
+    "TestOnInvalidIndexes",
     "TestOnRequest",
     "TestOnly",
     "TestPages",
