@@ -31,8 +31,9 @@ verification. If the target is empty when a copy resumes, it starts again. The s
 data.
 
 Limits: every item must fit its model (`odm.ItemInvalid` otherwise; a store with ``on_unknown="skip"`` skips items
-without a model) and the target's limits. Items of other programs in the target are never overwritten: one under a key
-of the source raises `odm.ItemInvalid`. The tags are not read if the table is ``exclusive``.
+without a model, one with ``on_invalid="skip"`` those that do not fit) and the target's limits. Items of other programs
+in the target are never overwritten: one under a key of the source raises `odm.ItemInvalid`. The tags are not read if
+the table is ``exclusive``.
 """
 
 import os

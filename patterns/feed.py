@@ -54,7 +54,8 @@ one raises `odm.Conflict`.
 | of the positions | m writes; the first also reads | 1 write unit for each KB of positions, about 8 shards |
 
 **Limits.** All positions are in one item, so a feed can have about 2,000 shards. A change whose item does not fit its
-model raises `odm.ItemInvalid`; items of other programs do too, unless the store has ``on_unknown="skip"``. The bundled
+model raises `odm.ItemInvalid`, unless the store has ``on_invalid="skip"``: then the item counts as absent. Items of
+other programs raise it too, unless the store has ``on_unknown="skip"``. The bundled
 engine and Bigtable do not report that items expired.
 
 **Known as** change data capture: DynamoDB Streams, Kinesis Data Streams for DynamoDB, Bigtable change streams:

@@ -34,7 +34,7 @@ class Fitting(NamedTuple):
 
     items: Sequence[Item]
     positions: Sequence[Position]
-    entities: Sequence[Any]
+    entities: list[Any]
 
 
 @frozen

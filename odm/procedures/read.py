@@ -122,7 +122,7 @@ class _Read:
     positions: Sequence[req.Position] = ()
     next: Place | None = None
     pace: Pace = START
-    entities: Sequence[Any] | None = None
+    entities: list[Any] | None = None
 
 
 def get(context: Context, target: Target, *, consistent: bool = True, only: object = None) -> CoreGen[Any]:
@@ -194,7 +194,7 @@ def begin(
     return Reading(plan, Place(plan.reading_order[0]), query.most, consistent, wanted=asked)
 
 
-def chunk(context: Context, reading: Reading) -> CoreGen[tuple[Sequence[Any], Reading | None]]:
+def chunk(context: Context, reading: Reading) -> CoreGen[tuple[list[Any], Reading | None]]:
     """One page of results as the backend returns it, and the reading that continues, or None at the end."""
     found = yield from _read(context, reading, reading.left, decode=_decoder(context, reading))
     return _decoded(context, reading, found), _further(reading, found.next, len(found.items))
@@ -468,7 +468,7 @@ def _decoder(context: Context, reading: Reading) -> _Decoder | None:
     return context.fitting
 
 
-def _decoded(context: Context, reading: Reading, found: _Read) -> Sequence[Any]:
+def _decoded(context: Context, reading: Reading, found: _Read) -> list[Any]:
     if found.entities is not None:
         return found.entities
     if reading.wanted is not None:

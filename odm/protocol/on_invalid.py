@@ -13,7 +13,7 @@ def skipping(on_invalid: OnInvalid) -> Callable[[ItemInvalid], object] | None:
     """The function to call with the error of each item that is skipped; None: the error is raised.
 
     Raises:
-        BadValue: the option is none of these.
+        BadValue: the option is not one of these.
     """
     if on_invalid == "raise":
         return None

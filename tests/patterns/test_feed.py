@@ -327,6 +327,54 @@ def test_items_of_other_programs_are_met_as_by_every_call(state: Store) -> None:
     assert [change.new for change in seen] == [known(name="b")]
 
 
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_items_that_do_not_fit_count_as_absent_where_they_are_skipped(state: Store, is_async: bool) -> None:
+    loose = Table("shelf")
+    theirs = new_class("Book", (Entity,), {"table": loose}, lambda body: body.update(_loose_book()))
+    backend = Memory(changes=True)
+    others, db = Store(loose, backend), Store(shelf, backend)
+    others.create()
+    others.put(theirs(name="a", pages="many"))  # unfit from the start
+    others.put(theirs(name="a", pages=1))  # fixed
+    others.put(theirs(name="a", pages="many"))  # broken again
+    others.put(theirs(name="a", pages="few"))
+    others.delete(theirs, name="a")
+    db.put(Book(name="b"))
+    feed, seen = Feed(shelf), list[Any]()
+    feed.on()(seen.append)
+    with pytest.raises(ItemInvalid, match="pages"):
+        Follower(db, feed, state=state, name="one").poll()
+    errors: list[ItemInvalid] = []
+    if is_async:
+
+        async def drained() -> int:
+            async with (
+                AsyncStore(shelf, backend, on_invalid=errors.append) as source,
+                AsyncStore(positions, state.backend) as places,
+            ):
+                return await AsyncFollower(source, feed, state=places, name="two", size=1).drain()
+
+        assert asyncio.run(drained()) == 3
+    else:
+        skipping = Store(shelf, backend, on_invalid=errors.append)
+        assert Follower(skipping, feed, state=state, name="two", size=1).drain() == 3
+    one = Book(name="a", pages=1)
+    assert [(type(change), change.old, change.new) for change in seen] == [
+        (Inserted, None, one),
+        (Removed, one, None),
+        (Inserted, None, Book(name="b")),
+    ]
+    assert [error.item["pages"] for error in errors] == ["many", "many", "many", "many", "few", "few"]
+
+
+def _loose_book() -> dict[str, Any]:
+    return {
+        "__annotations__": {"name": str, "pages": Any},
+        "primary": PrimaryKey("BOOK#{name}"),
+        "__module__": __name__,
+    }
+
+
 @define
 class Scripted:
     """A feed of shards that split and merge.

@@ -49,6 +49,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "random": {"random": random},
     "limits": {"limits": "none"},
     "on_unknown": {"on_unknown": "warn"},
+    "on_invalid": {"on_invalid": "warn"},
     "prefix": {"prefix": "prod/"},
     "cursor_secret": {"cursor_secret": ""},
     "cursor_secret ": {"cursor_secret": b""},

@@ -218,6 +218,34 @@ def test_an_item_that_does_not_fit_its_model_is_refused_with_its_key() -> None:
     assert "BOX#b" in caught.value.key
 
 
+def test_an_item_that_does_not_fit_its_model_counts_as_absent_where_it_is_skipped() -> None:
+    unfit: dict[str, Any] = {"number": {"S": "many"}}
+    fits = Letter(box="b", number=1)
+    errors: list[ItemInvalid] = []
+    for on_invalid in ("skip", errors.append):
+        for event in (record(NewImage=unfit), record("MODIFY", OldImage=unfit, NewImage=unfit)):
+            assert decode(event, mail, on_invalid=on_invalid) is None
+        for event in (record("REMOVE", OldImage=unfit), record("MODIFY", NewImage=unfit)):
+            assert list(decode_all({"Records": [event]}, mail, on_invalid=on_invalid)) == []
+        events = [record("MODIFY", OldImage=unfit, NewImage={}), record("MODIFY", OldImage={}, NewImage=unfit)]
+        fixed, broken = decode_all({"Records": events}, mail, on_invalid=on_invalid)
+        assert (type(fixed), fixed.old, fixed.new) == (Inserted, None, fits)
+        assert (type(broken), broken.old, broken.new) == (Removed, fits, None)
+    assert len(errors) == 7
+    assert {error.item["number"] for error in errors} == {"many"}
+    with pytest.raises(ItemInvalid, match="'Parcel'"):  # that is for on_unknown
+        decode(record(NewImage={"_t": {"S": "Parcel"}}), mail, on_invalid="skip")
+
+
+def test_what_the_function_for_items_that_do_not_fit_raises_is_no_fault_of_the_record() -> None:
+    def refuse(error: ItemInvalid) -> None:
+        raise ValueError(error.key)
+
+    with pytest.raises(ValueError, match="BOX#b") as caught:
+        decode(record(NewImage={"number": {"S": "many"}}), mail, on_invalid=refuse)
+    assert not isinstance(caught.value, BadValue)
+
+
 def test_a_record_of_another_table_or_format_is_refused() -> None:
     whole = record(NewImage={})
     other = whole | {"eventSourceARN": whole["eventSourceARN"].replace("table/mail", "table/prod-mail")}
@@ -431,6 +459,19 @@ def test_a_handler_reports_items_of_no_entity_unless_they_are_skipped(caplog: py
     feed = Taking()
     assert handler(feed, on_unknown="skip")(event, None) == {"batchItemFailures": []}
     assert feed.taken == ["a", "c"]
+
+
+def test_a_handler_reports_items_that_do_not_fit_unless_they_are_skipped() -> None:
+    event = event_of("a", "b", "c", by_kinesis=False)
+    event["Records"][1]["dynamodb"]["NewImage"]["number"] = {"S": "many"}
+    feed = Taking()
+    assert handler(feed)(event, None) == {"batchItemFailures": [{"itemIdentifier": "49545115241211"}]}
+    feed, errors = Taking(), list[ItemInvalid]()
+    assert handler(feed, on_invalid=errors.append)(event, None) == {"batchItemFailures": []}
+    assert feed.taken == ["a", "c"]
+    assert len(errors) == 1
+    with pytest.raises(BadValue, match="'raise', 'skip' or a function"):
+        handler(Taking(), on_invalid="drop")  # type: ignore[arg-type]
 
 
 def test_a_handler_decodes_nothing_behind_a_failure_and_reports_a_record_without_number() -> None:
