@@ -76,7 +76,13 @@ class BigtableConnection(Connection[Native]):
         self._retry_policy = DEFAULT_POLICY
         self._retry = retry or usual_retry(settings.emulator)
         self._procedures = Procedures(
-            with_row_keys(schema), self._retry, now, options=settings.options, abort_after=settings.abort_after
+            with_row_keys(schema),
+            self._retry,
+            now,
+            options=settings.options,
+            abort_after=settings.abort_after,
+            instance={"project": settings.project, "instance": settings.instance}
+            | ({"endpoint": settings.emulator} if settings.emulator else {}),
         )
         self._verbatim = schema.escapes_row_keys
         instance = f"projects/{settings.project}/instances/{settings.instance}"

@@ -7,7 +7,7 @@ Reads and changes of tables are retried after a lost response. For writes, see `
 `batches`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, assert_never
 
 from attrs import Factory, evolve, field, frozen
@@ -30,7 +30,7 @@ from odm.backends.bigtable.retry import Retry, until_answered
 from odm.backends.bigtable.single_rows import ONCE, unsupported_reason
 from odm.backends.bigtable.snapshots import read_at_once
 from odm.backends.bigtable.streams import Feed
-from odm.backends.bigtable.tables import create, drop, names, unaltered
+from odm.backends.bigtable.tables import create, drop, identify, measure, names, unaltered
 from odm.backends.bigtable.wide import Wide
 from odm.backends.bigtable.wide_pages import Documents, Reader
 from odm.backends.bigtable.writer import Writer, new_id, now_micros
@@ -56,6 +56,7 @@ class Procedures:
         options: of a table that `create` makes or completes.
         background: the work after the answers.
         abort_after: the age in seconds from which the lock of a transaction may be resolved by every writer.
+        instance: what distinguishes the instance from others.
     """
 
     schema: Schema
@@ -65,6 +66,7 @@ class Procedures:
     options: Options = NO_OPTIONS
     background: Background = field(factory=Background, repr=False)
     abort_after: float = ABORT_AFTER
+    instance: Mapping[str, str] = Factory(dict)
     writer: Writer = field(init=False, default=Factory(lambda self: self._writer(), takes_self=True))
     loader: Loader = field(
         init=False,
@@ -124,6 +126,8 @@ class Procedures:
                 return self._feed.page(request)
             case req.CreateTables() | req.DropTables() | req.ListTables() | req.AlterTables():
                 return self._administer(request)
+            case req.IdentifyTable() | req.MeasureTable():
+                return self._administer(request)
             case req.Transact():
                 return self.transact(request)
             case _:
@@ -139,6 +143,10 @@ class Procedures:
                 return names(self.schema, self.retry, beginning)
             case req.AlterTables():
                 return unaltered()
+            case req.IdentifyTable():
+                return identify(self.schema, self.instance)
+            case req.MeasureTable():
+                return measure(self.schema, self.retry)
             case _:
                 assert_never(request)
 

@@ -4,7 +4,8 @@ Each step is derived from the existing tables. So an interrupted run can be repe
 at the same time.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
 from attrs import evolve
 from google.api_core.exceptions import AlreadyExists, NotFound
@@ -12,10 +13,10 @@ from google.api_core.exceptions import AlreadyExists, NotFound
 from odm.backends.bigtable.changes import differences
 from odm.backends.bigtable.drop_index import drop_index
 from odm.backends.bigtable.entries import is_odms
-from odm.backends.bigtable.filters import Newest
-from odm.backends.bigtable.layout import Layout
+from odm.backends.bigtable.filters import First, Newest, Stripped, chain
+from odm.backends.bigtable.layout import Layout, is_wide
 from odm.backends.bigtable.locks import END, name_of
-from odm.backends.bigtable.native import ENTRIES, ReadRows, Steps
+from odm.backends.bigtable.native import ENTRIES, ReadRows, Sample, SampleRowKeys, Steps
 from odm.backends.bigtable.native_admin import (
     DeleteTable,
     Families,
@@ -30,7 +31,11 @@ from odm.backends.bigtable.retry import Retry, answers_of, read_all, until_answe
 from odm.backends.bigtable.schema import tables
 from odm.errors import BackendError
 from odm.protocol.admin import ADDITIVE, Kind, TableChange, Tell, silent
+from odm.protocol.requests import TableIdentity, TableSize
 from odm.schema.model import Schema
+
+COUNTED: Final = 1000
+"""The most rows that are counted for the size of a table."""
 
 
 def create(schema: Schema, retry: Retry, options: Options = NO_OPTIONS) -> Steps[None]:
@@ -91,6 +96,32 @@ def names(schema: Schema, retry: Retry, beginning: str) -> Steps[tuple[str, ...]
     end = END if schema.transactions else ""
     found = yield from _names(schema, retry)
     return tuple(name.removesuffix(end) for name in found if name.startswith(beginning) and name.endswith(end))
+
+
+def identify(schema: Schema, instance: Mapping[str, str]) -> Steps[TableIdentity]:
+    """The table's name and instance, which are known without a request."""
+    yield from ()
+    place = "Bigtable, " + ", ".join(f"{name} {value}" for name, value in instance.items())
+    return TableIdentity({"backend": "bigtable", "table": schema.name, **instance}, place=place)
+
+
+def measure(schema: Schema, retry: Retry, table: str = "") -> Steps[TableSize]:
+    """The number of rows if there are few, else Bigtable's estimate of their bytes.
+
+    Args:
+        schema: the schema of the items' table.
+        retry: how long to retry.
+        table: another table than that of the items.
+
+    Raises:
+        BackendError: the table cannot be read.
+    """
+    table = table or schema.name
+    rows = yield from read_all(ReadRows(table, limit=COUNTED, filter=chain(First(1), Stripped())), retry)
+    if len(rows) < COUNTED and not is_wide(schema):
+        return TableSize(len(rows))
+    samples: tuple[Sample, ...] = yield from until_answered(SampleRowKeys(table), retry)
+    return TableSize(None, samples[-1].offset if samples else None, exact=False)
 
 
 def unaltered() -> Steps[tuple[str, ...]]:

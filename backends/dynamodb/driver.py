@@ -10,6 +10,7 @@ from attrs import evolve
 
 from odm.backends.dynamodb.clients import AsyncClients, Settings, SyncClient, session_of
 from odm.backends.dynamodb.codec import write_item
+from odm.backends.dynamodb.endpoints import other_host
 from odm.backends.dynamodb.errors import MALFORMED, DamagedAnswer
 from odm.backends.dynamodb.native import STREAM_READS, Native, Steps
 from odm.backends.dynamodb.options import Billing, Stream, TableClass, TableOptions
@@ -116,7 +117,8 @@ class DynamoDB(Backend):
             SchemaError: DynamoDB does not allow a name in the schema.
             BadValue: ``billing`` sets the capacity of an index that does not exist.
         """
-        return DynamoDBConnection(layout_of(schema, self._options), self._settings)
+        layout = layout_of(schema, self._options, other_host(self._settings.endpoint_url))
+        return DynamoDBConnection(layout, self._settings)
 
     def __repr__(self) -> str:
         given = {name: getattr(self._settings, name) for name in ("region", "profile", "endpoint_url")}

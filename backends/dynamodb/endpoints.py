@@ -6,6 +6,7 @@ The names of hosts are those of botocore's rules for DynamoDB; tests compare the
 import os
 import re
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from attrs import frozen
 
@@ -23,6 +24,19 @@ _PARTITIONS: Final = tuple(
     )
 )
 """The regions of AWS's partitions, with the ends of their host names for IPv4 and dual stack."""
+
+
+_AWS: Final = (".amazonaws.com", ".amazonaws.com.cn", ".api.aws", ".api.amazonwebservices.com.cn")
+"""The ends of AWS's host names, also of those for PrivateLink."""
+
+
+def other_host(url: str | None) -> str:
+    """The host and port of an address that is not AWS's, such as DynamoDB Local; "" for AWS."""
+    try:
+        parts = urlsplit(url or "")
+    except ValueError:  # the first request reports it
+        return ""
+    return "" if (parts.hostname or "").endswith(_AWS) else parts.netloc.rpartition("@")[2].lower()
 
 
 @frozen

@@ -19,7 +19,7 @@ from odm.backends.dynamodb.ranges import native_bounds
 from odm.backends.dynamodb.retry import Attempts, sent_again
 from odm.backends.dynamodb.schema import Layout
 from odm.backends.dynamodb.several import several_range
-from odm.backends.dynamodb.tables import alter, check_index, create, drop, names
+from odm.backends.dynamodb.tables import alter, check_index, create, drop, identify, measure, names
 from odm.backends.dynamodb.transactions import transact, transact_get
 from odm.backends.dynamodb.writes import delete, merge, put, update
 from odm.codec import Lazy
@@ -123,6 +123,8 @@ def _steps(layout: Layout, request: req.Request, attempts: Attempts) -> Steps[An
             return read_changes(layout, request)
         case req.CreateTables() | req.DropTables() | req.ListTables() | req.AlterTables():
             return _administer(layout, request)
+        case req.IdentifyTable() | req.MeasureTable():
+            return _administer(layout, request)
         case _:
             assert_never(request)
 
@@ -137,6 +139,10 @@ def _administer(layout: Layout, request: req.AdminRequest) -> Steps[Any]:
             return names(beginning)
         case req.AlterTables(options, dry_run):
             return alter(layout, options, dry_run=dry_run)
+        case req.IdentifyTable():
+            return identify(layout)
+        case req.MeasureTable():
+            return measure(layout)
         case _:
             assert_never(request)
 

@@ -65,6 +65,7 @@ class Layout:
         stream: what is known of the stream, once it is read.
         hidden: all key attributes, of the table and of its indexes; they are not part of an item.
         starts: the JSON texts in front of the values of ``keys``.
+        endpoint: the host and port of a service other than AWS, if the settings name one.
     """
 
     table: str
@@ -79,6 +80,7 @@ class Layout:
     several: Mapping[str, int] = Factory(dict)
     types: Mapping[str, Kind] = Factory(dict)
     ttl: str = TTL_ATTRIBUTE
+    endpoint: str = ""
     described: Described | None = field(default=None, repr=False)
     held: dict[str, tuple[str, ...] | None] = field(factory=dict, init=False, repr=False, eq=False)
     stream: StreamState = field(factory=StreamState, init=False, repr=False, eq=False)
@@ -110,7 +112,7 @@ class Layout:
         return DescribedItems(parts, self.described.item)
 
 
-def layout_of(schema: Schema, options: TableOptions = NO_OPTIONS) -> Layout:
+def layout_of(schema: Schema, options: TableOptions = NO_OPTIONS, endpoint: str = "") -> Layout:
     """Lay out the table of a schema.
 
     Raises:
@@ -141,6 +143,7 @@ def layout_of(schema: Schema, options: TableOptions = NO_OPTIONS) -> Layout:
         loader=Loader(entity.codec for entity in schema.entities.values()),
         types={name: kind for name, kind in schema.types.items() if kind != "S"},
         ttl=schema.ttl,
+        endpoint=endpoint,
         described=Described(schema, schema.keys[:1] if schema.hash_only else schema.keys) if schema.described else None,
     )
 

@@ -24,7 +24,7 @@ from odm.backends.dynamodb.options import TableOptions
 from odm.backends.dynamodb.schema import Layout, check_capacity, global_indexes
 from odm.errors import BackendError, BadValue
 from odm.protocol.admin import ADDITIVE, Kind, TableChange, Tell, silent
-from odm.protocol.requests import Sleep
+from odm.protocol.requests import Sleep, TableIdentity, TableSize
 
 # Seconds between two DescribeTable calls, about ten minutes in total, as long as botocore's waiters.
 _PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, *(2.0,) * 300)
@@ -112,6 +112,45 @@ def names(beginning: str) -> Steps[tuple[str, ...]]:
         if last is None:
             return tuple(found)
         arguments = {"ExclusiveStartTableName": last}
+
+
+def identify(layout: Layout) -> Steps[TableIdentity]:
+    """The account, region and name of the table, from its ARN; without the right to describe it only the name.
+
+    The regions of a global table have one table.
+
+    Raises:
+        TableNotFound: the table does not exist.
+    """
+    parts = {"backend": "dynamodb", "table": layout.table} | ({"endpoint": layout.endpoint} if layout.endpoint else {})
+    try:
+        response = yield Call("describe_table", {"TableName": layout.table})
+    except Exception as error:
+        if code_of(error) not in FORBIDDEN:
+            raise
+        _LOG.warning(
+            "the folder of the blobs of table %r is compared by the name of the table only, because these credentials "
+            "may not describe the table: allow dynamodb:DescribeTable",
+            layout.table,
+        )
+        return TableIdentity(parts, place=layout.endpoint or "DynamoDB")
+    table = response["Table"]
+    region, account = (*str(table.get("TableArn", "")).split(":"), *[""] * 5)[3:5]
+    if region and account:
+        parts |= {"region": region, "account": account}
+    replicas = tuple({**parts, "region": str(one["RegionName"])} for one in table.get("Replicas", ()))
+    place = f"DynamoDB, {region}, account {account}" + f", at {layout.endpoint}" * bool(layout.endpoint)
+    return TableIdentity(parts, replicas, place)
+
+
+def measure(layout: Layout) -> Steps[TableSize]:
+    """The size of the table, which DynamoDB counts about every six hours.
+
+    Raises:
+        TableNotFound: the table does not exist.
+    """
+    table = (yield Call("describe_table", {"TableName": layout.table}))["Table"]
+    return TableSize(table.get("ItemCount"), table.get("TableSizeBytes"), exact=False)
 
 
 def alter(layout: Layout, options: object, *, dry_run: bool) -> Steps[tuple[str, ...]]:

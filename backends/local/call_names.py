@@ -25,6 +25,8 @@ CallName: TypeAlias = Literal[
     "drop",
     "list_tables",
     "alter",
+    "identify",
+    "measure",
 ]
 """The most specific name of a request."""
 
@@ -52,7 +54,7 @@ GROUPS: Final[Mapping[str, frozenset[str]]] = {
 NAMES: Final = (*get_args(CallName), "read", "write", "any")
 """All names."""
 
-WITHOUT_KEYS: Final = frozenset({"scan", "changes", "create", "drop", "list_tables", "alter"})
+WITHOUT_KEYS: Final = frozenset({"scan", "changes", "create", "drop", "list_tables", "alter", "identify", "measure"})
 """Requests that are not for items or a partition."""
 
 
@@ -89,6 +91,10 @@ def call_name_of(request: req.Request) -> CallName:
             return "list_tables"
         case req.AlterTables():
             return "alter"
+        case req.IdentifyTable():
+            return "identify"
+        case req.MeasureTable():
+            return "measure"
         case _:
             assert_never(request)
 
@@ -113,6 +119,8 @@ def keys_of(request: req.Request) -> tuple[Key, ...]:
         case req.Split() | req.Scan() | req.ListShards() | req.ReadChanges():
             return ()
         case req.CreateTables() | req.DropTables() | req.ListTables() | req.AlterTables():
+            return ()
+        case req.IdentifyTable() | req.MeasureTable():
             return ()
         case _:
             assert_never(request)

@@ -12,16 +12,17 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing
 from functools import cache
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, Final, Self
 
 from pydantic_core import from_json, to_json
 
 from odm.backends.local.clients import Connections, Loan
 from odm.backends.local.log import Logged, logged
-from odm.backends.local.opening import Connection, add_logs, has_logs
+from odm.backends.local.opening import Connection, add_logs, has_id, has_logs
 from odm.backends.local.storage import Change, Record, Rows, not_created, span_of, to_blob
 from odm.errors import BackendError
-from odm.protocol.requests import Key, Partitions, Query
+from odm.protocol.requests import Key, Partitions, Query, TableIdentity
 
 _NO_ENTRIES: Final = b"{}"
 
@@ -136,6 +137,29 @@ class FileTable(Loan):
             self._execute(f"DELETE FROM logs WHERE space IN {ours}", (self._table,))
         self._execute('DELETE FROM spaces WHERE "table" = ?', (self._table,))
         self._facts.pop(self._table, None)
+
+    def file_id(self) -> str | None:
+        """The id of the file; None: it has none yet."""
+        if self._connection is None or not has_id(self._connection):
+            return None
+        row = self._execute("SELECT id FROM identity").fetchone()
+        return None if row is None else str(row[0])
+
+    def assigned_id(self) -> str:
+        """The id of the file, which gets one if it has none."""
+        found = self.file_id()
+        if found is not None:
+            return found
+        self._execute("CREATE TABLE IF NOT EXISTS identity (id TEXT)")
+        new = token_hex(16)
+        self._execute("INSERT INTO identity VALUES (?)", (new,))
+        return new
+
+    def size(self) -> tuple[int, int]:
+        self.look()
+        sql = "SELECT count(*), coalesce(sum(length(data)), 0) FROM items WHERE space = ?"
+        items, size = self._execute(sql, (self._spaces[_BASE],)).fetchone()
+        return int(items), int(size)
 
     def get(self, key: Key) -> bytes | None:
         row = self._find("SELECT data FROM items WHERE space = ? AND partition = ? AND sort = ?", key)
@@ -313,6 +337,17 @@ class FileStorage:
         view = self.reading()
         with view.block:
             return view.names()
+
+    def identity(self, *, assign: bool) -> TableIdentity:
+        place = f"file {self._connections.path}"
+        view = self.reading()
+        with view.block:
+            found = view.file_id() or ""
+        if assign and not found:
+            view = self.writing()
+            with view.block:
+                found = view.assigned_id()
+        return TableIdentity({"backend": "file", "file": found, "table": self._table}, place=place)
 
     def recover(self) -> None:
         self._connections.recover()

@@ -15,7 +15,7 @@ from odm.backends.local.log import Logged, logged
 from odm.backends.local.ordered import Ordered
 from odm.backends.local.storage import Change, Record, Rows, not_created, refuse_within, segment_of, span_of
 from odm.errors import BackendError
-from odm.protocol.requests import Key, Partitions, Position, Query
+from odm.protocol.requests import Key, Partitions, Position, Query, TableIdentity
 
 _Kept: TypeAlias = bytes | tuple[bytes, *tuple[str, ...]]
 """A record in compact form: its data, followed by index name, partition and sort of each entry, if it has any."""
@@ -207,6 +207,12 @@ class MemoryTable:
         if not partition.order:
             del partitions[index_key.partition]
 
+    def size(self) -> tuple[int, int]:
+        if self._journal:
+            self._finish()
+        kept = [_data(one) for partition in self._partitions.values() for one in partition.records.values()]
+        return len(kept), sum(map(len, kept))
+
     def rows(self, query: Query) -> Rows:
         if self._journal:
             self._finish()
@@ -332,6 +338,10 @@ class MemoryStorage:
 
     def names(self) -> Collection[str]:
         return tuple(self._tables)
+
+    def identity(self, *, assign: bool) -> TableIdentity:
+        """The table by its name alone: the data of a `Memory()` that is gone cannot be told from that of another."""
+        return TableIdentity({"backend": "memory", "table": self._name}, place="memory")
 
     def recover(self) -> None:
         table = self._tables.get(self._name)

@@ -180,6 +180,12 @@ def has_logs(connection: Connection) -> bool:
     return bool(version >= WITH_LOGS)
 
 
+def has_id(connection: sqlite3.Connection) -> bool:
+    """Whether the file has a table for its id, by which `odm.protocol.requests.TableIdentity` names it."""
+    sql = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'identity'"
+    return connection.execute(sql).fetchone() is not None
+
+
 def add_logs(connection: Connection) -> None:
     """Create the tables for changes, in the open transaction, unless they exist."""
     if not has_logs(connection):

@@ -114,6 +114,8 @@ class Engine:
                     return log.answer(view, self.table, request)
             case req.CreateTables() | req.DropTables() | req.ListTables() | req.AlterTables():
                 return self._administer(request)
+            case req.IdentifyTable() | req.MeasureTable():
+                return self._administer(request)
             case _:
                 assert_never(request)
 
@@ -128,6 +130,12 @@ class Engine:
                 return tuple(name for name in self.storage.names() if name.startswith(beginning))
             case req.AlterTables():
                 return ()
+            case req.IdentifyTable(assign):
+                return self.storage.identity(assign=assign)
+            case req.MeasureTable():
+                view = self.storage.reading()
+                with view.block:
+                    return req.TableSize(*view.size())
             case _:
                 assert_never(request)
 

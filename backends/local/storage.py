@@ -14,7 +14,7 @@ from zlib import crc32
 
 from odm.errors import BackendError, TableNotFound
 from odm.expressions.nodes import Item
-from odm.protocol.requests import Key, Partitions, Position, Query, Scan, Written
+from odm.protocol.requests import Key, Partitions, Position, Query, Scan, TableIdentity, Written
 
 if TYPE_CHECKING:
     from odm.backends.local.log import Logged
@@ -72,6 +72,10 @@ class View(Protocol):
 
     def logged(self, after: int, limit: int) -> "Sequence[Logged]":
         """The changes in the log after a number, at most ``limit``."""
+        ...
+
+    def size(self) -> tuple[int, int]:
+        """The number of items, and the bytes that they are stored in."""
         ...
 
     def get(self, key: Key) -> bytes | None:
@@ -135,6 +139,10 @@ class Storage(Protocol):
 
     def names(self) -> Collection[str]:
         """The names of all tables of the backend."""
+        ...
+
+    def identity(self, *, assign: bool) -> TableIdentity:
+        """What distinguishes the table from those of other files; ``assign``: a file without an id gets one."""
         ...
 
     def recover(self) -> None:

@@ -13,6 +13,7 @@ from attrs import frozen
 
 from odm.backends.local.clients import Connections, Loan
 from odm.backends.local.errors import translating
+from odm.backends.local.opening import has_id
 from odm.errors import BackendError
 
 STEP_PAGES: Final = 1024
@@ -71,6 +72,8 @@ def _back_up(source: sqlite3.Connection, part: Path) -> None:
     source.execute("SELECT 1 FROM sqlite_schema").fetchone()
     with closing(sqlite3.connect(part, isolation_level=None)) as target:
         source.backup(target, pages=STEP_PAGES)
+        if has_id(target):  # the copy is another database, and gets an id of its own when it needs one
+            target.execute("DELETE FROM identity")
         target.execute("PRAGMA journal_mode = WAL")
 
 

@@ -66,6 +66,8 @@ def _rate(value: float | None) -> float | None:
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+RemoveMost = Annotated[bool, typer.Option("--remove-most", help="Continue even if it removes most of what there is.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -144,7 +146,7 @@ def apply(
     sample: Sample = 200,
     file: Lock = Path("odm.lock"),
     json: Json = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Change the table in the cloud to match the models.
 
@@ -229,20 +231,25 @@ def sweep(
     blobs: Annotated[str, typer.Option("--blobs", metavar="URL", help="The place of blobs, as in Store(blobs=...).")],
     grace: Annotated[float, typer.Option("--grace", metavar="HOURS", min=0, help="Keep younger blobs, in hours.")] = 24,
     remove: Annotated[bool, typer.Option("--remove", help="Remove the blobs. Default: only list them.")] = False,
+    remove_most: RemoveMost = False,
     force: Annotated[bool, typer.Option("--force", help="Allow a grace below an hour: nobody writes.")] = False,
     json: Json = False,
+    yes: Yes = False,
 ) -> None:
     """List the blobs of large values that no item refers to, or remove them.
 
     They are left by programs that stopped during a write, by items that expired
     or that other programs deleted, and by batches. It lists the blobs of the
     table and reads the whole table. Other programs may write meanwhile: a blob
-    younger than the grace is kept. Use a place of blobs for one database only:
-    it removes what the items of this table do not refer to.
-    """
-    from odm.cli.sweep import sweep
+    younger than the grace is kept. A file in the folder of the blobs names their
+    table: the folder of another table or database is refused.
 
-    sweep(target, place, blobs, grace=grace, remove=remove, force=force, as_json=json)
+    With --remove it asks first. It refuses to remove more than half of the blobs,
+    or blobs of a table without items, unless you add --remove-most.
+    """
+    from odm.cli.sweep import Options, sweep
+
+    raise typer.Exit(sweep(target, place, blobs, Options(grace, remove, remove_most, force, yes), as_json=json))
 
 
 def drop_rows(
@@ -257,7 +264,7 @@ def drop_rows(
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Delete all rows, also those of the indexes.")] = False,
     json: Json = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Delete all rows on Bigtable whose keys begin with a text, or all rows.
 
@@ -318,7 +325,7 @@ def rotate(
     drop: Annotated[bool, typer.Option("--drop", help="Delete the tables beyond keep=, with their items.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the steps, and change nothing.")] = False,
     json: Json = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Make, change and drop the tables of a time series, one for each period.
 

@@ -29,8 +29,8 @@ class RequestInfo:
 
     Attributes:
         operation: the operation that it belongs to: "Get", "BatchGet", "Put", "Update", "Delete", "Transact",
-            "BatchWrite", "Merge", "BatchMerge", "Query", "Split", "Scan", "CreateTables", "DropTables", "ListTables" or
-            "AlterTables"; one may take several requests.
+            "BatchWrite", "Merge", "BatchMerge", "Query", "Split", "Scan", "CreateTables", "DropTables", "ListTables",
+            "AlterTables", "IdentifyTable" or "MeasureTable"; one may take several requests.
         table: the table's name on the backend, with the store's prefix.
         native: the native request, a printable value. It contains keys and values.
         seconds: the time until the answer.

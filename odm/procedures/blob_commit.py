@@ -11,9 +11,11 @@ from typing import Any, Final
 
 from attrs import define, evolve, field
 
+from odm.codec.blobs import pointer_of
 from odm.errors import BadValue, OdmError, TransactionFailed, Unsupported
+from odm.expressions.nodes import Item
 from odm.observe.events import LOG
-from odm.procedures.blobs import before, gathered, names_after, names_in, plain, upload
+from odm.procedures.blobs import before, claim, gathered, names_after, names_in, plain, upload
 from odm.procedures.commit import Reasons, Sender, commit
 from odm.procedures.companion_commit import REFUSALS
 from odm.procedures.context import Context
@@ -50,9 +52,16 @@ class AfterUpload(Sender):
 
     def send(self, plans: Sequence[Planned]) -> CoreGen[req.Written | Reasons]:
         """Send one attempt."""
+        if any(_refers(plan.base) for plan in plans):  # the write may remove blobs
+            yield from claim(self.folder)
         yield from upload(self.folder, (plan.operation for plan in plans), self.uploaded)
         self.sent = True
         return (yield from self.inner.send([evolve(plan, operation=plain(plan.operation)) for plan in plans]))
+
+
+def _refers(item: Item | None) -> bool:
+    """Whether a stored item refers to blobs, of any version of its model."""
+    return item is not None and any(pointer_of(value) is not None for value in item.values())
 
 
 def commit_with_blobs(

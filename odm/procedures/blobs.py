@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeAlias, cast
 
@@ -13,14 +14,14 @@ from odm.codec import TAG
 from odm.codec.blobs import BLOB, Pointer, pointer_of
 from odm.entities.blobs import LazyBytes
 from odm.entities.entity import Entity
-from odm.errors import BadValue, Conflict, ItemInvalid, OdmError, Unsupported
+from odm.errors import BackendError, BadValue, Conflict, ItemInvalid, OdmError, Unsupported
 from odm.expressions.nodes import Compare, Condition, Const, Item, Missing, Path, Remove, Set
 from odm.procedures.context import Context
 from odm.procedures.update import ItemUpdate
 from odm.procedures.upgrades import unchanged, up_to_date
 from odm.procedures.write import Write
 from odm.protocol import requests as req
-from odm.protocol.blobs import BlobFolder, BlobRequest, Content, ReadBlob, WriteBlob
+from odm.protocol.blobs import BlobFolder, BlobRequest, ClaimFolder, Content, ReadBlob, WriteBlob
 from odm.protocol.connection import Connection, CoreGen, aperform, arun, perform, run
 from odm.schema.entity import EntitySchema, Key
 from odm.schema.target import Target
@@ -291,13 +292,43 @@ def gathered(requests: Sequence[BlobRequest]) -> CoreGen[Sequence[Any]]:
     return answers
 
 
+def claim(folder: BlobFolder) -> CoreGen[None]:
+    """Mark the folder as that of the table, before the first blob of a store is written to it.
+
+    Raises:
+        BadValue: it belongs to another table.
+        BackendError: the marker cannot be read or written.
+    """
+    if not folder.claimed:
+        table: req.TableIdentity = yield req.IdentifyTable(assign=True)
+        yield ClaimFolder(folder, table)
+
+
+def create(context: Context) -> CoreGen[None]:
+    """Create the table, and mark the folder of its blobs.
+
+    A role that creates tables may have no access to the folder: then the first write of a blob marks it.
+
+    Raises:
+        BadValue: the folder belongs to another table.
+        BackendError: the table cannot be created.
+    """
+    yield req.CreateTables()
+    if context.blobs is not None and any(entity.blobs for entity in context.schema.entities.values()):
+        with suppress(BackendError, Unsupported):
+            yield from claim(context.blobs)
+
+
 def upload(folder: BlobFolder, operations: Iterable[req.Operation], done: set[str]) -> CoreGen[None]:
     """Upload the new values of operations, except those in ``done``, to which their names are added.
 
     Raises:
+        BadValue: the folder belongs to another table.
         BackendError: a blob cannot be written.
     """
     values = {value["blob"]: value.data for one in operations for value in new_values(one)}
+    if values:
+        yield from claim(folder)
     new = {name: data for name, data in values.items() if name not in done}
     done.update(new)
     for answer in (yield from gathered([WriteBlob(folder, name, data) for name, data in new.items()])):

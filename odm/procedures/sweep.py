@@ -5,19 +5,19 @@ since it was written: a name is never used again, and a write that keeps a blob 
 refers to it. So only a writer that takes longer than the grace, from its upload to its write, could lose a blob.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeAlias
 
 from attrs import evolve, frozen
 
 from odm.codec.blobs import BLOB, pointer_of
 from odm.errors import BadValue, Unsupported
 from odm.procedures import raw
-from odm.procedures.blobs import gathered
+from odm.procedures.blobs import claim, gathered
 from odm.procedures.concurrent import sent_together
 from odm.procedures.context import Context
 from odm.protocol import requests as req
-from odm.protocol.blobs import BlobFolder, ListBlobs, RemoveBlob
+from odm.protocol.blobs import BlobFolder, CheckFolder, ListBlobs, Listing, RemoveBlob
 from odm.protocol.connection import CoreGen
 
 DAY: Final = 86_400.0
@@ -38,18 +38,36 @@ class Swept:
         orphans: the names of the blobs that no item refers to, in order.
         removed: how many of them it removed.
         items: how many items it read; 0 if no blob is old enough.
+        blobs: how many blobs the folder had, of any age.
+        bytes: the bytes of the orphans.
     """
 
     orphans: tuple[str, ...]
     removed: int
     items: int
+    blobs: int = 0
+    bytes: int = 0
 
 
-def sweep(context: Context, *, grace: float, remove: bool, force: bool) -> CoreGen[Swept]:
+Confirm: TypeAlias = Callable[[Swept], bool]
+"""Decides whether what a sweep has found is removed."""
+
+
+def sweep(
+    context: Context,
+    *,
+    grace: float,
+    remove: bool,
+    force: bool,
+    remove_most: bool = False,
+    confirm: Confirm | None = None,
+) -> CoreGen[Swept]:
     """Find, and with ``remove`` remove, blobs older than ``grace`` seconds that no item refers to.
 
     Raises:
-        BadValue: the grace is not a number of an hour or more, or of 0 or more with ``force``.
+        BadValue: the grace is not a number of an hour or more, or of 0 or more with ``force``; the folder belongs to
+            another table; or it would remove more than half of the blobs, or blobs of a table without items, without
+            ``remove_most``.
         Unsupported: the store has no ``blobs=``.
         BackendError: the blobs cannot be listed or removed.
     """
@@ -62,14 +80,39 @@ def sweep(context: Context, *, grace: float, remove: bool, force: bool) -> CoreG
     folder = context.blobs
     if folder is None:
         raise Unsupported(f"a sweep of {context.schema.name!r} needs the place of its blobs: Store(..., blobs=...)")
-    listed: list[str] = yield ListBlobs(folder, grace)
-    left, items = set(listed), 0
+    table: req.TableIdentity = yield req.IdentifyTable()
+    yield CheckFolder(folder, table)
+    listing: Listing = yield ListBlobs(folder, grace)
+    left, items = set(listing.old), 0
     if left:
         items = yield from _read(left)
-    orphans = tuple(sorted(left))
-    if remove:
-        yield from _remove(folder, orphans)
-    return Swept(orphans, len(orphans) if remove else 0, items)
+    found = Swept(tuple(sorted(left)), 0, items, listing.count, sum(listing.old[name] for name in left))
+    if not remove or not left:
+        return found
+    if not remove_most:
+        _check_few(context.schema.name, found)
+    if confirm is not None and not confirm(found):
+        return found
+    yield from claim(folder)
+    yield from _remove(folder, found.orphans)
+    return evolve(found, removed=len(left))
+
+
+def _check_few(table: str, found: Swept) -> None:
+    """Refuse what looks like the wrong table or the wrong folder.
+
+    Raises:
+        BadValue: no item was read, or more than half of the blobs would go.
+    """
+    count = len(found.orphans)
+    if found.items and 2 * count <= found.blobs:
+        return
+    why = "of the folder" if found.items else "though the table has no items"
+    raise BadValue(
+        f"a sweep of table {table!r} would remove {count} of {found.blobs} blobs ({found.bytes:,} bytes) {why}, so it "
+        "removed none: check that the table and blobs= (--blobs) belong together; if they do, sweep with "
+        "remove_most=True (--remove-most)"
+    )
 
 
 def _read(left: set[str]) -> CoreGen[int]:

@@ -7,15 +7,43 @@ import time
 from abc import abstractmethod
 from collections.abc import Iterator
 from hashlib import sha256
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from attrs import field, frozen
 
-from odm.protocol.requests import Wait
+from odm.protocol.requests import TableIdentity, Wait
+
+
+class Listed(NamedTuple):
+    """A blob in a folder: its name, when it was written, in seconds since the epoch, and its bytes."""
+
+    name: str
+    written: float
+    size: int
 
 
 class BlobFolder(Protocol):
-    """The blobs of one table. A name is written once; each method raises BackendError if the service fails."""
+    """The blobs of one table. A name is written once; each method raises BackendError if the service fails.
+
+    A file in it, the marker, names the table and its database; it is not a blob.
+    """
+
+    @property
+    def claimed(self) -> bool:
+        """Whether `claim` or `check` has seen the marker of the table."""
+        ...
+
+    def check(self, table: TableIdentity) -> None:
+        """Check that the folder belongs to a table: its marker names it, or there is no marker.
+
+        Raises:
+            BadValue: the marker names another table, or is damaged.
+        """
+        ...
+
+    def claim(self, table: TableIdentity) -> None:
+        """As `check`, and write the marker if there is none."""
+        ...
 
     def write(self, name: str, data: bytes) -> None:
         """Store a blob; it is durable when this returns."""
@@ -29,8 +57,8 @@ class BlobFolder(Protocol):
         """Remove a blob; no error if it does not exist."""
         ...
 
-    def names(self) -> Iterator[tuple[str, float]]:
-        """The name of every blob, and when it was written, in seconds since the epoch."""
+    def listed(self) -> Iterator[Listed]:
+        """Every blob."""
         ...
 
 
@@ -90,14 +118,48 @@ class RemoveBlob(BlobRequest):
 
 
 @frozen
+class CheckFolder(BlobRequest):
+    """Check that the folder belongs to a table; see `BlobFolder.check`. Response: None."""
+
+    table: TableIdentity
+
+    def wait(self) -> None:
+        self.folder.check(self.table)
+
+
+@frozen
+class ClaimFolder(BlobRequest):
+    """The same, and mark the folder as that of the table; see `BlobFolder.claim`. Response: None."""
+
+    table: TableIdentity
+
+    def wait(self) -> None:
+        self.folder.claim(self.table)
+
+
+@frozen
+class Listing:
+    """The blobs of a folder.
+
+    Attributes:
+        old: the bytes of each blob that is old enough, by its name.
+        count: the number of all blobs.
+    """
+
+    old: dict[str, int]
+    count: int
+
+
+@frozen
 class ListBlobs(BlobRequest):
-    """The names of the blobs that were written at least ``age`` seconds ago. Response: a list.
+    """The blobs, with those that were written at least ``age`` seconds ago. Response: a `Listing`.
 
     By the time of the computer: the clock of a store is for expiry, and a test may have set it.
     """
 
     age: float
 
-    def wait(self) -> list[str]:
+    def wait(self) -> Listing:
         before = time.time() - self.age
-        return [name for name, written in self.folder.names() if written <= before]
+        found = [*self.folder.listed()]
+        return Listing({one.name: one.size for one in found if one.written <= before}, len(found))

@@ -95,6 +95,8 @@ def computed(request: req.Request, answer: req.Response) -> Units | None:
             return None
         case req.CreateTables() | req.DropTables() | req.ListTables() | req.AlterTables():
             return None
+        case req.IdentifyTable() | req.MeasureTable():
+            return None
 
 
 def weights(request: req.Request, answer: req.Response, by_key: Mapping[Key, float]) -> dict[str, float]:
@@ -115,6 +117,8 @@ def weights(request: req.Request, answer: req.Response, by_key: Mapping[Key, flo
             times = TRANSACTION if isinstance(request, req.Transact) else 1
             named = [(one.pattern, one.key, sum(_all_writes([one], times).values())) for one in operations]
         case req.CreateTables() | req.DropTables() | req.ListTables() | req.AlterTables():
+            return {}
+        case req.IdentifyTable() | req.MeasureTable():
             return {}
         case _:
             return {request.pattern: 1.0}

@@ -15,7 +15,18 @@ from odm.errors import BadValue
 from odm.expressions.nodes import Action, Condition, Increment, Item
 from odm.protocol.limits import PORTABLE, Limits
 from odm.protocol.reading import Only, Page, Part, Partitions, Position, Sample
-from odm.protocol.table_requests import AdminRequest, AlterTables, CreateTables, DropTables, ListTables, Printed
+from odm.protocol.table_requests import (
+    AdminRequest,
+    AlterTables,
+    CreateTables,
+    DropTables,
+    IdentifyTable,
+    ListTables,
+    MeasureTable,
+    Printed,
+    TableIdentity,
+    TableSize,
+)
 from odm.protocol.waits import Notice, Sleep, Wait
 from odm.schema.entity import Key
 
@@ -306,6 +317,8 @@ def repeatable(request: Request) -> bool:
             return all(map(repeatable, operations))
         case BatchWrite() | CreateTables() | DropTables() | ListTables() | AlterTables():
             return True
+        case IdentifyTable() | MeasureTable():
+            return True
         case _:
             assert_never(request)
 
@@ -372,9 +385,11 @@ __all__ = [
     "Failed",
     "Gather",
     "Get",
+    "IdentifyTable",
     "Key",
     "ListShards",
     "ListTables",
+    "MeasureTable",
     "Merge",
     "Notice",
     "Only",
@@ -394,6 +409,8 @@ __all__ = [
     "Scan",
     "Sleep",
     "Split",
+    "TableIdentity",
+    "TableSize",
     "Transact",
     "Update",
     "Wait",

@@ -1,5 +1,6 @@
 """The requests for whole tables; `odm.protocol.requests` has them too, with all others."""
 
+from collections.abc import Mapping
 from typing import TypeAlias, cast
 
 from attrs import AttrsInstance, fields, frozen
@@ -53,5 +54,63 @@ class AlterTables(Printed):
     dry_run: bool = False
 
 
-AdminRequest: TypeAlias = CreateTables | DropTables | ListTables | AlterTables
+@frozen
+class TableIdentity:
+    """What distinguishes a table from all others.
+
+    Attributes:
+        parts: names and values, such as ``{"backend": "bigtable", "project": "p", "instance": "i", "table": "shop"}``.
+            ``backend`` and ``table`` are always there; a part that the backend cannot know is absent.
+        replicas: the parts under which the same table is known elsewhere, as a DynamoDB global table is.
+        place: where the table is, for people; two tables may have the same.
+    """
+
+    parts: Mapping[str, str]
+    replicas: tuple[Mapping[str, str], ...] = ()
+    place: str = ""
+
+    def is_of(self, parts: Mapping[str, str]) -> bool:
+        """Whether these are the parts of this table; a part that only one side knows is not compared."""
+        return any(
+            all(one[name] == parts[name] for name in one.keys() & parts.keys()) for one in (self.parts, *self.replicas)
+        )
+
+
+@frozen
+class IdentifyTable(Printed):
+    """Which table this is. Response: its `TableIdentity`.
+
+    ``assign``: give a database an id if it has none and needs one.
+    """
+
+    assign: bool = False
+
+
+@frozen
+class TableSize:
+    """How much a table holds. None: the backend does not know.
+
+    Attributes:
+        items: the number of its items.
+        bytes: the bytes of its items.
+        exact: False: the service counts now and then, or estimates.
+    """
+
+    items: int | None = None
+    bytes: int | None = None
+    exact: bool = True
+
+    def __str__(self) -> str:
+        items = None if self.items is None else f"{self.items:,} item{'s' * (self.items != 1)}"
+        size = None if self.bytes is None else f"{self.bytes:,} bytes"
+        known = ", ".join(filter(None, (items, size)))
+        return f"{'about ' * (not self.exact)}{known}" if known else "an unknown number of items"
+
+
+@frozen
+class MeasureTable(Printed):
+    """How much the table holds. Response: its `TableSize`."""
+
+
+AdminRequest: TypeAlias = CreateTables | DropTables | ListTables | AlterTables | IdentifyTable | MeasureTable
 """A request for whole tables."""

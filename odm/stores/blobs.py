@@ -2,17 +2,33 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property, partial
-from typing import Any, Final, TypeVar
+from secrets import token_hex
+from typing import Any, Final, Literal, TypeVar
 
-from attrs import field, frozen
+from attrs import define, field
+from pydantic import BaseModel, ValidationError
 
 from odm.codec.blobs import is_name
 from odm.errors import BackendError, BadValue, OdmError, Unsupported
-from odm.protocol.blobs import BlobFolder
+from odm.protocol.blobs import BlobFolder, Listed
+from odm.protocol.requests import TableIdentity
 
 R = TypeVar("R")
+
+MARKER: Final = "odm-table.json"
+"""The file in a folder of blobs that names their table; no blob has such a name."""
+
+FORMAT: Final = 1
+"""The version of the marker."""
+
+MOST_BYTES: Final = 4096
+"""The most bytes of a marker."""
+
+PLACE: Final = 500
+"""The most characters of the place of a table that a marker has."""
 
 _TIMES: Final = ("LastModified", "last_modified", "mtime", "updated", "created")
 """The names under which file systems of fsspec report when a file was written, in order of preference."""
@@ -58,12 +74,37 @@ class Blobs:
         return _Folder(self, table)
 
 
-@frozen(slots=False)
+class _Owner(BaseModel):
+    """The content of a marker: the table to which the blobs of a folder belong. Anybody may have written it."""
+
+    format: Literal[1]
+    parts: dict[str, str]
+    place: str = ""
+
+    def __str__(self) -> str:
+        return f"table {self.parts['table'][:80]!r} of {(self.place or self.parts['backend'])[:200]!r}"
+
+
+def _owner(data: bytes) -> _Owner | None:
+    """The content of a marker; None if it is damaged."""
+    try:
+        found = _Owner.model_validate_json(data)
+    except ValidationError:
+        return None
+    return found if found.parts.keys() >= {"backend", "table"} else None
+
+
+@define(slots=False, unsafe_hash=True)
 class _Folder:
-    """The blobs of one table: a file each, in a folder with the name of the table."""
+    """The blobs of one table: a file each, in a folder with the name of the table.
+
+    Attributes:
+        claimed: whether the marker of the table was seen.
+    """
 
     blobs: Blobs
     table: str
+    claimed: bool = field(init=False, default=False, repr=False, eq=False)
     _made: set[str] = field(init=False, factory=set, repr=False, eq=False)
 
     @cached_property
@@ -122,15 +163,91 @@ class _Folder:
         system, folder = self._system
         self._call("removed", name, lambda: _existing(lambda: system.rm_file(f"{folder}/{name}")))
 
-    def names(self) -> Iterator[tuple[str, float]]:
-        """The name of every blob, and when it was written, in seconds since the epoch."""
+    def listed(self) -> Iterator[Listed]:
+        """Every blob."""
         system, folder = self._system
         self._call("listed", folder, lambda: system.invalidate_cache(folder))
         find = partial(system.find, folder, maxdepth=1, detail=True)
         for path, info in (self._call("listed", folder, lambda: _existing(find)) or {}).items():
             name = str(path).replace(os.sep, "/").rpartition("/")[2]
             if is_name(name):  # other files are not of odm
-                yield name, self._call("listed", name, partial(_written, system, path, info))
+                written = self._call("listed", name, partial(_written, system, path, info))
+                yield Listed(name, written, int(info.get("size") or 0))
+
+    def check(self, table: TableIdentity) -> None:
+        """Check that the folder belongs to a table: its marker names it, or there is no marker.
+
+        Raises:
+            BadValue: the marker names another table, or is damaged.
+        """
+        data = self._marker()
+        self.claimed = False
+        if data is None:
+            return
+        if (owner := _owner(data)) is None:
+            raise BadValue(
+                f"{self._place}: its marker {MARKER} cannot be read, so it is not known to which table the blobs "
+                f"belong: if they belong to table {self.table!r} of {table.place}, remove {MARKER} and try again"
+            )
+        if not table.is_of(owner.parts):
+            raise BadValue(
+                f"{self._place} belongs to {owner}, not to table {self.table!r} of {table.place}: give each database a "
+                f"place of its own with blobs=. If the table was moved here with its blobs, and nothing else uses the "
+                f"folder, remove the file {MARKER} in it: the next program that writes a blob marks it again"
+            )
+        self.claimed = True
+
+    def claim(self, table: TableIdentity) -> None:
+        """As `check`, and write the marker if there is none."""
+        self.check(table)
+        if self.claimed:
+            return
+        place = table.place[:PLACE].encode("utf-8", "backslashreplace").decode()
+        data = _Owner(format=FORMAT, parts=dict(table.parts), place=place).model_dump_json(indent=1).encode()
+        self._call("written", MARKER, partial(self._write_marker, data))
+        self.check(table)  # the marker may be another than this, if two programs wrote one at once
+
+    def _write_marker(self, data: bytes) -> None:
+        """Write the marker, unless there is one."""
+        system, folder = self._system
+        path = f"{folder}/{MARKER}"
+        with suppress(FileExistsError):  # another program was faster
+            if not self._is_local:
+                try:
+                    system.pipe_file(path, data, mode="create")
+                except TypeError:  # a file system without this mode
+                    system.pipe_file(path, data)
+                return
+            part = f"{path}-{token_hex(8)}"
+            self._write_file(part, data)
+            try:
+                os.link(part, path)  # a marker is complete when it appears, and replaces no other
+            except FileExistsError:
+                raise
+            except OSError:  # a file system without links
+                os.rename(part, path)  # noqa: PTH104
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(part)  # noqa: PTH108
+            _sync_folder(folder)
+
+    def _marker(self) -> bytes | None:
+        """The marker; None if there is none."""
+        system, folder = self._system
+        self._call("read", MARKER, lambda: system.invalidate_cache(folder))
+        return self._call("read", MARKER, partial(_existing, partial(self._read_marker, f"{folder}/{MARKER}")))
+
+    def _read_marker(self, path: str) -> bytes:
+        """The marker; nothing if it cannot be one, such as a pipe, which would block, or a very large file."""
+        system = self._system[0]
+        info = system.info(path)
+        if info["type"] != "file" or info.get("islink") or (info.get("size") or 0) > MOST_BYTES:
+            return b""
+        return bytes(system.cat_file(path))
+
+    @property
+    def _place(self) -> str:
+        return f"{self.blobs!r}: the folder {self.table!r}"
 
     def _call(self, done: str, name: str, call: Callable[[], R]) -> R:
         try:

@@ -5,9 +5,10 @@ from typing import Any
 
 from odm.entities.query import Query
 from odm.procedures.backfilled import Backfilled
+from odm.procedures.blobs import create
 from odm.procedures.raw import PAGE, RawItem
 from odm.procedures.session import Page
-from odm.procedures.sweep import DAY, Swept, sweep
+from odm.procedures.sweep import DAY, Confirm, Swept, sweep
 from odm.protocol import requests as req
 from odm.protocol.connection import arun, run
 from odm.stores.base import BaseStore
@@ -17,12 +18,31 @@ class Maintenance(BaseStore):
     """The calls of `odm.Store` on its whole table."""
 
     def create(self) -> None:
-        """Create the table with its indexes, column families and TTL; does not change what exists."""
-        self._call()[1](req.CreateTables())
+        """Create the table with its indexes, column families and TTL; does not change what exists.
+
+        In a store with ``blobs=`` whose models have an `odm.Blob`, it also marks the folder of the blobs as that of the
+        table.
+
+        Raises:
+            BackendError: the table exists with another key, or belongs to another program.
+            BadValue: the folder of the blobs belongs to another table.
+        """
+        run(create(self._session.context), self._call()[1])
 
     def drop(self) -> None:
         """Delete the table with all its items; no error if it does not exist."""
         self._call()[1](req.DropTables())
+
+    def measure(self) -> req.TableSize:
+        """How much the table holds: exact in the bundled engine; on DynamoDB as it counted in the last six hours.
+
+        On Bigtable the number of rows if there are fewer than 1000, else the bytes that the service estimates.
+
+        Raises:
+            TableNotFound: the table does not exist.
+        """
+        size: req.TableSize = self._call()[1](req.MeasureTable())
+        return size
 
     def list_tables(self, beginning: str = "") -> list[str]:
         """The names of the backend's tables that begin with a text, in any order: also of tables of other programs.
@@ -103,7 +123,15 @@ class Maintenance(BaseStore):
         found = calls.backfill(target, rate=rate, after=after, size=size, on_progress=on_progress)
         return run(found, send)
 
-    def sweep(self, *, grace: float = DAY, remove: bool = False, force: bool = False) -> Swept:
+    def sweep(
+        self,
+        *,
+        grace: float = DAY,
+        remove: bool = False,
+        force: bool = False,
+        remove_most: bool = False,
+        confirm: Confirm | None = None,
+    ) -> Swept:
         """Find, or remove, blobs of the table that no item refers to, while other programs write; see `odm.Blob`.
 
         They are left by programs that stopped during a write, by items that expired or that other programs deleted, and
@@ -114,16 +142,22 @@ class Maintenance(BaseStore):
                 more, and longer than any write takes from its upload to its end.
             remove: remove them; by default they are only returned.
             force: also allow a grace below an hour, if nobody writes to the table.
+            remove_most: also remove more than half of the blobs of the folder, or blobs of a table without items.
+            confirm: called with what was found, before anything is removed: if it returns False, nothing is.
 
         Returns:
-            The names of the blobs, and how many were removed.
+            The names of the blobs, how many were removed, and of how many.
 
         Raises:
-            BadValue: the grace is too short.
+            BadValue: the grace is too short; the folder belongs to another table; or it would remove more than half of
+                the blobs, or blobs of a table without items, which looks like the wrong table or the wrong folder.
             Unsupported: the store has no ``blobs=``.
             BackendError: the blobs cannot be listed or removed.
         """
-        return run(sweep(self._session.context, grace=grace, remove=remove, force=force), self._call()[1])
+        steps = sweep(
+            self._session.context, grace=grace, remove=remove, force=force, remove_most=remove_most, confirm=confirm
+        )
+        return run(steps, self._call()[1])
 
     def parts(self, parts: int) -> list[str]:
         """Divide the table into parts that several workers read in parallel, each with `scan_page`.
@@ -190,12 +224,17 @@ class AsyncMaintenance(BaseStore):
     """The calls of `odm.AsyncStore` on its whole table."""
 
     async def create(self) -> None:
-        """Create the table with its indexes, column families and TTL; does not change what exists."""
-        await self._call()[1](req.CreateTables())
+        """Create the table with its indexes, column families and TTL; as `odm.Store.create`."""
+        await arun(create(self._session.context), self._call()[1])
 
     async def drop(self) -> None:
         """Delete the table with all its items; no error if it does not exist."""
         await self._call()[1](req.DropTables())
+
+    async def measure(self) -> req.TableSize:
+        """How much the table holds; as `odm.Store.measure`."""
+        size: req.TableSize = await self._call()[1](req.MeasureTable())
+        return size
 
     async def list_tables(self, beginning: str = "") -> list[str]:
         """The names of the backend's tables that begin with a text, in any order: also of tables of other programs.
@@ -256,9 +295,23 @@ class AsyncMaintenance(BaseStore):
         found = calls.backfill(target, rate=rate, after=after, size=size, on_progress=on_progress)
         return await arun(found, send)
 
-    async def sweep(self, *, grace: float = DAY, remove: bool = False, force: bool = False) -> Swept:
-        """Find, or remove, blobs of the table that no item refers to; as `odm.Store.sweep`."""
-        return await arun(sweep(self._session.context, grace=grace, remove=remove, force=force), self._call()[1])
+    async def sweep(
+        self,
+        *,
+        grace: float = DAY,
+        remove: bool = False,
+        force: bool = False,
+        remove_most: bool = False,
+        confirm: Confirm | None = None,
+    ) -> Swept:
+        """Find, or remove, blobs of the table that no item refers to; as `odm.Store.sweep`.
+
+        ``confirm`` is a plain function.
+        """
+        steps = sweep(
+            self._session.context, grace=grace, remove=remove, force=force, remove_most=remove_most, confirm=confirm
+        )
+        return await arun(steps, self._call()[1])
 
     async def parts(self, parts: int) -> list[str]:
         """Divide the table into parts that several workers read in parallel; as `odm.Store.parts`."""

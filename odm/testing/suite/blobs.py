@@ -1,12 +1,14 @@
 """`Blob`: large values are kept outside the table, in a folder."""
 # ruff: noqa: D101  # a test's name says what it shows
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import pytest
 
 from odm import (
+    BadValue,
     Blob,
     Conflict,
     Entity,
@@ -21,6 +23,7 @@ from odm import (
     remove,
     set_,
 )
+from odm.codec.blobs import is_name
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.stores import Stores
@@ -68,7 +71,12 @@ def library(stores: Stores, blobs: Path) -> Store:
 
 def kept(blobs: Path) -> list[bytes]:
     """The content of all blobs, sorted."""
-    return sorted(path.read_bytes() for path in blobs.rglob("*") if path.is_file())
+    return sorted(path.read_bytes() for path in files(blobs))
+
+
+def files(blobs: Path) -> list[Path]:
+    """The files of all blobs, without the markers of their folders."""
+    return [path for path in blobs.rglob("*") if is_name(path.name)]
 
 
 def book(text: bytes = LONG, **fields: object) -> Book:
@@ -110,11 +118,11 @@ class TestBlobs:
 
     def test_an_unchanged_value_keeps_its_blob(self, library: Store, blobs: Path) -> None:
         library.put(book(cover=LONGER))
-        before = {path: path.stat().st_mtime_ns for path in blobs.rglob("*") if path.is_file()}
+        before = {path: path.stat().st_mtime_ns for path in files(blobs)}
         found = library.one(EMMA)
         found.pages = 700
         library.put(found)
-        assert {path: path.stat().st_mtime_ns for path in blobs.rglob("*") if path.is_file()} == before
+        assert {path: path.stat().st_mtime_ns for path in files(blobs)} == before
         assert [(one.pages, one.text.read()) for one in library.query(Book.primary(shelf="a"))] == [(700, LONG)]
 
     def test_a_blob_is_never_shared(self, library: Store, blobs: Path) -> None:
@@ -146,6 +154,35 @@ class TestBlobs:
         assert (len(found.orphans), found.removed, found.items) == (1, 0, 1)
         assert library.sweep(grace=0, force=True, remove=True).removed == 1
         assert kept(blobs) == [LONGER]
+
+    def test_a_sweep_that_would_remove_most_is_refused(self, library: Store, blobs: Path) -> None:
+        library.put(Letter(number=1, text=LONG))
+        for number in (0, 1):
+            files(blobs)[0].with_name(str(number) * 32).write_bytes(b"lost")
+        with pytest.raises(BadValue, match=r"would remove 2 of 3 blobs \(8 bytes\).*remove_most=True"):
+            library.sweep(grace=0, force=True, remove=True)
+        assert len(files(blobs)) == 3
+        found = library.sweep(grace=0, force=True, remove=True, remove_most=True, confirm=lambda found: found.bytes > 8)
+        assert (found.removed, found.blobs, found.bytes, len(files(blobs))) == (0, 3, 8, 3)
+        assert library.sweep(grace=0, force=True, remove=True, remove_most=True).removed == 2
+        assert kept(blobs) == [LONG]
+
+    def test_a_sweep_of_a_table_without_items_is_refused(self, library: Store, blobs: Path) -> None:
+        library.put(Letter(number=1, text=LONG))
+        with library.batch() as batch:
+            batch.delete(Letter, number=1)
+        with pytest.raises(BadValue, match="the table has no items"):
+            library.sweep(grace=0, force=True, remove=True)
+        assert library.sweep(grace=0, force=True).items == 0
+        assert library.sweep(grace=0, force=True, remove=True, remove_most=True).removed == 1
+
+    def test_the_folder_of_another_table_is_refused(self, library: Store, blobs: Path) -> None:
+        library.put(Letter(number=1, text=LONG))
+        (marker,) = (path for path in blobs.rglob("*") if path.is_file() and not is_name(path.name))
+        found = json.loads(marker.read_text())
+        marker.write_text(json.dumps({**found, "parts": {**found["parts"], "table": "other", "backend": "elsewhere"}}))
+        with pytest.raises(BadValue, match="belongs to table 'other'"):
+            library.sweep(grace=0, force=True)  # by a store that has seen the marker of its own
 
     def test_delete_all_removes_blobs(self, library: Store, blobs: Path) -> None:
         library.put(book())
@@ -200,9 +237,8 @@ class TestLostBlobs:
     def test_are_errors_that_name_them(self, library: Store, blobs: Path) -> None:
         library.put(Letter(number=1, text=LONG))
         library.put(book(text=LONG))
-        for path in blobs.rglob("*"):
-            if path.is_file():
-                path.unlink()
+        for path in files(blobs):
+            path.unlink()
         with pytest.raises(ItemInvalid, match=r"Letter under .* the blob [0-9a-f]{32} does not exist"):
             library.get(LETTER)
         with pytest.raises(ItemInvalid, match=r"Book under .* does not exist"):
@@ -210,7 +246,7 @@ class TestLostBlobs:
 
     def test_other_content_is_an_error(self, library: Store, blobs: Path) -> None:
         library.put(Letter(number=1, text=LONG))
-        (path,) = (path for path in blobs.rglob("*") if path.is_file())
+        (path,) = files(blobs)
         path.write_bytes(LONG[::-1])
         with pytest.raises(ItemInvalid, match="SHA-256"):
             library.get(LETTER)
