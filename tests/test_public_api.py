@@ -192,7 +192,7 @@ def test_both_stores_have_the_same_methods_and_arguments() -> None:
 
 def test_procedures_have_the_calls_of_a_store_with_the_same_arguments() -> None:
     store, calls = methods(odm.Store), methods(odm.Calls)
-    of_tables = {"alter", "close", "create", "drop", "list_tables"}
+    of_tables = {"alter", "close", "create", "drop", "list_tables", "measure"}
     assert store.keys() - calls - of_tables == {
         *("explain", "meter", "run", "scan", "seal", "start", "sweep", "unseal", "with_options")
     }
