@@ -82,7 +82,8 @@ class Bigtable(Backend):
         layout: "row_per_item" or "row_per_partition", to open a table whose rows have another layout than its models
             say, such as the source or the target of a copy. None: as `odm.Table` says.
         transactions: True or False, to open a table that has transactions if its models do not say so, or the other way
-            round, such as the source or the target of a copy. None: as `odm.Table` says.
+            round, such as the source or the target of a copy. ``create()`` then makes it also next to the other. None:
+            as `odm.Table` says.
         deletion_protection: whether the tables, including those of the indexes, cannot be deleted. ``create()`` turns
             it on, ``odm apply`` also off. None: it is not changed.
         stream: how long the change stream of the items' table is retained, 1 to 7 days. ``create()`` adds one if the
@@ -120,8 +121,9 @@ class Bigtable(Backend):
         init=False,
         repr=False,
         default=Factory(
-            lambda self: checked_options(
-                self.deletion_protection, self.stream, self.automated_backups, self.initial_splits
+            lambda self: evolve(
+                checked_options(self.deletion_protection, self.stream, self.automated_backups, self.initial_splits),
+                beside=self.transactions is not None,
             ),
             takes_self=True,
         ),

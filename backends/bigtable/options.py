@@ -41,12 +41,16 @@ class Options:
 
     The protection applies to the tables of the indexes too, the others only to the table of the items. See
     `odm.backends.bigtable.Bigtable`.
+
+    Attributes:
+        beside: a new table may be made next to one of the same models that has transactions, or has none.
     """
 
     deletion_protection: bool | None = None
     stream: timedelta | None = None
     backups: timedelta | None = None
     splits: tuple[str, ...] = ()
+    beside: bool = False
 
     @property
     def new(self) -> Settings:

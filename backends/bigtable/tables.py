@@ -58,7 +58,8 @@ def plan(schema: Schema, retry: Retry, options: Options = NO_OPTIONS) -> Steps[t
     for name in beside:
         if name in found and not (yield from _holds_entries(schema, name, found[name].families, retry)):
             del found[name]
-    return differences(schema, found, options)
+    beside = yield from _beside(schema, found, retry, options)
+    return (*beside, *differences(schema, found, options))
 
 
 def apply(schema: Schema, retry: Retry, options: Options = NO_OPTIONS, *, drop: bool, tell: Tell) -> Steps[None]:
@@ -138,9 +139,7 @@ def _settle(schema: Schema, kinds: Collection[Kind], retry: Retry, tell: Tell, o
             found = yield from plan(schema, retry, options)
         else:
             there = yield from _described(_wanted(schema), retry)
-            if schema.name not in there:
-                yield from _check_name(schema, retry)
-            found = differences(schema, there, options)
+            found = (*(yield from _beside(schema, there, retry, options)), *differences(schema, there, options))
         _refuse(found)
         left = [change for change in found if change.kind in kinds and change.call is not None]
         for change in left:
@@ -164,14 +163,22 @@ def _settle(schema: Schema, kinds: Collection[Kind], retry: Retry, tell: Tell, o
         yield wait
 
 
-def _check_name(schema: Schema, retry: Retry) -> Steps[None]:
-    """Refuse a new table without transactions next to one with them, in which its items may be."""
-    named = name_of(evolve(schema, transactions=True))
-    if not schema.transactions and (yield from _described((named,), retry)):
-        raise BackendError(
-            f"table {schema.name!r} does not exist, but {named!r} does, which is that of models with "
-            "transactions=True: say Table(..., transactions=True), or give the store a prefix"
-        )
+def _beside(schema: Schema, there: Collection[str], retry: Retry, options: Options) -> Steps[tuple[TableChange, ...]]:
+    """The change that refuses a new table with transactions next to one without, or the other way round.
+
+    The items are probably in the other one, and a new table would look empty. Settings of the backend that say
+    ``transactions=`` ask for it, to copy the items.
+    """
+    other = schema.name.removesuffix(END) if schema.transactions else name_of(evolve(schema, transactions=True))
+    if schema.name in there or options.beside or not (yield from _described((other,), retry)):
+        return ()
+    has, says = ("without", "True") if schema.transactions else ("with", "False")
+    text = (
+        f"table {schema.name!r} does not exist, but {other!r} does, which is that of models {has} transactions=True: "
+        f"say Table(..., transactions={not schema.transactions}) as before, or copy its items with odm copy to "
+        f"Bigtable(..., transactions={says}), which makes the new table, or give the store a prefix"
+    )
+    return (TableChange("refused", f"table {schema.name!r}", text),)
 
 
 def _refuse(found: Iterable[TableChange]) -> None:
