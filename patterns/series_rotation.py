@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from attrs import frozen
 
+from odm import BadValue, TableNotFound
 from odm.patterns.two_stores import Ask, Steps
 
 if TYPE_CHECKING:
@@ -39,9 +40,20 @@ class Step:
 
 @frozen
 class Rotation:
-    """The steps of a rotation, in order; print it."""
+    """The steps of a rotation, in order; print it.
+
+    Attributes:
+        steps: the steps.
+        tables: how many tables the series has, with those that are made, before any is dropped.
+    """
 
     steps: tuple[Step, ...]
+    tables: int = 0
+
+    @property
+    def drops(self) -> int:
+        """How many tables are deleted with their items."""
+        return sum(step.kind == "drop" for step in self.steps)
 
     @property
     def changes(self) -> tuple[Step, ...]:
@@ -65,13 +77,23 @@ def rotation(db: "SeriesSteps[Any, Any]", today: date, *, drop: bool) -> Steps[R
     for period in sorted(one for one in there if one < today):
         expired = oldest is not None and period < oldest
         if expired and drop:
-            steps.append(_step(db, "drop", period, "with all its items"))
+            steps.append(_step(db, "drop", period, (yield from _held(db, period))))
             continue
         steps += yield from _altered(db, period, series.old)
         if expired:
             text = f"beyond the {series.keep} periods to keep; drop=True (--drop) deletes it"
             steps.append(_step(db, "expired", period, text))
-    return Rotation(tuple(steps))
+    made = sum(step.kind == "create" for step in steps)
+    return Rotation(tuple(steps), len(there) + made)
+
+
+def _held(db: "SeriesSteps[Any, Any]", period: date) -> Steps[str]:
+    """What goes with a table; another program may have dropped it meanwhile."""
+    try:
+        size = yield Ask(db.store_of(period).measure)
+    except TableNotFound:
+        return "it is gone already"
+    return f"with all its items: {size}"
 
 
 def _altered(db: "SeriesSteps[Any, Any]", period: date, options: object) -> Steps[list[Step]]:
@@ -82,9 +104,21 @@ def _altered(db: "SeriesSteps[Any, Any]", period: date, options: object) -> Step
     return [_step(db, "alter", period, "; ".join(changes))] if changes else []
 
 
-def rotate(db: "SeriesSteps[Any, Any]", today: date, *, drop: bool, tell: Callable[[Step], object]) -> Steps[Rotation]:
-    """Make the steps of a rotation. Each can be repeated, and two programs may make the same one at once."""
+def rotate(
+    db: "SeriesSteps[Any, Any]", today: date, *, drop: bool, tell: Callable[[Step], object], remove_most: bool
+) -> Steps[Rotation]:
+    """Make the steps of a rotation. Each can be repeated, and two programs may make the same one at once.
+
+    Raises:
+        BadValue: it would drop more than half of the tables, without ``remove_most``.
+    """
     planned = yield from rotation(db, today, drop=drop)
+    if 2 * planned.drops > planned.tables and not remove_most:
+        raise BadValue(
+            f"{db.series!r}: a rotation would delete {planned.drops} of {planned.tables} tables with their items, so "
+            "it changed nothing: check the clock of this computer, keep= and period=; if they are right, rotate with "
+            "remove_most=True (--remove-most)"
+        )
     for step in planned.steps:
         tell(step)
         store, past = db.store_of(step.period), step.period < today

@@ -128,7 +128,12 @@ class SeriesStore(SeriesSteps[E, Store]):
         return run(rotation(self, self.today(now), drop=drop))
 
     def rotate(
-        self, *, drop: bool = False, now: date | None = None, tell: Callable[[Step], object] = ignore
+        self,
+        *,
+        drop: bool = False,
+        now: date | None = None,
+        tell: Callable[[Step], object] = ignore,
+        remove_most: bool = False,
     ) -> Rotation:
         """Make the next tables, give those of past periods the settings ``old``, and drop those beyond ``keep``.
 
@@ -138,11 +143,16 @@ class SeriesStore(SeriesSteps[E, Store]):
             drop: drop the tables beyond ``keep``; otherwise they stay, and the steps name them.
             now: as for `rotation`.
             tell: called with each step before it is made, such as `print`.
+            remove_most: drop also more than half of the tables.
 
         Returns:
             The steps.
+
+        Raises:
+            BadValue: it would drop more than half of the tables, with those that it makes: the clock or ``keep`` may be
+                wrong. Nothing was changed.
         """
-        return run(rotate(self, self.today(now), drop=drop, tell=tell))
+        return run(rotate(self, self.today(now), drop=drop, tell=tell, remove_most=remove_most))
 
 
 class AsyncSeriesStore(SeriesSteps[E, AsyncStore]):
@@ -236,7 +246,12 @@ class AsyncSeriesStore(SeriesSteps[E, AsyncStore]):
         return await arun(rotation(self, self.today(now), drop=drop))
 
     async def rotate(
-        self, *, drop: bool = False, now: date | None = None, tell: Callable[[Step], object] = ignore
+        self,
+        *,
+        drop: bool = False,
+        now: date | None = None,
+        tell: Callable[[Step], object] = ignore,
+        remove_most: bool = False,
     ) -> Rotation:
         """Make the next tables, give those of past periods the settings ``old``, and drop those beyond ``keep``."""
-        return await arun(rotate(self, self.today(now), drop=drop, tell=tell))
+        return await arun(rotate(self, self.today(now), drop=drop, tell=tell, remove_most=remove_most))

@@ -323,6 +323,7 @@ def rotate(
     ],
     place: Annotated[str, typer.Argument(metavar="PLACE", help="Where the tables are: a location, see above.")],
     drop: Annotated[bool, typer.Option("--drop", help="Delete the tables beyond keep=, with their items.")] = False,
+    remove_most: RemoveMost = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the steps, and change nothing.")] = False,
     json: Json = False,
     yes: Yes = False,
@@ -331,13 +332,14 @@ def rotate(
 
     Prints the steps, asks for confirmation, and makes them: the tables of the
     present and of the next periods; the settings of tables of past periods, on
-    DynamoDB; with --drop it deletes the tables beyond keep=. Other tables are
-    left alone. Run it every night: a step that is done already is not made
-    again, and an interrupted run is finished by the next.
+    DynamoDB; with --drop it deletes the tables beyond keep=, but not more than
+    half of all without --remove-most. Other tables are left alone. Run it every
+    night: a step that is done already is not made again, and an interrupted run
+    is finished by the next.
 
     A location is the path of a LocalFile, dynamodb:REGION, or
     bigtable:PROJECT/INSTANCE, with options as for odm copy.
     """
     from odm.cli.rotate import Options, rotate
 
-    raise typer.Exit(rotate(series, place, Options(drop, dry_run, yes), as_json=json))
+    raise typer.Exit(rotate(series, place, Options(drop, remove_most, dry_run, yes), as_json=json))

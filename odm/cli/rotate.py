@@ -1,11 +1,11 @@
 """`odm rotate`: make, change and drop the tables of a time series."""
 
 import json
-import sys
 
 from attrs import frozen
 from typer import echo
 
+from odm.cli.ask import NOT_CONFIRMED, agreed, number_of
 from odm.cli.locations import backend_at
 from odm.cli.target import load_series
 from odm.patterns.time_series import Rotation, Step
@@ -17,11 +17,13 @@ class Options:
 
     Attributes:
         drop: also drop the tables beyond ``keep``.
+        remove_most: also if they are most of the tables.
         dry_run: only print the steps.
         yes: do not ask.
     """
 
     drop: bool
+    remove_most: bool
     dry_run: bool
     yes: bool
 
@@ -49,14 +51,16 @@ def rotate(target: str, place: str, options: Options, *, as_json: bool) -> int:
         planned = db.rotation(drop=options.drop, now=today)
         if not as_json:
             echo(str(planned))
-        stop = bool(planned.changes) and not options.dry_run and not options.yes and not _agreed(planned)
+        refused = 2 * planned.drops > planned.tables and not options.remove_most  # and rotate() says why
+        asks = bool(planned.changes) and not (options.dry_run or options.yes or refused)
+        stop = asks and not agreed(_question(planned))
         if not stop and not options.dry_run:
-            planned = db.rotate(drop=options.drop, now=today, tell=_tell)
+            planned = db.rotate(drop=options.drop, now=today, tell=_tell, remove_most=options.remove_most)
     if as_json:
         steps = [{"kind": one.kind, "table": one.table, "text": one.text} for one in planned.steps]
         echo(json.dumps({"done": not (stop or options.dry_run), "steps": steps}, indent=2))
     if stop:
-        echo("odm: the tables are unchanged: the steps were not confirmed; to skip the question, add --yes", err=True)
+        echo(f"odm: the tables are unchanged: the steps were {NOT_CONFIRMED}", err=True)
     return int(stop)
 
 
@@ -66,12 +70,6 @@ def _tell(step: Step) -> None:
         echo(f"... {step.kind} {step.table}", err=True)
 
 
-def _agreed(planned: Rotation) -> bool:
-    """Ask the user at the terminal."""
-    count = len(planned.changes)
-    drops = sum(step.kind == "drop" for step in planned.changes)
-    what = f"{count} change{'s' * (count != 1)}" + (
-        f", {drops} of which delete a table with its items" if drops else ""
-    )
-    echo(f"Make {what}? [y/N] ", nl=False, err=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+def _question(planned: Rotation) -> str:
+    drops = f", {planned.drops} of which delete a table with its items" if planned.drops else ""
+    return f"Make {number_of(len(planned.changes), 'change')}{drops}?"

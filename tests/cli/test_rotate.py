@@ -63,13 +63,35 @@ def test_it_asks_and_makes_the_steps(run: Run, series: TimeSeries[Any], monkeypa
     assert "Make 2 changes? [y/N] odm: the tables are unchanged" in refused.err
     dry = answers(run, monkeypatch, "", "meters.db", "--dry-run", "--drop")
     assert (dry.code, dry.err) == (0, "")
-    assert dry.out.splitlines() == [*planned, f"drop    {old}: with all its items"]
+    assert dry.out.splitlines() == [*planned, f"drop    {old}: with all its items: 0 items, 0 bytes"]
     done = answers(run, monkeypatch, "yes\n", "meters.db", "--drop")
     assert done.code == 0
     assert "Make 3 changes, 1 of which delete a table with its items? [y/N] ... create " in done.err
     again = answers(run, monkeypatch, "", "meters.db", "--drop")  # nothing to confirm
     assert (again.code, again.err) == (0, "")
     assert again.out.splitlines() == [f"check   {present}", f"check   {following}"]
+
+
+def test_it_refuses_to_drop_most_tables(run: Run, series: TimeSeries[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with a wrong clock, or keep= of another series."""
+    with series.open(LocalFile("meters.db")) as db:
+        for months in range(-6, 0):
+            store = db.store_of(date.fromisoformat(f"{name(series, months)[-7:]}-01"))
+            store.create()
+        for second in range(3):
+            store = db.store_of(date.fromisoformat(f"{name(series, -4)[-7:]}-01"))
+            store.put(
+                series.entity(meter="a", at=datetime.fromisoformat(f"{name(series, -4)[-7:]}-01T00:00:0{second}Z"))
+            )
+    refused = answers(run, monkeypatch, "yes\n", "meters.db", "--drop", "--yes")
+    assert refused.code == 1
+    assert f"drop    {name(series, -4)}: with all its items: 3 items, " in refused.out
+    assert "would delete 5 of 8 tables with their items, so it changed nothing" in refused.line
+    again = answers(run, monkeypatch, "", "meters.db", "--drop", "--remove-most")
+    assert (again.code, "Make 7 changes, 5 of which delete a table with its items? [y/N]" in again.err) == (1, True)
+    assert "there is" not in again.err
+    done = answers(run, monkeypatch, "", "meters.db", "--drop", "--remove-most", "--yes")
+    assert (done.code, done.out.count("drop ")) == (0, 5)
 
 
 def test_json(run: Run, series: TimeSeries[Any]) -> None:
