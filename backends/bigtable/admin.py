@@ -2,15 +2,18 @@
 
 from collections.abc import Sequence
 
+from attrs import evolve
+
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.entries import index_table, is_odms
 from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.layout import key_of
 from odm.backends.bigtable.native import ITEM, ReadRows, Row, Steps
+from odm.backends.bigtable.native_admin import DeleteTable
 from odm.backends.bigtable.repair import missing
 from odm.backends.bigtable.retry import Retry, read_all
 from odm.backends.bigtable.sampling import sample_rows
-from odm.backends.bigtable.tables import apply, plan
+from odm.backends.bigtable.tables import apply, measure, plan
 from odm.backends.bigtable.verbatim import stored_key
 from odm.backends.bigtable.wide import Wide
 from odm.backends.bigtable.wide_pages import items_after
@@ -49,7 +52,7 @@ class Admin:
             BackendError: the tables cannot be described or read.
         """
         schema = self._schema
-        changes = run(plan(schema, self._retry, self._options), self._call)
+        changes = tuple(map(self._measured, run(plan(schema, self._retry, self._options), self._call)))
         if not sample or any(change.what == f"table {schema.name!r}" for change in changes):
             return Survey(changes)  # the table does not exist, or belongs to another program
         writer = Writer(schema, self._retry)
@@ -57,6 +60,13 @@ class Admin:
         items = [found for row in rows if (found := _stored(writer, row)) is not None]
         entries = run(_entries(writer, rows, len(items), changes), self._call)
         return Survey((*changes, *entries), judge(schema, items), len(items))
+
+    def _measured(self, change: TableChange) -> TableChange:
+        """The change, with the size of the table that it deletes."""
+        if not isinstance(change.call, DeleteTable):
+            return change
+        size = run(measure(self._schema, self._retry, change.call.table), self._call)
+        return evolve(change, held=str(size))
 
     def apply(self, *, drop: bool, tell: Tell) -> None:
         """Make the changes; see `odm.backends.bigtable.tables.apply`."""

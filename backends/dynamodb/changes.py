@@ -20,6 +20,7 @@ from odm.backends.dynamodb.schema import (
     stream_specification,
 )
 from odm.protocol.admin import TableChange
+from odm.protocol.requests import TableSize
 
 
 def differences(layout: Layout, table: Mapping[str, Any] | None) -> tuple[TableChange, ...]:
@@ -199,7 +200,8 @@ def _extra(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableChange]:
         if name not in layout.indexes:
             arguments = {"TableName": layout.table, "GlobalSecondaryIndexUpdates": [{"Delete": {"IndexName": name}}]}
             text = "no model uses it; it costs write capacity and storage"
-            yield TableChange("extra", f"index {name!r}", text, Call("update_table", arguments))
+            held = TableSize(index.get("ItemCount"), index.get("IndexSizeBytes"), exact=False)
+            yield TableChange("extra", f"index {name!r}", text, Call("update_table", arguments), str(held))
     for index in table.get("LocalSecondaryIndexes", ()):
         if index["IndexName"] not in layout.indexes:
             text = "no model uses it; DynamoDB deletes a local index only with its table"

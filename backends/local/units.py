@@ -17,7 +17,18 @@ from odm.backends.local.storage import Change, Record, Row, Rows, Storage, View,
 from odm.expressions.nodes import Item, Value, paths
 from odm.protocol.capacity import TRANSACTION, Units, read_units, summed, write_units
 from odm.protocol.limits import stored_size
-from odm.protocol.requests import Key, Page, Partitions, Query, Refusals, Refused, Request, Scan, Transact
+from odm.protocol.requests import (
+    Key,
+    Page,
+    Partitions,
+    Query,
+    Refusals,
+    Refused,
+    Request,
+    Scan,
+    TableIdentity,
+    Transact,
+)
 
 
 class Measured(NamedTuple):
@@ -160,6 +171,9 @@ class _TalliedView:
     def logged(self, after: int, limit: int) -> Sequence[Logged]:
         return self.view.logged(after, limit)
 
+    def size(self) -> tuple[int, int]:
+        return self.view.size()
+
     def get(self, key: Key) -> bytes | None:
         record = self.view.record(key)
         self.tally.read(key, record)
@@ -260,6 +274,9 @@ class _TalliedStorage:
 
     def names(self) -> Collection[str]:
         return self.storage.names()
+
+    def identity(self, *, assign: bool) -> TableIdentity:
+        return self.storage.identity(assign=assign)
 
     def recover(self) -> None:
         self.storage.recover()

@@ -1,12 +1,12 @@
 """`odm drop-rows`: delete all rows of a Bigtable table whose keys have a prefix."""
 
 import json
-import sys
 
 from attrs import evolve
 from typer import echo
 
 from odm.backends.bigtable import Bigtable
+from odm.cli.ask import NOT_CONFIRMED, agreed
 from odm.cli.target import load_target
 from odm.cli.usage import BadUsage
 
@@ -45,8 +45,12 @@ def drop_rows(
     if look.foreign is not None:
         where = f" of table {look.table}" * (look.table != schema.name)
         stop = f"row {look.foreign!r}{where} has cells of another program; delete the items with store.delete_all(...)"
-    elif look.first is not None and not yes and not _agreed(schema.name, which, look.first, look.rows, more=look.more):
-        stop = "the deletion was not confirmed; to skip the question, add --yes"
+    elif (
+        look.first is not None
+        and not yes
+        and not agreed(_question(schema.name, which, look.first, look.rows, more=look.more))
+    ):
+        stop = f"the deletion was {NOT_CONFIRMED}"
     elif look.first is not None:
         dropper.drop()
     dropped = not stop and look.first is not None
@@ -59,12 +63,9 @@ def drop_rows(
     return int(bool(stop))
 
 
-def _agreed(table: str, which: str, first: str, count: int, *, more: bool) -> bool:
-    """Ask the user at the terminal."""
+def _question(table: str, which: str, first: str, count: int, *, more: bool) -> str:
     number = f"at least {count}" if more else str(count)
-    asked = f"Delete {which} of table {table}, {number}, such as {first!r}, with all their cells?"
-    echo(f"{asked} [y/N] ", nl=False, err=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return f"Delete {which} of table {table}, {number}, such as {first!r}, with all their cells?"
 
 
 def _done(table: str, which: str, *, dropped: bool, indexed: bool) -> str:

@@ -142,6 +142,7 @@ def apply(
     initial_split: Splits = None,
     prefix: Prefix = "",
     drop: Drop = False,
+    remove_most: RemoveMost = False,
     accept: Accept = False,
     sample: Sample = 200,
     file: Lock = Path("odm.lock"),
@@ -152,12 +153,13 @@ def apply(
 
     Prints the plan, asks for confirmation, and makes the changes one by one,
     waiting for each. If it is interrupted, run it again: it continues with the
-    remaining changes. It changes nothing if stored keys differ from the models.
+    remaining changes. It changes nothing if stored keys differ from the models,
+    and with --drop it deletes at most half of the indexes without --remove-most.
     """
     from odm.cli.clouds import Cloud
     from odm.cli.plan import Options, apply
 
-    options = Options(Cloud.given(context.params), prefix, drop, accept, sample, file)
+    options = Options(Cloud.given(context.params), prefix, drop, accept, sample, file, remove_most)
     raise typer.Exit(apply(target, options, as_json=json, yes=yes))
 
 

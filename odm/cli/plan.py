@@ -1,7 +1,6 @@
 """`odm plan` and `odm apply`: the changes from the table in a cloud to the models, and making them."""
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 from attrs import asdict, evolve, frozen
 from typer import echo
 
+from odm.cli.ask import NOT_CONFIRMED, agreed
 from odm.cli.clouds import Cloud
 from odm.cli.lock import gone_tables, read_file
 from odm.cli.target import Target, load_target
@@ -27,6 +27,7 @@ class Options:
     accept: bool
     sample: int
     file: Path
+    remove_most: bool = False
 
 
 @frozen
@@ -40,6 +41,7 @@ class Plan:
         read: the number of items that were compared; None: none.
         accept: continue even if stored items are orphaned.
         drop: also delete what is extra, and fix problems that deletes can fix.
+        indexes: how many indexes the table has now.
     """
 
     table: str
@@ -48,6 +50,17 @@ class Plan:
     read: int | None
     accept: bool
     drop: bool
+    indexes: int = 0
+
+    @property
+    def removals(self) -> list[TableChange]:
+        """The changes to make that delete stored data."""
+        return [change for change in self.to_make if change.kind in ("extra", "problem")]
+
+    @property
+    def removed_indexes(self) -> list[TableChange]:
+        """The changes to make that delete an index."""
+        return [change for change in self.removals if change.what.startswith("index ")]
 
     @property
     def to_make(self) -> list[TableChange]:
@@ -122,8 +135,13 @@ def apply(target: str, options: Options, *, as_json: bool, yes: bool) -> int:
     if made.refusals:
         accept = "; to make the changes anyway, add --accept" if _only_orphaned(made) else ""
         stop = f"table {made.table} is unchanged: {_count(made)}{accept}"
-    elif made.to_make and not yes and not _agreed(made):
-        stop = f"table {made.table} is unchanged: the changes were not confirmed; to skip the question, add --yes"
+    elif 2 * len(made.removed_indexes) > made.indexes and not options.remove_most:
+        stop = (
+            f"table {made.table} is unchanged: --drop would delete {len(made.removed_indexes)} of its {made.indexes} "
+            "indexes: check that these are the models of this table; if they are, add --remove-most"
+        )
+    elif made.to_make and not yes and not agreed(_question(made)):
+        stop = f"table {made.table} is unchanged: the changes were {NOT_CONFIRMED}"
     elif made.to_make:
         admin.apply(drop=made.drop, tell=_tell)
     if as_json:
@@ -144,7 +162,9 @@ def _look(target: str, options: Options) -> tuple[Admin, Plan]:
     survey = admin.survey(options.sample)
     findings = (*_locked(found, options.file, survey), *survey.findings)
     named = tuple(finding.named(found.text, options.cloud.location(options.prefix)) for finding in findings)
-    return admin, Plan(schema.name, survey.changes, named, survey.read, options.accept, options.drop)
+    made = Plan(schema.name, survey.changes, named, survey.read, options.accept, options.drop)
+    missing = sum(one.kind == "add" and one.what.startswith("index ") for one in made.changes)
+    return admin, evolve(made, indexes=len(schema.indexes) - missing + len(made.removed_indexes))
 
 
 def _locked(found: Target, file: Path, survey: Survey) -> tuple[Finding, ...]:
@@ -162,10 +182,10 @@ def _only_orphaned(made: Plan) -> bool:
     return all(isinstance(refusal, Finding) for refusal in made.refusals)
 
 
-def _agreed(made: Plan) -> bool:
-    """Ask the user at the terminal."""
-    echo(f"Make {_changes(made)} to table {made.table}? [y/N] ", nl=False, err=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+def _question(made: Plan) -> str:
+    removed = [f"{change.what} ({change.held})" if change.held else change.what for change in made.removals]
+    more = f"; {len(removed)} of which delete data: {', '.join(removed)}" if removed else ""
+    return f"Make {_changes(made)} to table {made.table}{more}?"
 
 
 def _tell(change: TableChange) -> None:
@@ -197,7 +217,10 @@ def _print(made: Plan) -> None:
 
 def _print_json(made: Plan, *, ok: bool) -> None:
     answer: dict[str, Any] = {"table": made.table, "ok": ok, "refused": bool(made.refusals), "items": made.read}
-    answer["changes"] = [{"kind": one.kind, "what": one.what, "text": one.text} for one in made.changes]
+    answer["changes"] = [
+        {"kind": one.kind, "what": one.what, "text": one.text} | ({"held": one.held} if one.held else {})
+        for one in made.changes
+    ]
     answer["findings"] = [asdict(finding) for finding in made.findings]
     echo(json.dumps(answer, indent=2))
 

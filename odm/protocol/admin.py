@@ -27,12 +27,14 @@ class TableChange:
         what: the affected part of the table, such as ``index 'by_email'``.
         text: its state before and after the change, or why the change is not possible.
         call: the native request that makes the change; None if there is no change to make.
+        held: how much the part holds that the change deletes; "": nothing, or it is not known.
     """
 
     kind: Kind
     what: str
     text: str
     call: Any = None  # only the backend knows the type of its native requests
+    held: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind:<8}  {self.what}: {self.text}"

@@ -478,3 +478,27 @@ def test_a_service_that_is_not_there(run: Run, monkeypatch: pytest.MonkeyPatch) 
     assert done.code == 1
     assert done.line.startswith("odm: ListTables on Bigtable table 'shop': UNAVAILABLE, ")
     assert "check the network" in done.line
+
+
+def test_apply_says_how_much_it_deletes_and_refuses_most_indexes(
+    cloud: Run,
+    application: Application,
+    fill: Callable[[], None],
+    there: Callable[[], set[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cloud("apply", "--yes")
+    fill()
+    application.change(("    by_email", "    # by_email"))
+    monkeypatch.setattr("sys.stdin", None)
+    asked = cloud("apply", "--drop")
+    assert asked.code == 1
+    assert "; 1 of which delete data: index 'by_email' (2 items)? [y/N] odm: table" in asked.err
+    assert json.loads(cloud("plan", "--json").out)["changes"][0]["held"] == "2 items"
+    application.change(("    by_date", "    # by_date"))
+    refused = cloud("apply", "--drop", "--yes")
+    assert refused.code == 1
+    assert "--drop would delete 2 of its 2 indexes" in refused.line
+    assert len(there()) == 3
+    assert cloud("apply", "--drop", "--yes", "--remove-most").code == 0
+    assert len(there()) == 1
