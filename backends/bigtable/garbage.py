@@ -100,6 +100,8 @@ class Scrubbed:
         repaired: missing index entries of items written again.
         locks: locks of interrupted transactions that were resolved.
         records: records of transactions removed.
+        entries: columns of index rows that were looked at, in a dry run; those of running writers too.
+        items: items that were looked at, in a dry run.
         following: where to continue, for ``after=``; None: the scrub has finished.
     """
 
@@ -111,6 +113,8 @@ class Scrubbed:
     repaired: int = 0
     locks: int = 0
     records: int = 0
+    entries: int = 0
+    items: int = 0
 
     def __str__(self) -> str:
         removed = [(self.columns, "index column"), (self.ghosts, "ghost"), (self.expired, "expired item")]
@@ -131,6 +135,8 @@ class Scrubbed:
             repaired=self.repaired + other.repaired,
             locks=self.locks + other.locks,
             records=self.records + other.records,
+            entries=self.entries + other.entries,
+            items=self.items + other.items,
         )
 
 
@@ -145,6 +151,7 @@ class Rules:
         after: where to continue, a `Scrubbed.following`; None: from the start.
         clock: returns seconds since the epoch; None: use the server's time.
         repair: also write missing index entries again.
+        dry_run: only count what would be removed; resolve no lock, and repair nothing.
     """
 
     lease: float
@@ -153,6 +160,7 @@ class Rules:
     after: str | None = None
     clock: Callable[[], float] | None = None
     repair: bool = False
+    dry_run: bool = False
 
 
 def collect(writer: Writer, rules: Rules, tell: Callable[[Scrubbed], object]) -> Steps[Scrubbed]:
@@ -247,7 +255,9 @@ class _Collector:
         if index is None:
             columns = self._columns
         elif index == RECORDS and self.writer.schema.transactions:
-            columns = chain(Newest(), Before(_stamp(2 * self.cutoff - self.now)))
+            columns = None if self.rules.dry_run else chain(Newest(), Before(_stamp(2 * self.cutoff - self.now)))
+        elif self.rules.dry_run:
+            columns = chain(Family(ENTRIES), Newest())
         else:
             columns = chain(Family(ENTRIES), Newest(), Before(self.cutoff))
         if columns is None:
@@ -269,7 +279,9 @@ class _Collector:
 
     def _wide(self, places: Wide, span: RowRange) -> Steps[tuple[Scrubbed, str | None]]:
         """The same for the items of wide rows, which have ids in place of row keys."""
-        locks = None if self.locks is None else WideLocks(self.writer, places, self.locks, self.now, self._old_lock)
+        locks = None
+        if self.locks is not None and not self.rules.dry_run:
+            locks = WideLocks(self.writer, places, self.locks, self.now, self._old_lock)
         reads = (self.rules.repair and self.writer.schema.indexes) or (self.rules.expired and self.expiring)
         if not reads:
             if locks is None:
@@ -308,6 +320,10 @@ class _Collector:
         """Remove old columns that no item lists; ``rows`` are the index rows, and the items are read after them."""
         layout = self.writer.layout
         claimed: list[tuple[Row, Position, tuple[str, ...]]] = []
+        looked_at = 0
+        if self.rules.dry_run:  # it reads the columns of running writers too, to count them
+            looked_at = sum(len(claims(row, layout)) for row in rows)
+            rows = [Row(row.key, (cell for cell in row.cells if cell.timestamp < self.cutoff)) for row in rows]
         for row in rows:
             place, found = place_of(row.text, layout), claims(row, layout)
             if place is not None and found:
@@ -323,10 +339,13 @@ class _Collector:
             gone = (DeleteColumn(one, ENTRIES, self.cutoff) for one in found if one not in kept)
             if mutations := tuple(gone):
                 entries.append(Entry(row.text, mutations))
+        count = sum(len(entry.mutations) for entry in entries)
+        if self.rules.dry_run:
+            return Scrubbed(columns=count, entries=looked_at)
         stuck = yield from write_many({table: entries}, self.writer.retry)
         if stuck is not None:
             raise Throttled(f"index {table!r} could not be scrubbed: {stuck.reason}; try again later", [])
-        return Scrubbed(columns=sum(len(entry.mutations) for entry in entries))
+        return Scrubbed(columns=count)
 
     @property
     def _columns(self) -> Filter | None:
@@ -334,7 +353,7 @@ class _Collector:
         expired, repair = self.rules.expired and self.expiring, self.rules.repair and self.writer.schema.indexes
         places = self.writer.places
         if not (self.writer.form.owned.counters or expired or repair):
-            return None if self.locks is None else self.locks.cells.any_lock
+            return None if self.locks is None or self.rules.dry_run else self.locks.cells.any_lock
         parts = [newest(FAMILY, TAG)]
         parts += [newest(FAMILY, TTL_ATTRIBUTE)] * bool(expired)
         parts += [newest(FAMILY, LISTED)] * bool(repair)
@@ -343,17 +362,18 @@ class _Collector:
     def _items(self, rows: list[Row], columns: Filter) -> Steps[Scrubbed]:
         """Scrub rows of items that were read with a filter; first their locks."""
         places, resolved = self.writer.places, 0
-        if self.locks is not None:
+        if self.locks is not None and not self.rules.dry_run:
             resolved = yield from resolve_old(self.writer, self.locks, rows, self.now, self._old_lock)
         rows = yield from places.committed(rows, columns, self.writer.retry)
         return (yield from self._items_in(places.items(rows))) + Scrubbed(locks=resolved)
 
     def _items_in(self, rows: list[Row]) -> Steps[Scrubbed]:
-        repaired = (yield from repair(self.writer, rows)) if self.rules.repair else 0
+        repaired = (yield from repair(self.writer, rows)) if self.rules.repair and not self.rules.dry_run else 0
         marked = tuple(row.text for row in rows if self.writer.form.owned.counters and _cell(row, TAG) == b"")
         ghosts = (yield from self._remove_ghosts(marked)) if marked else 0
         expired = (yield from self._remove_expired(rows)) if self.rules.expired else 0
-        return Scrubbed(ghosts=ghosts, expired=expired, repaired=repaired)
+        items = len(rows) - len(marked) if self.rules.dry_run else 0
+        return Scrubbed(ghosts=ghosts, expired=expired, repaired=repaired, items=items)
 
     def _remove_ghosts(self, row_keys: tuple[str, ...]) -> Steps[int]:
         removed = 0
@@ -362,7 +382,7 @@ class _Collector:
         found = yield from read_many(self.writer.table, row_keys, self.writer.retry, own)
         for row_key, row in found.items():
             if (call := self._ghost(row_key, row)) is not None:
-                removed += yield from until_answered(call, self.writer.retry)
+                removed += 1 if self.rules.dry_run else (yield from until_answered(call, self.writer.retry))
         return removed
 
     def _ghost(self, row_key: str, row: Row) -> CheckAndMutateRow | None:
@@ -399,6 +419,8 @@ class _Collector:
                 continue
             if (key := key_of(self.writer.schema, row.text, tag)) is not None:
                 works.append(Work(Delete(key, every(has_tag(tag), now.gone)), row.text))
+        if self.rules.dry_run:
+            return len(works)
         if works:
             try:
                 yield from settle(self.writer, works)

@@ -47,6 +47,7 @@ def scrub(  # noqa: PLR0913  # its options
     tell: Tell | None = None,
     lease: float = LEASE_SECONDS,
     clock: Callable[[], float] | None = None,
+    dry_run: bool = False,
 ) -> Scrubbed:
     """Remove garbage from the tables of a schema.
 
@@ -63,6 +64,8 @@ def scrub(  # noqa: PLR0913  # its options
         lease: the age in seconds up to which index columns and counters are kept. Writers rely on one hour; use less
             only if no program writes.
         clock: returns seconds since the epoch, for tests; None: the server's time, which is also that of the columns.
+        dry_run: remove, resolve and repair nothing: count what would be removed, and of how many. Ghosts of increments
+            are counted before it is known whether they are old enough.
 
     Returns:
         The rows read, and what was removed and repaired.
@@ -73,7 +76,7 @@ def scrub(  # noqa: PLR0913  # its options
         Throttled: the server did not answer in time.
         OdmError: the server refused a call.
     """
-    schema, rules = _named(backend, table, prefix), Rules(lease, expired, rate, after, clock, repair)
+    schema, rules = _named(backend, table, prefix), Rules(lease, expired, rate, after, clock, repair, dry_run)
     _check(schema, rules)
     connection = backend.connect(schema)
     try:
@@ -94,9 +97,10 @@ async def ascrub(  # noqa: PLR0913  # its options
     tell: Tell | None = None,
     lease: float = LEASE_SECONDS,
     clock: Callable[[], float] | None = None,
+    dry_run: bool = False,
 ) -> Scrubbed:
     """Remove garbage, without blocking the event loop; see `scrub`."""
-    schema, rules = _named(backend, table, prefix), Rules(lease, expired, rate, after, clock, repair)
+    schema, rules = _named(backend, table, prefix), Rules(lease, expired, rate, after, clock, repair, dry_run)
     _check(schema, rules)
     connection = backend.connect(schema)
     try:

@@ -58,8 +58,8 @@ def plan(schema: Schema, retry: Retry, options: Options = NO_OPTIONS) -> Steps[t
     for name in beside:
         if name in found and not (yield from _holds_entries(schema, name, found[name].families, retry)):
             del found[name]
-    beside = yield from _beside(schema, found, retry, options)
-    return (*beside, *differences(schema, found, options))
+    refused = yield from _beside(schema, found, retry, options)
+    return (*refused, *differences(schema, found, options))
 
 
 def apply(schema: Schema, retry: Retry, options: Options = NO_OPTIONS, *, drop: bool, tell: Tell) -> Steps[None]:

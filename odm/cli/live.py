@@ -205,7 +205,9 @@ def scrub(
     repair: Annotated[bool, typer.Option("--repair", help="Also write missing index entries again.")] = False,
     rate: Annotated[float | None, typer.Option("--rate", callback=_rate, help="Maximum rows read per second.")] = None,
     after: Annotated[str | None, typer.Option("--after", help="Continue where an earlier run stopped.")] = None,
+    remove_most: RemoveMost = False,
     json: Json = False,
+    yes: Yes = False,
 ) -> None:
     """Remove what interrupted writers left behind on Bigtable.
 
@@ -216,12 +218,28 @@ def scrub(
 
     An index table that was deleted or restored from a backup lacks entries that
     items list: --repair reads the items and writes these entries again.
+
+    It reads the tables first to count what it would remove, then asks. It refuses
+    to remove more than half of the index columns or of the items without
+    --remove-most; with it and --yes, the tables are read once.
     """
     from odm.backends.bigtable import Bigtable
     from odm.cli.scrub import scrub
 
     settings = Bigtable(project, instance, app_profile=app_profile, endpoint=endpoint)
-    scrub(target, settings, prefix=prefix, expired=expired, repair=repair, rate=rate, after=after, as_json=json)
+    code = scrub(
+        target,
+        settings,
+        prefix=prefix,
+        expired=expired,
+        repair=repair,
+        rate=rate,
+        after=after,
+        as_json=json,
+        remove_most=remove_most,
+        yes=yes,
+    )
+    raise typer.Exit(code)
 
 
 def sweep(

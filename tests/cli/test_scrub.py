@@ -1,8 +1,11 @@
 """`odm scrub`, on the emulator."""
 
+import io
 import json
+import sys
 import uuid
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -31,13 +34,19 @@ def backend(bigtable_emulator: str) -> Bigtable:
 
 
 @pytest.fixture
-def scrub(run: Run, bigtable_emulator: str, prefix: str) -> Run:
+def look(run: Run, bigtable_emulator: str, prefix: str) -> Run:
     def run_it(*more: str) -> Done:
         options = ("--project", "project", "--instance", "instance", "--endpoint", bigtable_emulator)
         done: Done = run("scrub", "shop:shop", *options, "--prefix", prefix, *more)
         return done
 
     return run_it
+
+
+@pytest.fixture
+def scrub(look: Run) -> Run:
+    """Runs it without questions."""
+    return lambda *more: look("--yes", *more)
 
 
 @pytest.fixture
@@ -88,7 +97,7 @@ def test_where_it_stopped_it_says_how_to_go_on(
 
     with monkeypatch.context() as patch:
         patch.setattr(garbage._Collector, "_entries", interrupted)
-        done = scrub()
+        done = scrub("--remove-most")  # which does not count first
     place = f"{prefix}shop.by_email:"
     assert done.code == 130
     assert done.err == (
@@ -127,3 +136,50 @@ def test_lost_entries_are_written_again(scrub: Run, send: Callable[[Any], Any], 
     rows = send(ReadRows(f"{prefix}shop.by_email", filter=Newest())).rows
     assert [row.text for row in rows] == ["EMAIL#c1@example.com##Customer##CUSTOMER#c1##PROFILE"]
     assert json.loads(scrub("--repair", "--json").out)["repaired"] == 0
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("", 1)])
+def test_it_asks_how_much_it_may_remove(
+    answer: str, code: int, look: Run, send: Callable[[Any], Any], prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
+    done = look("--expired")
+    assert done.code == code
+    assert done.err.startswith(f"Remove 1 of 2 index columns from table {prefix}shop? [y/N] ")
+    left = len(send(ReadRows(f"{prefix}shop.by_email", filter=Newest())).rows)
+    assert (left, "not confirmed; to skip the question, add --yes" in done.err) == (1 + code, code == 1)
+    monkeypatch.setattr(sys, "stdin", None)
+    assert look().code == code  # nothing is left, or nobody answers
+
+
+def test_it_refuses_to_remove_most(scrub: Run, send: Callable[[Any], Any], prefix: str) -> None:
+    for name in ("other", "third"):
+        row = f"EMAIL#{name}@example.com##Customer##CUSTOMER#c1##PROFILE"
+        claim = Entry(row, (SetCell("gone", b"CUSTOMER#c1#PROFILE", OLD, ENTRIES),))
+        send(MutateRow(f"{prefix}shop.by_email", claim))
+    refused = scrub()
+    assert (refused.code, refused.out) == (1, "")
+    assert "a scrub would remove 3 of 4 index columns: check that these are the models and the prefix" in refused.line
+    assert len(send(ReadRows(f"{prefix}shop.by_email", filter=Newest())).rows) == 4
+    assert "removed: 3 index columns," in scrub("--remove-most").out
+
+
+def test_it_refuses_to_remove_most_items_as_expired(
+    scrub: Run, application: Application, backend: Bigtable, prefix: str
+) -> None:
+    application.change(
+        ("    email: str", "    email: str\n    until: Annotated[datetime | None, TTL] = None"),
+        ("from typing import Literal", "from typing import Annotated, Literal"),
+        ("import AccessPattern", "import TTL, AccessPattern"),
+    )
+    found = load_target("shop:shop")
+    customer: Any = found.schema.entities["Customer"].cls
+    with Store(found.table, backend, prefix=prefix) as db:
+        db.create()
+        for number in range(3):
+            until = datetime(2020 if number else 2090, 1, 1, tzinfo=UTC)
+            db.put(customer(customer_id=f"c{number}", email=f"{number}@example.com", until=until))
+    refused = scrub("--expired")
+    assert refused.code == 1
+    assert "a scrub would remove 2 of 3 items, which are expired" in refused.line
+    assert "2 expired items" in scrub("--expired", "--remove-most").out
