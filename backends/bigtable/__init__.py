@@ -123,7 +123,7 @@ class Bigtable(Backend):
         default=Factory(
             lambda self: evolve(
                 checked_options(self.deletion_protection, self.stream, self.automated_backups, self.initial_splits),
-                beside=self.transactions is not None,
+                next_to_other=self.transactions is not None,
             ),
             takes_self=True,
         ),

@@ -43,14 +43,14 @@ class Options:
     `odm.backends.bigtable.Bigtable`.
 
     Attributes:
-        beside: a new table may be made next to one of the same models that has transactions, or has none.
+        next_to_other: a new table may be made next to one of the same models that has transactions, or has none.
     """
 
     deletion_protection: bool | None = None
     stream: timedelta | None = None
     backups: timedelta | None = None
     splits: tuple[str, ...] = ()
-    beside: bool = False
+    next_to_other: bool = False
 
     @property
     def new(self) -> Settings:

@@ -170,7 +170,7 @@ def _beside(schema: Schema, there: Collection[str], retry: Retry, options: Optio
     ``transactions=`` ask for it, to copy the items.
     """
     other = schema.name.removesuffix(END) if schema.transactions else name_of(evolve(schema, transactions=True))
-    if schema.name in there or options.beside or not (yield from _described((other,), retry)):
+    if schema.name in there or options.next_to_other or not (yield from _described((other,), retry)):
         return ()
     has, says = ("without", "True") if schema.transactions else ("with", "False")
     text = (

@@ -1,4 +1,4 @@
-"""Models that say another layout than that of a filled table: its items are never taken to be gone, in silence."""
+"""Models that say another layout than that of a filled table: its items are never taken to be gone."""
 
 import uuid
 from typing import Any
