@@ -229,6 +229,59 @@ def test_items_of_other_programs_are_counted(cloud: Run, fill: Callable[[], None
     assert "2 kinds of items that no entity reads" in planned.line
 
 
+GAMES = """
+from odm import AccessPattern, Entity, PrimaryKey, Table
+
+shop = Table("shop", keys=("id",), INDEX key_style="verbatim", tag=None)
+
+
+class Game(Entity, table=shop):
+    id: str
+    tenant: str
+    region: str
+    day: int | None = None
+
+    primary = PrimaryKey("{id}")
+    # PATTERN
+"""
+SEVERAL = (
+    'index_keys={"by": (("tenant", "region"), ("day",))},',
+    'by = AccessPattern("{tenant}#{region}", "{day}", index="by")',
+)
+ONE = ('index_keys={"by": ("tenant", "day")},', 'by = AccessPattern("{tenant}", "{day}", index="by")')
+
+
+@pytest.mark.parametrize("declared", [SEVERAL, ONE], ids=["several attributes", "one attribute"])
+def test_an_index_of_attributes_that_other_programs_wrote_needs_no_backfill(
+    declared: tuple[str, str], run: Run, application: Application, moto_server: str, prefix: str
+) -> None:
+    """DynamoDB fills it from the stored items, whichever program wrote them."""
+    options = ("--backend", "dynamodb", "--endpoint-url", moto_server, "--prefix", prefix)
+    application.write(GAMES.replace("INDEX", ""))
+    assert run("lock", "shop:shop").code == run("apply", "shop:shop", *options, "--yes").code == 0
+    stand_in: dict[str, Any] = {"region_name": "us-east-1", "aws_access_key_id": "a", "aws_secret_access_key": "b"}
+    dynamodb: Any = boto3.client("dynamodb", endpoint_url=moto_server, **stand_in)
+    item = {"id": {"S": "g1"}, "tenant": {"S": "t"}, "region": {"S": "eu"}, "day": {"N": "7"}}
+    dynamodb.put_item(TableName=f"{prefix}shop", Item=item)
+    application.write(GAMES.replace("INDEX", declared[0]).replace("# PATTERN", declared[1]))
+    checked = run("check", "shop:shop")
+    assert checked.code == 1
+    assert checked.out.startswith("safe      Game.by: new pattern (index by): its key attributes are fields")
+    assert "elsewhere create() the index, then odm backfill shop:shop Game.by PLACE" in checked.out
+    planned = run("plan", "shop:shop", *options)
+    assert planned.out.startswith("add       index 'by'")
+    assert "backfill" not in planned.out + planned.err
+    assert run("apply", "shop:shop", *options, "--yes").code == 0
+    assert run("plan", "shop:shop", *options).code == 0
+    found = load_target("shop:shop")
+    game: Any = found.schema.entities["Game"].cls
+    with Store(found.table, DynamoDB(endpoint_url=moto_server), prefix=prefix) as db:
+        query = game.by(tenant="t", region="eu") if declared is SEVERAL else game.by(tenant="t")
+        assert [one.id for one in db.query(query)] == ["g1"]
+        done = db.backfill(game.by)
+        assert (done.seen, done.written) == (1, 0)
+
+
 def test_a_table_with_another_key_is_refused(cloud: Run, application: Application, prefix: str) -> None:
     cloud("apply", "--yes")
     application.change(('Table("shop")', 'Table("shop", keys=("PK", "SK"))'))

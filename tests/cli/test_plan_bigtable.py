@@ -23,6 +23,7 @@ from odm.cli.target import load_target
 from odm.schema.model import Schema
 from tests.backends.bigtable.families import kept
 from tests.cli.conftest import Application, Done, Run
+from tests.cli.test_plan import GAMES, SEVERAL
 
 WITH_STATUS = ("    by_date", '    by_status = AccessPattern("STATUS#{status}")\n    by_date')
 EMAIL_MOVED = ('"EMAIL#{email}"', '"MAIL#{email}"')
@@ -83,6 +84,22 @@ def send(backend: Bigtable) -> Callable[[Any], Any]:
 def there(send: Callable[[Any], Any], prefix: str) -> Callable[[], set[str]]:
     """The names of this test's tables."""
     return lambda: {name.removeprefix(prefix) for name in send(ListTables("any")).names if name.startswith(prefix)}
+
+
+def test_an_index_whose_keys_are_fields_needs_a_backfill_here(
+    cloud: Run, run: Run, application: Application, backend: Bigtable, prefix: str
+) -> None:
+    """Bigtable has no key attributes, so that only odm writes entries; without a sample, the lock file says so."""
+    application.write(GAMES.replace("INDEX", ""))
+    assert run("lock", "shop:shop").code == cloud("apply", "--yes").code == 0
+    found = load_target("shop:shop")
+    game: Any = found.schema.entities["Game"].cls
+    with Store(found.table, backend, prefix=prefix) as db:
+        db.put(game(id="g1", tenant="t", region="eu", day=7))
+    application.write(GAMES.replace("INDEX", SEVERAL[0]).replace("# PATTERN", SEVERAL[1]))
+    for sample in ("0", "100"):
+        planned = cloud("plan", "--sample", sample)
+        assert "backfill  Game.by: new pattern (index by): stored items are not in it" in planned.out
 
 
 def test_the_life_of_a_table(

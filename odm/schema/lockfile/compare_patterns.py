@@ -39,7 +39,7 @@ def compare_patterns(old: EntityLock, new: EntityLock, table: TableLock) -> Iter
         elif pattern.name in gone:
             yield _moved(new, pattern, gone.pop(pattern.name), index, table)
         else:
-            yield _added(new, pattern, index)
+            yield _added(new, pattern, index, table)
     for index in gone.values():
         yield _removed(new, old.patterns[index], index, table)
 
@@ -102,7 +102,9 @@ def _looks_at(shards: ShardsLock | None, count: int, by: SlotLock | None) -> boo
     return {*there} <= {*suffixes_read(Shards(shards.count, was=shards.was))}
 
 
-def _added(entity: EntityLock, pattern: PatternLock, index: str) -> Finding:
+def _added(entity: EntityLock, pattern: PatternLock, index: str, table: TableLock) -> Finding:
+    if _of_fields(pattern, index, table):
+        return _filled(entity, pattern, "new pattern", "", index)
     effect = "stored items are not in it"
     if pattern.kind == "local":
         effect += ", and DynamoDB creates a local index only together with its table"
@@ -114,11 +116,36 @@ def _added(entity: EntityLock, pattern: PatternLock, index: str) -> Finding:
 def _moved(entity: EntityLock, pattern: PatternLock, old: str, new: str, table: TableLock) -> Finding:
     others = _sharers(old, table)
     effect = "stored items have their entries in the old index"
+    if not others and _of_fields(pattern, new, table):
+        return _filled(entity, pattern, "index", old, new)
     if not others:
         return Finding("backfill", _where(entity, pattern), "index", old, new, effect, _fill(entity, pattern))
     effect += f", where queries of {others} read them"
     fix = f"create() the index, then {backfill_of(entity.name)}"  # which also removes the old entries
     return Finding("orphans", _where(entity, pattern), "index", old, new, effect, fix)
+
+
+def _of_fields(pattern: PatternLock, index: str, table: TableLock) -> bool:
+    """Whether all key attributes of a global index are fields, so that stored items have them already."""
+    names = table.index_keys.get(index, ())
+    templates = [one for one in (pattern.partition, pattern.sort) if one is not None]
+    if pattern.kind != "global" or len(names) != len(templates):
+        return False
+    keys = [[name] if isinstance(name, str) else list(name) for name in names]
+    whole = [[slot.field for slot in one.slots] == key for one, key in zip(templates, keys, strict=True)]
+    plain = [isinstance(name, tuple) or one.literals == ("", "") for one, name in zip(templates, names, strict=True)]
+    return all(whole) and all(plain) and not any(":" in one.text for one in templates)
+
+
+def _filled(entity: EntityLock, pattern: PatternLock, change: str, was: str, index: str) -> Finding:
+    """An index that DynamoDB fills by itself, from attributes that any program may have written."""
+    effect = (
+        "its key attributes are fields of the items, whichever program wrote them: on DynamoDB the index has them once "
+        "create() or odm apply has added it"
+    )
+    fix = f"elsewhere {_fill(entity, pattern)}"
+    now = index if change == "index" else f"index {index}"
+    return Finding("safe", _where(entity, pattern), change, was, now, effect, fix)
 
 
 def _removed(entity: EntityLock, pattern: PatternLock, index: str, table: TableLock) -> Finding:
