@@ -25,6 +25,7 @@ from odm.backends.bigtable.options import Options, checked_options
 from odm.backends.bigtable.schema import check
 from odm.backends.bigtable.verbatim import with_row_keys
 from odm.errors import BadValue, Unsupported
+from odm.hints import BIGTABLE_OPTIONS, options_of
 from odm.protocol.connection import Backend, Connection
 from odm.protocol.limits import Limits
 from odm.schema.model import Schema
@@ -55,6 +56,7 @@ NATIVE: Final = Limits(
 """Bigtable's own limits."""
 
 
+@options_of(BIGTABLE_OPTIONS)
 @frozen
 class Bigtable(Backend):
     """Settings of a Bigtable instance; odm connects at the first request.

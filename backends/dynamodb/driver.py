@@ -22,6 +22,7 @@ from odm.backends.dynamodb.units import MeteredConnection
 from odm.codec import EntityCodec
 from odm.errors import BadValue
 from odm.expressions.nodes import AddValue, Item
+from odm.hints import DYNAMODB_OPTIONS, options_of
 from odm.protocol.connection import DEFAULT_POLICY, Backend, Connection, Rehearsal, RetryPolicy
 from odm.protocol.limits import Limits
 from odm.protocol.requests import Merge, Request, Sleep
@@ -41,6 +42,7 @@ def _as_damaged() -> Iterator[None]:
         raise DamagedAnswer(f"the response is not as that of DynamoDB Streams: {error}") from error
 
 
+@options_of(DYNAMODB_OPTIONS)
 class DynamoDB(Backend):
     """Tables on DynamoDB, or on a service with the same API (DynamoDB Local, moto, ScyllaDB Alternator).
 

@@ -4,12 +4,15 @@ It resolves only the names of the class's own fields, and not while a class is b
 inherited defaults with ``getattr``, which would return references instead.
 """
 
+import re
 from contextvars import ContextVar
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel
+from pydantic.errors import PydanticUserError
 
+from odm.errors import SchemaError
 from odm.expressions.nodes import Path
 from odm.expressions.references import Reference
 from odm.hints import ENTITY, hint
@@ -22,10 +25,15 @@ class EntityMeta(type(BaseModel)):  # type: ignore[misc]  # pydantic's metaclass
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> type:
         kwargs["ignored_types"] = _ignored_types(bases, namespace, kwargs)
+        _check_namespace(name, namespace)
         token = _building.set(True)
         try:
             made: type = super().__new__(mcs, name, bases, namespace, **kwargs)
             return made
+        except (PydanticUserError, ValueError) as error:
+            if (reserved := _RESERVED.search(str(error))) is None:
+                raise
+            raise SchemaError(_reserved(name, reserved[1] or reserved[2])) from error
         finally:
             _building.reset(token)
 
@@ -35,6 +43,30 @@ class EntityMeta(type(BaseModel)):  # type: ignore[misc]  # pydantic's metaclass
         if name.startswith("_") or _building.get():
             return super().__getattr__(name)  # pyright: ignore[reportAttributeAccessIssue]
         raise AttributeError(_no_such_name(cls, name))
+
+
+_RESERVED: Final = re.compile(
+    r"^`(model_config)` cannot be used as a model field name|^Field '(\w+)' conflicts with member"
+)
+"""What pydantic says of a field whose name it uses itself."""
+
+
+def _reserved(cls: str, name: str) -> str:
+    own = "to configure the class, write model_config = ConfigDict(...), without an annotation; for a field, "
+    return (
+        f"{cls}.{name}: pydantic uses the name {name!r}, so no field can have it: {own * (name == 'model_config')}"
+        f'rename it, and keep the stored name with Annotated[..., Stored("{name}")] and the name in JSON with '
+        f'Field(alias="{name}")'
+    )
+
+
+def _check_namespace(cls: str, namespace: dict[str, Any]) -> None:
+    """Refuse the ways in which other libraries name the table of a class, which would have no effect."""
+    meta = getattr(namespace.get("Meta"), "__dict__", {})
+    names = {"__tablename__": namespace.get("__tablename__"), "Meta.table_name": meta.get("table_name")}
+    for name, table in names.items():
+        if table is not None:
+            raise SchemaError(f"{cls}.{name} names no table here: write class {cls}(Entity, table=Table({table!r}))")
 
 
 def _no_such_name(cls: Any, name: str) -> str:

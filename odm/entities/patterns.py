@@ -18,13 +18,14 @@ from odm.entities.query import Query
 from odm.errors import SchemaError
 from odm.expressions.build import checked
 from odm.expressions.nodes import Condition
-from odm.hints import PATTERN, Hinted
+from odm.hints import KEY_OPTIONS, PATTERN, Hinted, options_of
 from odm.keys import Shards
 
 E = TypeVar("E", bound=ReferringModel)
 P = ParamSpec("P")
 
 
+@options_of(KEY_OPTIONS)
 class Pattern:
     """What `PrimaryKey` and `AccessPattern` share: two key templates under an attribute name, and shards.
 
@@ -94,6 +95,7 @@ class PrimaryKey(Pattern):
     """
 
 
+@options_of(KEY_OPTIONS)
 class AccessPattern(Pattern):
     """Another way to query items: a secondary index.
 

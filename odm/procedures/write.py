@@ -4,6 +4,7 @@ A put has every index entry of the new item, so no derived key can be stale.
 """
 
 from collections.abc import Mapping
+from inspect import iscoroutine
 from typing import Any, NamedTuple, TypeVar
 
 from attrs import evolve
@@ -161,6 +162,9 @@ class Write(NamedTuple):
 
 def _instead(given: object) -> str:
     """What to give instead of something that is not an entity."""
+    if iscoroutine(given):
+        given.close()  # or Python also warns that it was never awaited
+        return "await it, as in entity = await db.get(...)"
     if isinstance(given, list | tuple):
         return "give one at a time, or several with db.batch() as batch: batch.put(entity)"
     if isinstance(given, Mapping):

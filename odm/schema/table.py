@@ -10,6 +10,7 @@ from odm.codec.attributes import is_attribute_name
 from odm.entities.companions import companions_of
 from odm.entities.views import EntityView
 from odm.errors import SchemaError
+from odm.hints import TABLE_OPTIONS, options_of
 from odm.schema.checks import NAMES, OWN, is_name
 from odm.schema.compile import Style, compile_schema, complete
 from odm.schema.model import KeyNames, Schema, flat
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from odm.schema.lint.finding import Cloud, LintFinding
 
 
+@options_of(TABLE_OPTIONS)
 class Table:
     """One table for many entities (single-table design). Entities join it with ``class Order(Entity, table=shop)``.
 

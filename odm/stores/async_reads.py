@@ -1,17 +1,19 @@
 """`AsyncReads`: the calls of `odm.AsyncStore` that read items."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar, overload
 
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.expressions.nodes import Condition
+from odm.hints import RESULTS_AWAITED, refuse_waiting
 from odm.procedures import read, scan
 from odm.procedures.calls import Procedure
 from odm.procedures.partial import Partial
 from odm.procedures.session import Page
 from odm.protocol.connection import CoreGen, arun
 from odm.stores.base import BaseStore
+from odm.stores.results import AsyncResults
 
 E = TypeVar("E", bound=Entity)
 R = TypeVar("R")
@@ -109,9 +111,15 @@ class AsyncReads(BaseStore):
             NoAccessPattern: no declared pattern serves a ``select``.
             BadValue: a value, condition or field does not fit the model.
         """
-        return self._results(read.chunk, self._session.begin(query, consistent=consistent, only=only))
+        return self._read(read.chunk, self._session.begin(query, consistent=consistent, only=only))
 
-    async def _results(self, chunk: Callable[..., CoreGen[tuple[list[Any], Any]]], going: Any) -> AsyncIterator[Any]:
+    def _read(self, chunk: Callable[..., CoreGen[tuple[list[Any], Any]]], going: Any) -> AsyncIterator[Any]:
+        refuse_waiting(RESULTS_AWAITED)
+        return AsyncResults(self._results(chunk, going))
+
+    async def _results(
+        self, chunk: Callable[..., CoreGen[tuple[list[Any], Any]]], going: Any
+    ) -> AsyncGenerator[Any, None]:
         while going is not None:
             items, going = await arun(chunk(self._session.context, going), self._call()[1])
             for item in items:
@@ -262,4 +270,4 @@ class AsyncReads(BaseStore):
         parts = {"segments": segments, "segment": segment, "sample": sample}
         range_ = {"prefix": prefix, "start": start, "stop": stop}
         going = self._session.begin_scan(entity, conditions, consistent=consistent, only=only, **parts, **range_)
-        return self._results(scan.chunk, going)
+        return self._read(scan.chunk, going)

@@ -60,6 +60,7 @@ class AsyncStore(AsyncReads, AsyncMaintenance, Async):
     """
 
     _perform = staticmethod(aperform)
+    _sync = False
 
     async def __aenter__(self) -> Self:
         return self

@@ -17,7 +17,7 @@ from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue
 from odm.expressions.nodes import Action, Condition
-from odm.hints import STORE, Hinted
+from odm.hints import STORE, STORE_OPTIONS, SYNC_IN_ASYNC, Hinted, options_of, refuse_waiting
 from odm.observe.events import LOG, Hook, Observer
 from odm.observe.meter import OPEN, Meter, metering, open_meters
 from odm.procedures.automatic import assigned, new_id
@@ -66,12 +66,20 @@ class _Opened:
     origin: "_Opened | None" = None
 
 
+@options_of(
+    STORE_OPTIONS,
+    {
+        "table": "{0}(table, backend): the table is missing; write {0}(table, Memory()), or DynamoDB(...), ...",
+        "backend": "{0}(table, backend): the backend is missing; write {0}(table, Memory()), or DynamoDB(...), ...",
+    },
+)
 class BaseStore(Hinted):
     """The settings and connection of `Store` and `AsyncStore`, which differ only in how they perform requests."""
 
     _odm_hints = STORE
     _perform: ClassVar[Callable[..., Any]]
     """Answers a request on a connection: `perform` or `aperform`."""
+    _sync: ClassVar[bool]
 
     _retry_safe: bool = False
 
@@ -159,6 +167,8 @@ class BaseStore(Hinted):
 
     def _call(self) -> tuple[Calls, Callable[[Any], Any]]:
         """The calls of the store, and the function that answers (and reports) their requests."""
+        if self._sync:
+            refuse_waiting(SYNC_IN_ASYNC)
         opened = self._current()
         if self._on_request is None and not OPEN.get() and not LOG.isEnabledFor(logging.DEBUG):
             return opened.calls, opened.send

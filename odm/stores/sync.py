@@ -60,6 +60,7 @@ class Store(Reads, Maintenance, Sync):
     """
 
     _perform = staticmethod(perform)
+    _sync = True
 
     def __enter__(self) -> Self:
         return self

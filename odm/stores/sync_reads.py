@@ -1,17 +1,19 @@
 """`Reads`: the calls of `odm.Store` that read items."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar, overload
 
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.expressions.nodes import Condition
+from odm.hints import SYNC_IN_ASYNC, refuse_waiting
 from odm.procedures import read, scan
 from odm.procedures.calls import Procedure
 from odm.procedures.partial import Partial
 from odm.procedures.session import Page
 from odm.protocol.connection import CoreGen, run
 from odm.stores.base import BaseStore
+from odm.stores.results import Results
 
 E = TypeVar("E", bound=Entity)
 R = TypeVar("R")
@@ -109,9 +111,13 @@ class Reads(BaseStore):
             NoAccessPattern: no declared pattern serves a ``select``.
             BadValue: a value, condition or field does not fit the model.
         """
-        return self._results(read.chunk, self._session.begin(query, consistent=consistent, only=only))
+        return self._read(read.chunk, self._session.begin(query, consistent=consistent, only=only))
 
-    def _results(self, chunk: Callable[..., CoreGen[tuple[list[Any], Any]]], going: Any) -> Iterator[Any]:
+    def _read(self, chunk: Callable[..., CoreGen[tuple[list[Any], Any]]], going: Any) -> Iterator[Any]:
+        refuse_waiting(SYNC_IN_ASYNC)
+        return Results(self._results(chunk, going))
+
+    def _results(self, chunk: Callable[..., CoreGen[tuple[list[Any], Any]]], going: Any) -> Generator[Any, None, None]:
         while going is not None:
             items, going = run(chunk(self._session.context, going), self._call()[1])
             yield from items
@@ -261,4 +267,4 @@ class Reads(BaseStore):
         parts = {"segments": segments, "segment": segment, "sample": sample}
         range_ = {"prefix": prefix, "start": start, "stop": stop}
         going = self._session.begin_scan(entity, conditions, consistent=consistent, only=only, **parts, **range_)
-        return self._results(scan.chunk, going)
+        return self._read(scan.chunk, going)
