@@ -1,5 +1,5 @@
 """Mistakes of people who know another library: the error says what to write instead."""
-# mypy: disable-error-code="arg-type, attr-defined, call-arg"
+# mypy: disable-error-code="arg-type, assignment, attr-defined, call-arg, call-overload, misc"
 # pyright: reportAttributeAccessIssue=false, reportArgumentType=false, reportCallIssue=false
 # ruff: noqa: PLW0108  # a mistake is made inside the test
 
