@@ -26,6 +26,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
 
+from odm.codec.numbers import exact_decimal
 from odm.errors import BadValue
 from odm.expressions.nodes import Number, Value
 
@@ -234,8 +235,8 @@ def _restore(found: dict[str, Any]) -> Value:
     return {key.removeprefix("$"): value for key, value in found.items()}
 
 
-_MARKED: Final = json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse, object_hook=_restore)
-_UNMARKED: Final = json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse)
+_MARKED: Final = json.JSONDecoder(parse_float=exact_decimal, parse_constant=_refuse, object_hook=_restore)
+_UNMARKED: Final = json.JSONDecoder(parse_float=exact_decimal, parse_constant=_refuse)
 """For JSON without sets, bytes and keys that begin with a ``$``: faster, because it calls no hook."""
 
 _WRITERS: Final[Mapping[type, Callable[[Any], bytes]]] = {

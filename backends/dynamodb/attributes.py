@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from decimal import Context, Decimal
 from typing import Any, Final, TypeAlias
 
+from odm.codec.faults import show
+from odm.codec.numbers import exact_decimal
 from odm.errors import BackendError
 from odm.expressions.nodes import Value
 
@@ -45,11 +47,20 @@ def read_binary(content: str | bytes) -> bytes:
 
 
 def read_number(text: str) -> int | Decimal:
-    """Parse a number: an int when it is integral, otherwise a canonical Decimal."""
-    if text.isdigit() or text.lstrip("-").isdigit():
-        return int(text)
-    number = Decimal(text)
-    return int(number) if number == number.to_integral_value() else number.normalize(_EXACT)
+    """Parse a number: an int when it is integral, otherwise a canonical Decimal.
+
+    Raises:
+        BackendError: the text is not one of a number, or the number is far beyond those that DynamoDB stores.
+    """
+    try:
+        if text.isdigit() or text.lstrip("-").isdigit():
+            return int(text)
+        number = exact_decimal(text)
+        if number.is_finite():
+            return int(number) if number == number.to_integral_value() else number.normalize(_EXACT)
+    except (ArithmeticError, ValueError, AttributeError):
+        pass
+    raise BackendError(f"DynamoDB sent {show(text)} as a number, which it is not: check what answers at this endpoint")
 
 
 def _as_it_is(content: Any) -> Any:

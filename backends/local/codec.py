@@ -24,6 +24,7 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 from odm.codec import TAG, VERSION, Draft, EntityCodec
 from odm.codec.drafts import Drafts
 from odm.codec.emitter import Unsupported
+from odm.codec.numbers import exact_decimal
 from odm.codec.texts import HEAD
 from odm.codec.writers import Spelling, TextWrites, decimal_digits
 from odm.errors import BackendError, BadValue
@@ -242,7 +243,7 @@ def _like_tag(value: dict[str, Any]) -> bool:
 
 
 _TAGS: Final[Mapping[str, Callable[[Any], Value]]] = {
-    "$n": Decimal,
+    "$n": exact_decimal,
     "$b": b64decode,
     "$s": lambda members: frozenset(map(_untagged, members)),
 }

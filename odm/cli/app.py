@@ -78,5 +78,6 @@ def _give_up_output() -> None:
 
 
 def _fail(message: str, code: int = 1) -> NoReturn:
-    sys.stderr.write(f"odm: {message}\n")
+    shown = "".join(char if char.isprintable() else repr(char)[1:-1] for char in message)  # names and values of others
+    sys.stderr.write(f"odm: {shown}\n")
     sys.exit(code)

@@ -5,6 +5,7 @@ digits and a magnitude from 1E-130 to 9.99…E+125. These are DynamoDB's bounds 
 apply to every backend, so that every item fits every backend.
 """
 
+from collections.abc import Callable
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow, Subnormal, Underflow
 from typing import Final
 
@@ -18,6 +19,15 @@ _FLOAT_INT: Final = 2.0**53
 _CANON: Final = Context(
     prec=DIGITS, Emin=-130, Emax=125, traps=[Inexact, Overflow, Underflow, Subnormal, InvalidOperation]
 )
+
+exact_decimal: Final[Callable[[str], Decimal]] = Context(
+    prec=4300, Emin=-4300, Emax=4300, traps=[Inexact, Overflow, Underflow, InvalidOperation]
+).create_decimal
+"""The Decimal of a text that others wrote, exactly; raises ArithmeticError for more than 4300 digits or such an exponent.
+
+Without the bound, ten characters such as ``1e999999999`` become an int of a billion digits, which takes hours. The bound
+is that of Python for the text of an int (sys.set_int_max_str_digits).
+"""
 
 _TOO_LONG: Final = f"has more than {DIGITS} significant digits: round it before it is stored"
 _TOO_FAR: Final = "lies outside the range of stored numbers, 1E-130 to 9.99E+125: store it as text instead"

@@ -33,6 +33,9 @@ OWN_FAMILIES: Final = frozenset({"d", "c", "i"})
 _NAME: Final = re.compile(r"[-_.a-zA-Z0-9]{1,64}")
 """google.bigtable.admin.v2, ModifyColumnFamiliesRequest.Modification.id."""
 
+FAMILY_NAMES: Final = "1 to 64 letters of A-Z, digits, '-', '_' and '.'"
+"""The same in words."""
+
 _WITH_ROLE: Final[Mapping[type[Marker], str]] = {
     AggregateMarker: "Sum, Min or Max",
     CellVersions: "field with CellVersions",
@@ -132,6 +135,11 @@ def _named(cls: "type[Entity]") -> Iterator[_Named]:
             yield found
 
 
+def is_family(name: str) -> bool:
+    """Whether a column family may have this name."""
+    return _NAME.fullmatch(name) is not None
+
+
 def _checked(where: str, family: object, rule: object, option: str) -> _Named | None:
     if rule is not None and not isinstance(rule, GCRule):
         raise SchemaError(f"{where}: gc={rule!r} is not a rule: write gc=MaxAge(days=90), gc=MaxVersions(5), or both")
@@ -142,7 +150,7 @@ def _checked(where: str, family: object, rule: object, option: str) -> _Named | 
             f"{where}: gc={rule!r} has no family to apply to: odm's own family must keep what other entities store, so "
             f"name one with {option}"
         )
-    if not isinstance(family, str) or not _NAME.fullmatch(family) or family in OWN_FAMILIES:
+    if not isinstance(family, str) or not is_family(family) or family in OWN_FAMILIES:
         raise SchemaError(
             f"{where}: family={family!r}: a column family has 1 to 64 letters, digits, '-', '_' and '.', and is not "
             f"one of odm's own, {', '.join(sorted(OWN_FAMILIES))}"

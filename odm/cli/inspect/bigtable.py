@@ -11,6 +11,11 @@ from odm.cli.inspect.columns import DataColumns, NamedColumn, columns_of, common
 from odm.cli.inspect.design import Design, EntityDesign, FieldDesign, PatternDesign, class_name, python_name
 from odm.cli.inspect.row_keys import KeyPart, RowGroup, fixed_width, group_rows
 from odm.codec import TAG
+from odm.codec.faults import show
+from odm.errors import BadValue
+from odm.schema.cells import MAX_QUALIFIER
+from odm.schema.checks import NAMES, is_name
+from odm.schema.families import FAMILY_NAMES, is_family
 
 _SHOWN: Final = 4
 _TAG: Final = Column(FAMILY, TAG.encode())
@@ -26,11 +31,25 @@ class RowFacts:
         name: the table.
         families: its column families.
         rows: the sample; the newest cell of each column.
+
+    Raises:
+        BadValue: a name cannot be one.
     """
 
     name: str
     families: Families = field(factory=dict)
     rows: tuple[Row, ...] = ()
+
+    def __attrs_post_init__(self) -> None:
+        if not is_name(self.name):
+            raise BadValue(f"{show(self.name)} cannot name a table: a name has {NAMES}")
+        for family in {*self.families, *(column.family for row in self.rows for column in row.columns)}:
+            if not is_family(family):
+                raise BadValue(f"{show(family)} cannot name a column family: a name has {FAMILY_NAMES}")
+        for row in self.rows:
+            for column in row.columns:
+                if len(column.qualifier) > MAX_QUALIFIER:
+                    raise BadValue(f"{show(column.qualifier)} cannot name a column: it has more than {MAX_QUALIFIER} bytes")
 
 
 def infer_rows(facts: RowFacts) -> Design:

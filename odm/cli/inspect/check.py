@@ -9,6 +9,7 @@ from odm.backends.dynamodb.codec import put_values, read_item, read_key, to_attr
 from odm.backends.dynamodb.schema import layout_of
 from odm.cli.inspect.design import Design
 from odm.cli.inspect.facts import Attributes
+from odm.cli.inspect.grammar import parse
 from odm.cli.inspect.source import table_name
 from odm.errors import OdmError
 from odm.protocol.requests import Put
@@ -16,9 +17,14 @@ from odm.schema.table import Table
 
 
 def load(source: str, design: Design) -> Table:
-    """The table that the source declares."""
+    """The table that the source declares.
+
+    Raises:
+        BadValue: the source has something else in it.
+        SchemaError: the models do not compile.
+    """
     names: dict[str, Any] = {"__name__": f"inspected_{table_name(design)}"}
-    exec(compile(source, "models.py", "exec"), names)  # text that odm has just written
+    exec(compile(parse(source), "models.py", "exec"), names)  # declarations of odm and constants alone: see the grammar
     table: Table = names[table_name(design)]
     return table
 

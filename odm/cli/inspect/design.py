@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from attrs import Factory, define, field
 
+from odm.cli.inspect.grammar import RESERVED
 from odm.entities.entity import Entity
 
 
@@ -85,7 +86,8 @@ class Design:
     join: str = "#"
 
 
-TAKEN = frozenset({*dir(Entity), "primary", "datetime", "Decimal", "Any", "set"})
+TAKEN = frozenset({*dir(Entity), *RESERVED, "primary"})
+"""Names that would hide another one in the source."""
 
 
 def python_name(text: str, taken: Iterable[str]) -> str:
@@ -106,7 +108,7 @@ def class_name(text: str, taken: Iterable[str]) -> str:
     """A name for a class."""
     words = re.findall(r"[A-Za-z0-9]+", text) or ["Item"]
     name = "".join(word.capitalize() if word.isupper() else word[0].upper() + word[1:] for word in words)
-    if name[0].isdigit() or keyword.iskeyword(name) or name in ("Entity", "Table", "Any", "Decimal"):
+    if name[0].isdigit() or keyword.iskeyword(name) or name in RESERVED:
         name = f"Item{name}"
     used, number, made = {*taken}, 2, name
     while made in used:

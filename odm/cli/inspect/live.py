@@ -61,8 +61,8 @@ def _read(table: str, sample: int) -> Steps[TableFacts]:
     start: dict[str, Any] = {}
     while len(items) < sample:
         response = yield Call("scan", {"TableName": table, "Limit": sample - len(items), **start})
-        items += response["Items"]
+        items += response.get("Items", ())
         if not response.get("LastEvaluatedKey"):
             break
         start = {"ExclusiveStartKey": response["LastEvaluatedKey"]}
-    return facts_of(described["Table"], ttl["TimeToLiveDescription"], tuple(items))
+    return facts_of(described, ttl, items)

@@ -5,7 +5,11 @@ from odm.backends.bigtable.admin import SECONDS
 from odm.backends.bigtable.retry import Retry
 from odm.backends.bigtable.sampling import describe
 from odm.cli.inspect.bigtable import RowFacts
+from odm.cli.usage import BadUsage
+from odm.codec.faults import show
+from odm.errors import BackendError, BadValue
 from odm.protocol.connection import run
+from odm.schema.checks import NAMES, is_name
 from odm.schema.model import Schema
 
 
@@ -18,11 +22,17 @@ def row_facts(backend: Bigtable, table: str, sample: int) -> RowFacts:
         sample: the maximum number of rows to read.
 
     Raises:
+        BadUsage: a table cannot have this name.
         OdmError: the table does not exist, or cannot be described or read.
     """
+    if not is_name(table):
+        raise BadUsage(f"{show(table)} cannot name a table: a name has {NAMES}")
     connection = backend.connect(Schema(name=table, entities={}, indexes={}))
     try:
         families, rows = run(describe(table, sample, Retry(overall=SECONDS)), connection.call)
     finally:
         connection.close()
-    return RowFacts(table, families, tuple(rows))
+    try:
+        return RowFacts(table, families, tuple(rows))
+    except BadValue as error:
+        raise BackendError(f"the endpoint does not answer as Bigtable: {error}: check its address") from error

@@ -6,6 +6,7 @@ from textwrap import wrap
 from typing import Final
 
 from odm.cli.inspect.design import Design, EntityDesign, FieldDesign, PatternDesign, python_name
+from odm.cli.inspect.quoting import escaped, literal
 
 _WIDTH: Final = 110
 """Of comments, in characters."""
@@ -21,7 +22,7 @@ def source_of(design: Design) -> str:
 
 
 def _head(design: Design, text: str) -> Iterator[str]:
-    yield f'"""The models of table {design.name}, from its description and {design.sampled} of its items."""'
+    yield f'"""The models of table {escaped(design.name)}, from its description and {design.sampled} of its items."""'
     yield ""
     times = [name for name in ("date", "datetime") if re.search(rf"[:\[] ?{name}\b", text)]
     if times:
@@ -48,28 +49,28 @@ def table_name(design: Design) -> str:
 
 def _table(design: Design) -> Iterator[str]:
     yield f"{table_name(design)} = Table("
-    yield f"    {_text(design.name)},"
+    yield f"    {literal(design.name)},"
     if not design.keys:
         yield '    row_style="verbatim",'
         if design.join != "#":
-            yield f"    row_key_join={_text(design.join)},"
+            yield f"    row_key_join={literal(design.join)},"
         yield ")"
         return
     yield f"    keys={_tuple(design.keys)},"
     if design.indexes:
         yield "    index_keys={"
         for name, keys in design.indexes.items():
-            yield f"        {_text(name)}: {_tuple(keys)},"
+            yield f"        {literal(name)}: {_tuple(keys)},"
         yield "    },"
     yield '    key_style="verbatim",'
-    yield f"    tag={'None' if design.tag is None else _text(design.tag)},"
+    yield f"    tag={'None' if design.tag is None else literal(design.tag)},"
     if design.ttl is not None:
-        yield f"    ttl={_text(design.ttl)},"
+        yield f"    ttl={literal(design.ttl)},"
     yield ")"
 
 
 def _entity(entity: EntityDesign, design: Design) -> Iterator[str]:
-    tag = "" if entity.tag is None else f", tag={_text(entity.tag)}"
+    tag = "" if entity.tag is None else f", tag={literal(entity.tag)}"
     yield f"class {entity.name}(Entity, table={table_name(design)}{tag}):"
     ordered = sorted(entity.fields, key=lambda field: field.default is not None)
     for field in ordered:
@@ -85,24 +86,25 @@ def _entity(entity: EntityDesign, design: Design) -> Iterator[str]:
 
 
 def _comment(text: str, indent: str) -> list[str]:
-    return wrap(text, _WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ", break_on_hyphens=False)
+    indent = f"{indent}# "
+    return wrap(escaped(text), _WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def _field(field: FieldDesign) -> str:
     type_ = field.type if field.default != "None" or field.type == "Any" else f"{field.type} | None"
     marks = ["TTL"] if field.ttl else []
-    stored = [_text(field.stored)] if field.stored is not None else []
+    stored = [literal(field.stored)] if field.stored is not None else []
     if stored or field.options:
         marks.append(f"Stored({', '.join(filter(None, [*stored, field.options]))})")
     if field.cell is not None:
-        marks.append(f"Cell({', '.join(map(_text, field.cell))})")
+        marks.append(f"Cell({', '.join(map(literal, field.cell))})")
     annotation = f"Annotated[{', '.join([type_, *marks])}]" if marks else type_
     default = "" if field.default is None else f" = {field.default}"
-    return f"{field.name}: {annotation}{default}" + (f"  # {field.why}" if field.why else "")
+    return f"{field.name}: {annotation}{default}" + (f"  # {escaped(field.why)}" if field.why else "")
 
 
 def _pattern(pattern: PatternDesign, taken: set[str]) -> Iterator[str]:
-    templates = ", ".join(map(_text, pattern.templates))
+    templates = ", ".join(map(literal, pattern.templates))
     if pattern.index is None:
         yield f"    primary = PrimaryKey({templates})"
         return
@@ -110,13 +112,8 @@ def _pattern(pattern: PatternDesign, taken: set[str]) -> Iterator[str]:
     name = python_name(f"{by}{pattern.index}", {*taken, "primary"})
     taken.add(name)
     options = ", local=True" * pattern.local + (f", projection={pattern.projection}" if pattern.projection else "")
-    yield f"    {name} = AccessPattern({templates}, index={_text(pattern.index)}{options})"
+    yield f"    {name} = AccessPattern({templates}, index={literal(pattern.index)}{options})"
 
 
 def _tuple(names: tuple[str, ...]) -> str:
-    return f"({', '.join(map(_text, names))}{',' * (len(names) == 1)})"
-
-
-def _text(text: str) -> str:
-    """A literal in double quotes where that needs no escape."""
-    return f'"{text}"' if text.isprintable() and '"' not in text and "\\" not in text else repr(text)
+    return f"({', '.join(map(literal, names))}{',' * (len(names) == 1)})"

@@ -14,11 +14,14 @@ from odm.cli.inspect.facts import IndexFacts, TableFacts
 from odm.cli.locations import store_at
 from odm.cli.target import Target
 from odm.cli.usage import BadUsage
+from odm.errors import BadValue
 from odm.protocol.requests import Put
 from odm.schema.model import Schema
 
 _TYPES: Final = frozenset({"S", "N", "B", "BOOL", "NULL", "SS", "NS", "BS", "M", "L"})
-_TEXTS: Final = frozenset({"S", "N", "B"})
+
+MOST_BYTES: Final = 64 * 1024 * 1024
+"""The maximum size of a data model. Workbench keeps a few sample items of each table."""
 
 
 def facts_in(file: Path, table: str | None) -> TableFacts:
@@ -28,23 +31,31 @@ def facts_in(file: Path, table: str | None) -> TableFacts:
         BadUsage: the file is not such a model, or has several tables and none was named.
     """
     try:
-        tables = {one["TableName"]: one for one in json.loads(file.read_text(encoding="utf-8"))["DataModel"]}
+        tables = {one["TableName"]: one for one in json.loads(_read(file))["DataModel"]}
         if table is None and len(tables) != 1:
             raise BadUsage(f"{file} has the tables {', '.join(tables) or 'none'}: name one with --table")
         if table is not None and table not in tables:
             raise BadUsage(f"{file} has no table {table!r}; it has {', '.join(tables)}")
         return _facts(tables[table] if table is not None else next(iter(tables.values())))
+    except BadUsage:
+        raise
+    except BadValue as error:
+        raise BadUsage(f"{file}: {error}") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        if isinstance(error, BadUsage):
-            raise
         raise BadUsage(
             f"{file} is not a data model of NoSQL Workbench, at {type(error).__name__}: {error}: export one as JSON"
         ) from error
 
 
+def _read(file: Path) -> str:
+    with file.open("rb") as opened:
+        data = opened.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise BadUsage(f"{file} has more than {MOST_BYTES >> 20} MiB: remove sample data from the model, and export it")
+    return data.decode()
+
+
 def _facts(model: Mapping[str, Any]) -> TableFacts:
-    if not isinstance(model["TableName"], str):
-        raise ValueError(f"the table name {model['TableName']!r}")
     types: dict[str, str] = {}
     keys = _keys(model["KeyAttributes"], types)
     indexes: dict[str, IndexFacts] = {}
@@ -53,29 +64,21 @@ def _facts(model: Mapping[str, Any]) -> TableFacts:
             shown = index.get("Projection", {})
             whole = shown.get("ProjectionType", "ALL") == "ALL"
             held = None if whole else tuple(sorted(shown.get("NonKeyAttributes", ())))
-            indexes[str(index["IndexName"])] = IndexFacts(_keys(index["KeyAttributes"], types), local, held)
+            indexes[index["IndexName"]] = IndexFacts(_keys(index["KeyAttributes"], types), local, held)
     rows = [*model.get("TableData", ())]
     for facet in model.get("TableFacets", ()):
         rows += facet.get("TableData", ())
     unique = {json.dumps([row[key] for key in keys], sort_keys=True): row for row in rows}
-    items = tuple({str(name): _attribute(value) for name, value in row.items()} for row in unique.values())
-    for item in items:
-        for name, kind in types.items():
-            if name in keys and item[name].keys() != {kind}:
-                raise ValueError(f"an item whose key attribute {name!r} is not of type {kind}")
-    return TableFacts(str(model["TableName"]), keys, types, dict(sorted(indexes.items())), None, items)
+    items = tuple({name: _attribute(value) for name, value in row.items()} for row in unique.values())
+    return TableFacts(model["TableName"], keys, types, dict(sorted(indexes.items())), None, items)
 
 
 def _keys(parts: Mapping[str, Any], types: dict[str, str]) -> tuple[str, ...]:
     names = []
     for part in ("PartitionKey", "SortKey"):
         if part in parts:
-            names.append(str(parts[part]["AttributeName"]))
+            names.append(parts[part]["AttributeName"])
             types[names[-1]] = parts[part].get("AttributeType", "S")
-            if not names[-1] or types[names[-1]] not in _TEXTS:
-                raise ValueError(f"the key attribute {names[-1]!r} of type {types[names[-1]]!r}")
-    if not names:
-        raise ValueError("a key without attributes")
     return tuple(names)
 
 
@@ -87,8 +90,6 @@ def _attribute(value: Any) -> dict[str, Any]:
             return {"M": {name: _attribute(part) for name, part in content.items()}}
         if kind == "L":
             return {"L": [_attribute(part) for part in content]}
-        if kind in _TEXTS and not isinstance(content, str):
-            raise ValueError(f"{value!r}, which is not an attribute")
         return {kind: content}
     match value:
         case dict():
