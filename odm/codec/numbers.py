@@ -23,10 +23,10 @@ _CANON: Final = Context(
 exact_decimal: Final[Callable[[str], Decimal]] = Context(
     prec=4300, Emin=-4300, Emax=4300, traps=[Inexact, Overflow, Underflow, InvalidOperation]
 ).create_decimal
-"""The Decimal of a text that others wrote, exactly; raises ArithmeticError for more than 4300 digits or such an exponent.
+"""The exact Decimal of a text that others wrote; raises ArithmeticError for more than 4300 digits, or such an exponent.
 
-Without the bound, ten characters such as ``1e999999999`` become an int of a billion digits, which takes hours. The bound
-is that of Python for the text of an int (sys.set_int_max_str_digits).
+Without a bound, the eleven characters of ``1e999999999`` become an int of a billion digits, which takes hours. The
+bound is that of Python for the text of an int (sys.set_int_max_str_digits).
 """
 
 _TOO_LONG: Final = f"has more than {DIGITS} significant digits: round it before it is stored"

@@ -49,7 +49,9 @@ class RowFacts:
         for row in self.rows:
             for column in row.columns:
                 if len(column.qualifier) > MAX_QUALIFIER:
-                    raise BadValue(f"{show(column.qualifier)} cannot name a column: it has more than {MAX_QUALIFIER} bytes")
+                    raise BadValue(
+                        f"{show(column.qualifier)} cannot name a column: it has more than {MAX_QUALIFIER} bytes"
+                    )
 
 
 def infer_rows(facts: RowFacts) -> Design:

@@ -129,7 +129,7 @@ def _check_attribute(owner: str, attribute: object, level: int = 1) -> None:
             for part in content:
                 _check_attribute(owner, part, level + 1)
             fits = True
-        case ("SS" | "NS" | "BS"), list() | tuple() | set() | frozenset():
+        case (("SS" | "NS" | "BS"), list() | tuple() | set() | frozenset()):
             fits = bool(content) and all(_fits(_SETS[kind], member) for member in content)
         case _:
             fits = _fits(kind, content)

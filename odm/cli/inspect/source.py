@@ -44,7 +44,7 @@ def _head(design: Design, text: str) -> Iterator[str]:
 
 def table_name(design: Design) -> str:
     """The variable of the table."""
-    return python_name(design.name, ())
+    return python_name(design.name, ("date",))
 
 
 def _table(design: Design) -> Iterator[str]:

@@ -74,6 +74,7 @@ class Server:
         address: "host:port".
         script: answers for calls of any method, each a sequence of parts.
         scripts: answers by method.
+        admin: answers of the admin service by method; calls of others are passed on.
         calls: the calls that it received.
     """
 
@@ -81,6 +82,7 @@ class Server:
         self.address = ""
         self.script: list[Any] = []  # each a sequence of parts
         self.scripts: dict[str, list[Any]] = {}
+        self.admin: dict[str, Any] = {}
         self.calls: list[Seen] = []
         self._channel = None if emulator is None else grpc.insecure_channel(emulator)
         self._running: grpc.Server | None = None
@@ -109,7 +111,7 @@ class Server:
         """Listen; with ``tls``, a folder that `tests.authority` made, on a TLS connection."""
         self._running = grpc.server(threads)
         handlers = grpc.method_handlers_generic_handler(SERVICE, {name: self._handler(name) for name in METHODS})
-        self._running.add_generic_rpc_handlers((handlers, _Passed(self._channel)))
+        self._running.add_generic_rpc_handlers((handlers, _Passed(self._channel, self.admin)))
         address = f"127.0.0.1:{port}"
         if tls is None:
             port = self._running.add_insecure_port(address)
@@ -171,13 +173,17 @@ class Server:
 
 
 class _Passed(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # not generic at run time
-    """Passes the calls of the admin service on to the emulator."""
+    """Answers the calls of the admin service, or passes them on to the emulator."""
 
-    def __init__(self, channel: grpc.Channel | None) -> None:
+    def __init__(self, channel: grpc.Channel | None, answers: Mapping[str, Any]) -> None:
         self._channel = channel
+        self._answers = answers
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[Any, Any] | None":
         channel, method = self._channel, handler_call_details.method
+        answer = self._answers.get(method.rpartition("/")[2])
+        if answer is not None:
+            return grpc.unary_unary_rpc_method_handler(lambda _, __: type(answer).serialize(answer))
         if channel is None or not method.startswith("/google.bigtable.admin."):
             return None
         return grpc.unary_unary_rpc_method_handler(lambda request, _: channel.unary_unary(method, None, None)(request))

@@ -21,6 +21,7 @@ from odm.backends.bigtable.cells import (
     write,
     write_counter,
 )
+from odm.backends.bigtable.codec import UNREADABLE
 from odm.errors import BadValue
 from tests.backends.bigtable.values import numbers, texts, typed, values
 from tests.effort import times
@@ -153,3 +154,11 @@ def test_qualifiers_by_example() -> None:
 def test_the_members_of_sets_come_back(one: Any, other: Any) -> None:
     assert typed(read_member(set_member(one))) == typed(one)
     assert (set_member(one) == set_member(other)) == (typed(one) == typed(other))
+
+
+@pytest.mark.parametrize("text", ["1e999999999", "-1e-999999999", "1e99999999999999999999", "NaN", "9" * 5000])
+def test_a_number_that_no_item_has_cannot_be_read(text: str) -> None:
+    """An int of a billion digits, or its text, would take hours."""
+    for cell in (f'{{"a": {text}}}', f'{{"$set": [{text}]}}', f"[{text}]"):
+        with pytest.raises(UNREADABLE):
+            read(cell.encode())

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from odm import TTL
+from odm import TTL, Entity, OdmError, PrimaryKey, Store, Table
+from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.attributes import from_attribute
 from odm.backends.dynamodb.codec import (
     read_item,
@@ -24,6 +25,22 @@ from odm.codec import Draft, compile_codec
 from odm.errors import BackendError, BadValue
 from odm.protocol.requests import Position, Put
 from odm.schema.entity import Key
+from tests.backends.dynamodb.canned import Answer, serving
+
+measures = Table("measures")
+
+
+class Measure(Entity, table=measures):
+    id: str
+    whole: int = 0
+    price: Decimal = Decimal(0)
+    real: float = 0
+    any: Any = None
+    several: list[int] = []
+    distinct: set[int] = set()
+
+    primary = PrimaryKey("M#{id}")
+
 
 _LAYOUT = Layout("shop", ("pk", "sk"), {"by_email": ("by_emailpk", "by_emailsk")})
 
@@ -181,3 +198,22 @@ def test_a_table_without_sort_key_has_keys_without_sort() -> None:
     layout = Layout("shop", ("pk",), {})
     assert write_position(layout, None, Position(Key("p"))) == {"pk": {"S": "p"}}
     assert read_position(layout, None, {"pk": {"S": "p"}}) == Position(Key("p"))
+
+
+@pytest.mark.parametrize("text", ["1e999999999", "-1e-999999999", "1e99999999999999999999", "x", "", "NaN", "9" * 5000])
+def test_a_number_that_no_item_has_is_an_error_and_takes_no_time(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An int of a billion digits would take hours."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "k")
+    number = {"N": text}
+    fields: list[dict[str, Any]] = [{name: number} for name in ("whole", "price", "real", "any")]
+    fields += [{"several": {"L": [number]}}, {"distinct": {"NS": [text]}}, {"any": {"M": {"a": number}}}]
+    items = [{"pk": {"S": "M#a"}, "sk": {"S": ""}, "_t": {"S": "Measure"}, "id": {"S": "a"}} | one for one in fields]
+    bodies = [json.dumps({"Item": item}).encode() for item in items]
+    with (
+        serving(lambda: Answer(bodies.pop(0))) as server,
+        Store(measures, DynamoDB(region="eu-west-1", endpoint_url=server.endpoint)) as db,
+    ):
+        for item in items:
+            with pytest.raises(OdmError):
+                db.get(Measure, id="a")

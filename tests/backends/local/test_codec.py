@@ -74,7 +74,11 @@ def test_each_decode_returns_new_objects() -> None:
 
 
 @pytest.mark.parametrize(
-    "damaged", [encode({"a": 1})[:-1], b"3", b"[1]", b"[{},5]", b'[{"a":"x"},{"a":"n"}]', b"[[],[]]", b"\xff"]
+    "damaged",
+    [
+        *(encode({"a": 1})[:-1], b"3", b"[1]", b"[{},5]", b'[{"a":"x"},{"a":"n"}]', b"[[],[]]", b"\xff"),
+        *(b'[{"a":{"$n":"1e999999999"}},["a"]]', b'[{"a":{"$n":"x"}},["a"]]', b'[{"a":{"$n":[]}},["a"]]'),
+    ],
 )
 def test_damaged_bytes_are_reported(damaged: bytes) -> None:
     with pytest.raises(BackendError, match="a stored item is damaged"):
