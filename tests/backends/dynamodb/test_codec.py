@@ -214,6 +214,6 @@ def test_a_number_that_no_item_has_is_an_error_and_takes_no_time(text: str, monk
         serving(lambda: Answer(bodies.pop(0))) as server,
         Store(measures, DynamoDB(region="eu-west-1", endpoint_url=server.endpoint)) as db,
     ):
-        for item in items:
+        for _ in items:
             with pytest.raises(OdmError):
                 db.get(Measure, id="a")
