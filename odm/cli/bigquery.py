@@ -6,8 +6,9 @@ Bigtable overview" and "Create and manage logical views", https://docs.cloud.goo
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date
+from functools import partial
 from typing import Any, Final
 
 from attrs import frozen
@@ -30,7 +31,7 @@ from odm.schema.model import Schema
 _FIELD: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*", re.ASCII)
 """A name of a column that BigQuery takes as it is (REST reference, BigtableColumn.fieldName)."""
 
-_INNERMOST: Final = re.compile(r"\{\s*([^{}]*?)\s*\}")
+_PLACE: Final = re.compile(r"^( +)([0-9]+)", re.MULTILINE)
 _ISO: Final = "%Y-%m-%dT%H:%M:%S"
 
 
@@ -41,22 +42,25 @@ class Shown:
     Attributes:
         type: the type in an external table of BigQuery.
         encoding: the encoding there, TEXT or BINARY.
-        sql: a GoogleSQL expression; ``{}`` stands for the bytes.
+        sql: makes a GoogleSQL expression of one for the bytes.
     """
 
     type: str
     encoding: str
-    sql: str
+    sql: Callable[[str], str]
 
 
-_TEXT: Final = "CAST({} AS STRING)"
-_AS_TEXT: Final = Shown("STRING", "TEXT", _TEXT)
-_COUNTER: Final = Shown("INTEGER", "BINARY", "TO_INT64({})")
+def _text(cell: str) -> str:
+    return f"CAST({cell} AS STRING)"
+
+
+_AS_TEXT: Final = Shown("STRING", "TEXT", _text)
+_COUNTER: Final = Shown("INTEGER", "BINARY", lambda cell: f"TO_INT64({cell})")
 _EPOCHS: Final = {"s": "TIMESTAMP_SECONDS", "ms": "TIMESTAMP_MILLIS"}
 _BINARY: Final[Mapping[str, Shown]] = {
     "int64be": _COUNTER,
-    "float64be": Shown("FLOAT", "BINARY", "TO_FLOAT64({})"),
-    "bytes": Shown("BYTES", "BINARY", "{}"),
+    "float64be": Shown("FLOAT", "BINARY", lambda cell: f"TO_FLOAT64({cell})"),
+    "bytes": Shown("BYTES", "BINARY", lambda cell: cell),
     "json": _AS_TEXT,
 }
 """By the encoding of `odm.Cell`; text depends on the type."""
@@ -95,15 +99,26 @@ def _external_table(schema: Schema, project: str, instance: str) -> str:
         f"CREATE OR REPLACE EXTERNAL TABLE `DATASET.{schema.name}`\n"
         "OPTIONS (\n"
         "  format = 'CLOUD_BIGTABLE',\n"
-        f"  uris = ['{uri}'],\n"
+        f"  uris = [{_literal(uri)}],\n"
         f"  bigtable_options = r'''{_lines(options)}'''\n"
         ");\n"
     )
 
 
 def _lines(options: Mapping[str, Any]) -> str:
-    """JSON with a line for each column."""
-    return _INNERMOST.sub(lambda found: f"{{{' '.join(found[1].split())}}}", json.dumps(options, indent=2))
+    """JSON with a line for each column, for a raw string in single quotes."""
+    lines: list[str] = []
+
+    def place(part: Mapping[str, Any]) -> int:
+        lines.append(json.dumps(part))
+        return len(lines) - 1
+
+    families = [
+        one | {"columns": [*map(place, one["columns"])]} if "columns" in one else place(one)
+        for one in options["columnFamilies"]
+    ]
+    whole = json.dumps({**options, "columnFamilies": families}, indent=2)
+    return _PLACE.sub(lambda found: f"{found[1]}{lines[int(found[2])]}", whole).replace("'", "\\u0027")
 
 
 def _family(name: str, columns: Mapping[str, Shown]) -> dict[str, Any]:
@@ -153,21 +168,26 @@ def _encoded(type_: StoredType, encoding: str | None) -> Shown:
     if encoding in (None, "text"):
         return _shown(type_)
     if encoding == "int64be" and isinstance(type_, EpochType):
-        return Shown("INTEGER", "BINARY", f"{_EPOCHS[type_.unit]}(TO_INT64({{}}))")
+        function = _EPOCHS[type_.unit]
+        return Shown("INTEGER", "BINARY", lambda cell: f"{function}(TO_INT64({cell}))")
     return _BINARY[encoding]
 
 
 def _shown(type_: StoredType) -> Shown:
     """How a column with text in it is shown."""
     if isinstance(type_, BoolType):
-        return Shown("BOOLEAN", "TEXT", f"CAST({_TEXT} AS BOOL)")
+        return Shown("BOOLEAN", "TEXT", lambda cell: f"CAST({_text(cell)} AS BOOL)")
     if isinstance(type_, BytesType):
-        return Shown("BYTES", "BINARY", "SUBSTR({}, 2)")  # odm's own form begins with a zero byte
+        return Shown("BYTES", "BINARY", lambda cell: f"SUBSTR({cell}, 2)")  # odm's own form begins with a zero byte
     if isinstance(type_, IntType | EpochType):
-        return Shown("INTEGER", "TEXT", _converted(type_, _TEXT))
+        return Shown("INTEGER", "TEXT", partial(_converted_cell, type_))
     if isinstance(type_, FloatType):
-        return Shown("FLOAT", "TEXT", _converted(type_, _TEXT))
-    return Shown("STRING", "TEXT", _converted(type_, _TEXT))
+        return Shown("FLOAT", "TEXT", partial(_converted_cell, type_))
+    return Shown("STRING", "TEXT", partial(_converted_cell, type_))
+
+
+def _converted_cell(type_: StoredType, cell: str) -> str:
+    return _converted(type_, _text(cell))
 
 
 def _converted(type_: StoredType, text: str) -> str:
@@ -189,7 +209,7 @@ def _parsed(type_: FormatType, text: str) -> str:
         return f"CAST({text} AS TIMESTAMP)"
     if re.search("%(3f|f|z|:z)", type_.form):
         return text
-    return f"PARSE_{'DATE' if type_.of is date else 'TIMESTAMP'}('{type_.form}', {text})"
+    return f"PARSE_{'DATE' if type_.of is date else 'TIMESTAMP'}({_literal(type_.form)}, {text})"
 
 
 def _view(schema: Schema, entity: EntitySchema) -> str:
@@ -204,7 +224,7 @@ def _view(schema: Schema, entity: EntitySchema) -> str:
         )
     shown = ["CAST(_key AS STRING) AS _key", *_key_columns(entity)]
     shown += [
-        f"{made.sql.format(f'{_quoted(family)}[{_literal(column)}]')} AS {_quoted(name)}"
+        f"{made.sql(f'{_quoted(family)}[{_literal(column)}]')} AS {_quoted(name)}"
         for name, family, column, made in _columns(schema, entity)
         if name
     ]
@@ -253,15 +273,23 @@ def _pattern(entity: EntitySchema, field: str) -> str:
 
 def _escaped(text: str) -> str:
     """A literal in a regular expression that stands in a raw string with single quotes."""
-    return re.escape(text).replace("\\#", "#").replace("'", ".")
+    return "".join(
+        rf"\x{{{ord(char):x}}}" if char == "'" or not char.isprintable() else char if char == "#" else re.escape(char)
+        for char in text
+    )
 
 
 def _quoted(name: str) -> str:
-    return f"`{name}`"  # always: a field may have the name of a keyword
+    escaped = name.replace("\\", "\\\\").replace("`", "\\`")
+    return f"`{escaped}`"  # always: a field may have the name of a keyword
 
 
 def _literal(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    """A literal of text, with escapes for what cannot be seen."""
+    shown = "".join(
+        f"\\{char}" if char in "\\'" else char if char.isprintable() else f"\\U{ord(char):08x}" for char in text
+    )
+    return f"'{shown}'"
 
 
 def _bytes(text: str) -> str:

@@ -2,12 +2,17 @@
 
 import json
 import re
+from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from hypothesis import example, given
 
+from odm import Cell, Entity, PrimaryKey, Stored, Table
+from odm.cli.bigquery import statements
 from tests.cli.conftest import Application, Run
+from tests.codec.test_emitted import texts
 
 MODELS = """
 from datetime import date, datetime
@@ -172,11 +177,11 @@ WHERE REGEXP_CONTAINS(CAST(_key AS STRING), r'^.{10}#.{8}$');
 -- Bigtable: Host, the query of the logical view days-host.
 SELECT
   CAST(_key AS STRING) AS _key,
-  REGEXP_EXTRACT(CAST(_key AS STRING), r'^HOST:([^#]+)#load.s$') AS `host`,
+  REGEXP_EXTRACT(CAST(_key AS STRING), r'^HOST:([^#]+)#load\x{27}s$') AS `host`,
   TO_FLOAT64(`MD`['LOAD']) AS `load`,
   CAST(`d`['note'] AS STRING) AS `note`
 FROM `days`
-WHERE _key >= b'HOST:' AND _key < b'HOST;' AND REGEXP_CONTAINS(CAST(_key AS STRING), r'^HOST:[^#]+#load.s$');
+WHERE _key >= b'HOST:' AND _key < b'HOST;' AND REGEXP_CONTAINS(CAST(_key AS STRING), r'^HOST:[^#]+#load\x{27}s$');
 """
 
 WIDE = """
@@ -249,3 +254,38 @@ def _options(statements: str) -> Any:
 @pytest.mark.usefixtures("models")
 def test_another_location_is_refused(run: Run) -> None:
     assert "write bigtable:PROJECT/INSTANCE" in run("schema", "--bigquery", "media:media", "shop.db").line
+
+
+def _statements(qualifier: str, text: str) -> str:
+    table = Table("hostile", row_style="verbatim")
+    literal = text.replace("{", "<").replace("}", ">")
+
+    class Made(Entity, table=table):
+        id: str
+        name: Annotated[str, Cell(f"MD:{qualifier}", "text")]
+        day: Annotated[date, Stored(format=f"%Y{text.replace('%', '%%')}%m%d"), Cell("MD:day", "text")]
+
+        primary = PrimaryKey(f"{literal}{{id}}")
+
+    class Other(Entity, table=table):
+        id: str
+        name: Annotated[str, Cell("MD:name", "text")]
+
+        primary = PrimaryKey(f"other{{id}}{literal}#x")
+
+    return statements(table.compile(), "project", "instance")
+
+
+def _without_literals(sql: str) -> str:
+    return re.sub(r"r'''.*?'''|r'[^'\n]*'|b?'(?:[^'\\\n]|\\.)*'|`(?:[^`\\\n]|\\.)*`", "?", sql, flags=re.DOTALL)
+
+
+@given(texts, texts)
+@example("''' ); DROP TABLE x; --", "'); DROP TABLE x; --")
+@example("a  b", "{}")
+@example("a{ }b", "{0}")
+def test_names_and_formats_stay_in_their_literals(qualifier: str, literal: str) -> None:
+    made = _statements(qualifier, literal)
+    assert _without_literals(made) == _without_literals(_statements("plain", "-"))
+    [family] = _options(made)["columnFamilies"]
+    assert qualifier in {column["qualifierString"] for column in family["columns"]}

@@ -305,7 +305,11 @@ values = qualifiers | st.sampled_from((b"[1e999999999]", b"1e999999999", b"1.5",
 def row_facts(names: st.SearchStrategy[str], families: st.SearchStrategy[str]) -> st.SearchStrategy[RowFacts]:
     """Tables of Bigtable."""
     cells = st.dictionaries(st.tuples(families, qualifiers), values, min_size=1, max_size=3)
-    row = st.builds(lambda key, cells: Row(key, [Cell(*at, cells[at]) for at in sorted(cells)]), row_keys, cells)
+    row = st.builds(
+        lambda key, cells: Row(key, [Cell(family, name, cells[family, name]) for family, name in sorted(cells)]),
+        row_keys,
+        cells,
+    )
     rows = st.lists(row, max_size=4, unique_by=lambda row: row.key).map(tuple)
     schema = st.dictionaries(families, st.just(ColumnFamily()), max_size=2)
     return st.builds(RowFacts, names, schema, rows)
@@ -388,13 +392,18 @@ def test_a_name_that_is_none_is_named_in_the_error(tmp_path: Path, text: str) ->
         RowFacts("shop", rows=(Row(b"a", [Cell("d", b"x" * 20_000, b"v")]),))
 
 
+NO_ATTRIBUTES: tuple[Any, ...] = (
+    *({}, {"X": 1}, {"S": 1}, {"N": 1}, {"BOOL": 1}, {"NULL": False}),
+    *({"M": []}, {"L": {}}, {"SS": []}, {"B": "é"}, {"S": "\ud800"}),
+)
+
+
 @pytest.mark.parametrize(
     "item",
     [
         *({"pk": {"S": "a"}, "n": {"N": text}} for text in WRONG),
         *({"pk": {"S": "a"}, "n": {"NS": ["1", text]}} for text in WRONG),
-        *({"pk": {"S": "a"}, "n": value} for value in ({}, {"X": 1}, {"S": 1}, {"N": 1}, {"BOOL": 1}, {"NULL": False})),
-        *({"pk": {"S": "a"}, "n": value} for value in ({"M": []}, {"L": {}}, {"SS": []}, {"B": "é"}, {"S": "\ud800"})),
+        *({"pk": {"S": "a"}, "n": value} for value in NO_ATTRIBUTES),
         *({"pk": key} for key in ({"N": "1"}, {"NULL": True}, {"S": 1})),
         {},
         [],

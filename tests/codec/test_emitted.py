@@ -127,7 +127,7 @@ def model_of(names: Sequence[str], word: str) -> type[BaseModel]:
         "inner": (inner, inner()),
         "inners": (list[inner], [inner()]),  # type: ignore[valid-type]
         "by": (dict[str, int], {"a": 1}),
-        "choice": (Literal[(word, "other")], word),  # type: ignore[valid-type]
+        "choice": (Literal[(word, "other")], word),
         "any": (Any, {"a": [1]}),
     }
     fields: dict[str, Any] = {
