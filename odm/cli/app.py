@@ -78,6 +78,7 @@ def _give_up_output() -> None:
 
 
 def _fail(message: str, code: int = 1) -> NoReturn:
-    shown = "".join(char if char.isprintable() else repr(char)[1:-1] for char in message)  # names and values of others
+    # Names and values of others: no control character reaches the terminal.
+    shown = "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in message)
     sys.stderr.write(f"odm: {shown}\n")
     sys.exit(code)

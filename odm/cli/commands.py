@@ -161,8 +161,8 @@ def explain(
     """Show the requests of a query or a write, without sending them.
 
     The expression is Python code that is run with the names of your module and
-    of odm: it can do whatever your own code can. Write it yourself; never run
-    one that somebody else wrote and you have not read.
+    of odm: it can do whatever your own code can. Never run one that you have
+    not read.
     """
     from odm.cli import explain as command
 

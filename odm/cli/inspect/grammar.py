@@ -33,7 +33,7 @@ _PLAIN: Final = frozenset({"str", "int", "float", "bool", "bytes", "Decimal", "d
 _GENERIC: Final = frozenset({"list", "dict", "set"})
 
 RESERVED: Final = frozenset({*_PLAIN, *_GENERIC, *(name for names in IMPORTS.values() for name in names)}) - {"date"}
-"""The names that the source uses, which no table, class or field has. A field may be called date: it is no call."""
+"""The names that the source uses, which no table, class or field has. A field may be named date: nothing calls that."""
 
 _VARIABLE: Final = re.compile(r"[a-z][a-z0-9_]*")
 _CLASS: Final = re.compile(r"[A-Z][A-Za-z0-9]*")

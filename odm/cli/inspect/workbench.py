@@ -14,6 +14,7 @@ from odm.cli.inspect.facts import IndexFacts, TableFacts
 from odm.cli.locations import store_at
 from odm.cli.target import Target
 from odm.cli.usage import BadUsage
+from odm.codec.faults import show
 from odm.errors import BadValue
 from odm.protocol.requests import Put
 from odm.schema.model import Schema
@@ -33,9 +34,9 @@ def facts_in(file: Path, table: str | None) -> TableFacts:
     try:
         tables = {one["TableName"]: one for one in json.loads(_read(file))["DataModel"]}
         if table is None and len(tables) != 1:
-            raise BadUsage(f"{file} has the tables {', '.join(tables) or 'none'}: name one with --table")
+            raise BadUsage(f"{file} has the tables {', '.join(map(show, tables)) or 'none'}: name one with --table")
         if table is not None and table not in tables:
-            raise BadUsage(f"{file} has no table {table!r}; it has {', '.join(tables)}")
+            raise BadUsage(f"{file} has no table {table!r}; it has {', '.join(map(show, tables))}")
         return _facts(tables[table] if table is not None else next(iter(tables.values())))
     except BadUsage:
         raise
