@@ -1,4 +1,4 @@
-"""The commands on existing tables: `odm plan`, `apply`, `backfill`, `scrub`, `sweep`, `drop-rows`, `copy`, `rotate`."""
+"""The commands on existing tables: `odm plan`, `apply`, `backfill`, `scrub`, `sweep`, `copy`, and others."""
 
 from math import inf
 from pathlib import Path
@@ -80,6 +80,7 @@ def add_to(app: typer.Typer) -> None:
         name="drop-rows",
         epilog="Example: odm drop-rows shop.models:shop --project my-project --instance shop --rows 'CUSTOMER#c1#'",
     )(drop_rows)
+    app.command(epilog="Example: odm invalid shop.models:shop dynamodb:eu-west-1 --entity Order")(invalid)
     app.command(epilog="Example: odm rotate meters.models:readings dynamodb:eu-west-1 --drop --yes")(rotate)
     app.command(epilog="Example: odm scrub shop.models:shop --project my-project --instance shop")(scrub)
     app.command(epilog="Example: odm sweep shop.models:shop dynamodb:eu-west-1 --blobs s3://bucket/prefix")(sweep)
@@ -335,6 +336,38 @@ def copy(
     from odm.cli.copy import Options, copy
 
     raise typer.Exit(copy(target, source, to, Options(parallel, rate, state, into_existing, verify), as_json=json))
+
+
+def invalid(
+    target: Target,
+    place: Annotated[str, typer.Argument(metavar="LOCATION", help="Where the table is: a location, see above.")],
+    entity: Annotated[str | None, typer.Option("--entity", help="Only items of this entity. Default: of all.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="Stop after so many such items. Default: read the whole table.")
+    ] = None,
+    format: Annotated[Literal["table", "json"], typer.Option("--format", help="How to print them.")] = "table",
+    delete: Annotated[bool, typer.Option("--delete", help="Delete them, if they are still as they were read.")] = False,
+    remove_most: Annotated[
+        bool, typer.Option("--remove-most", help="Continue even if it removes most of what there is.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """List the stored items that do not fit their models, or delete them.
+
+    Prints the key, entity and field of each, Pydantic's reason, the stored value
+    and a call that fixes it. Exit code 1 if there are such items. It reads the
+    whole table; items of no entity and expired ones are left out.
+
+    With --delete it asks, and deletes those that nobody has changed meanwhile.
+    It refuses if they are most of the items, unless you add --remove-most. What
+    other declarations keep of them, such as unique values, stays.
+
+    A location is the path of a LocalFile, dynamodb:REGION, or
+    bigtable:PROJECT/INSTANCE, with options as for odm copy.
+    """
+    from odm.cli.invalid import Options, invalid
+
+    raise typer.Exit(invalid(target, place, Options(entity, limit, format, delete, remove_most, yes)))
 
 
 def rotate(

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any
 
 import pytest
@@ -27,6 +28,10 @@ from odm import (
     set_,
     upgrade,
 )
+from odm.procedures.context import Context
+from odm.procedures.unfit import UnfitItem, delete_unchanged, unfit_page
+from odm.schema.entity import EntitySchema
+from odm.schema.model import Schema
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.entities import Sheet, SheetV2, plain_v2
@@ -416,6 +421,45 @@ class TestOnInvalidIndexes:
             db = _opened(stores, on_invalid="skip")
             assert db.delete_all(query) == len(FITTING)
             assert _numbers(stores) == [*UNFIT]
+
+    def test_are_listed_and_deleted_unless_they_have_changed(self, stores: Stores) -> None:
+        """What ``odm invalid --delete`` does."""
+        db = _opened(stores)
+        fill(stores.open(letters_of_others), [Parcel(), LetterOfOthers(number=10, pages=0, expires=PAST)])
+        schema = letters.compile()
+        unfit: list[UnfitItem] = []
+        number, after = 0, None
+        while True:
+            page, read, after = db.run(partial(_unfit_page, schema, None, after))
+            unfit, number = [*unfit, *page], number + read
+            if after is None:
+                break
+        assert number == len(EVERYTHING) + len(UNFIT)
+        by_number = {one.error.item["number"]: one for one in unfit}
+        assert sorted(by_number) == [*UNFIT]
+        assert by_number[4].call == UNFIT_KEY
+        assert by_number[4].key.partition == "BOX#b"
+        of_boxes, _, _ = db.run(partial(_unfit_page, schema, schema.by_class[Box], None))
+        assert of_boxes == []
+        stores.open(letters_of_others, on_unknown="skip").put(LetterOfOthers(number=5, pages=-1))
+        stores.open(letters).delete(Letter, box="b", number=6)
+        deleted = {one: db.run(partial(_delete, by_number[one])) for one in sorted(by_number)}
+        assert deleted == {1: True, 2: True, 4: True, 5: False, 6: True, 9: True}
+        others = stores.open(letters_of_others, on_unknown="skip")
+        left = [3, 5, 7, 8]
+        assert [letter.number for letter in others.query(LetterOfOthers.primary(box="b"))] == left
+        assert [letter.number for letter in others.query(LetterOfOthers.by_sender(sender="s"))] == left
+        assert [letter.number for letter in others.query(LetterOfOthers.by_pages())] == left
+
+
+def _unfit_page(
+    schema: Schema, entity: EntitySchema | None, after: Any, do: Calls
+) -> Gen[tuple[list[UnfitItem], int, Any]]:
+    return unfit_page(schema, Context(schema), entity, after, 3)
+
+
+def _delete(unfit: UnfitItem, do: Calls) -> Gen[bool]:
+    return delete_unchanged(unfit)
 
 
 def _opened(stores: Stores, **options: Any) -> Store:
