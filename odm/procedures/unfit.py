@@ -1,5 +1,7 @@
 """Stored items that do not fit their model: finds them in a whole table, and deletes one that nobody has changed."""
 
+from typing import Any
+
 from attrs import field, frozen
 
 from odm.codec import TAG
@@ -29,7 +31,7 @@ class UnfitItem:
 
     entity: EntitySchema
     key: Key
-    call: Query[object] | None
+    call: Query[Any] | None
     error: ItemInvalid = field(eq=False)
 
 
@@ -98,5 +100,5 @@ def delete_unchanged(unfit: UnfitItem) -> CoreGen[bool]:
     check_condition(condition)
     answer = yield req.Delete(unfit.key, condition, pattern=unfit.entity.primary.full_name)
     if isinstance(answer, req.Refused):
-        return answer.item is None  # somebody else deleted it
+        return answer.item is None  # another program deleted it
     return True
