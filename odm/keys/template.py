@@ -16,7 +16,7 @@ from attrs import frozen
 from pydantic.fields import FieldInfo
 
 from odm.errors import BadValue, KeyValueError, SchemaError
-from odm.keys.base import Descending, Refused
+from odm.keys.base import Descending, KeyType, Refused
 from odm.keys.grammar import Literal, Part, Slot, components, heads, native_slot, parse, parse_verbatim, several_parts
 from odm.keys.shapes import Shape, fits, size_of
 from odm.keys.spans import Op, Span, around, bounded, next_prefix
@@ -243,6 +243,41 @@ class Template:
         """
         return self._write(next(slot for slot in self.slots if slot.name == field), value)
 
+    def texts_of(self, field: str, value: Any) -> tuple[str, ...]:
+        """How a value is written in each slot of a field.
+
+        Raises:
+            KeyValueError: it cannot be used in a key.
+        """
+        return tuple(self._write(slot, value) for slot in self.slots if slot.name == field)
+
+    def unit_of(self, field: str, value: Any) -> tuple[Any, Any | None] | None:
+        """The first instant of the unit, such as the day, that the key keeps of a time, and that of the next unit.
+
+        Returns:
+            None if the field is no time. The second is None if no unit follows.
+
+        Raises:
+            KeyValueError: the value cannot be used in a key.
+        """
+        times = [one.inner if isinstance(one, Descending) else one for one in self._types(field)]
+        if not times or not all(isinstance(one, TimeKey) for one in times):
+            return None
+        finest = max((one for one in times if isinstance(one, TimeKey)), key=lambda time: len(time.units(())))
+        try:
+            numbers = finest.units(((">=", value), ("<=", value)))
+        except Refused as why:
+            raise self._refusal(field, value, why) from None
+        if not numbers:
+            return None
+        try:
+            return finest.start(numbers[0]), finest.start(numbers[0] + 1)
+        except (OverflowError, ValueError):  # the year 10000
+            return finest.start(numbers[0]), None
+
+    def _types(self, field: str) -> list[KeyType]:
+        return [slot.type for slot in self.slots if slot.name == field]
+
     def span(self, given: Mapping[str, Any], bounds: Sequence[tuple[Op, Any]] = ()) -> Span:
         """The keys with the given leading values, and the next one within the bounds.
 
@@ -303,8 +338,7 @@ class Template:
         return tuple(sorted(self._heads[-1] % tuple(self._write(s, row[s.name]) for s in self.slots) for row in rows))
 
     def _times(self, field: str) -> list[TimeKey]:
-        types = [slot.type for slot in self.slots if slot.name == field]
-        plain = [type_.inner if isinstance(type_, Descending) else type_ for type_ in types]
+        plain = [type_.inner if isinstance(type_, Descending) else type_ for type_ in self._types(field)]
         times = [type_ for type_ in plain if isinstance(type_, TimeKey)]
         if not times:
             raise ValueError(f"{self.owner}: {field} is not a time field of {self.text!r}")

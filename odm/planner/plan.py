@@ -197,12 +197,12 @@ def _fit(
             equal.append(one)
         else:
             return _Fit(pattern, lack=f"{name} = ...")
-    narrowing = {name: value for name, value in given.items() if not _names_unit_only(pattern, name, values)}
+    narrowing = {name: value for name, value in given.items() if not names_unit_only(pattern, name, values)}
     fit = _Fit(pattern, given, narrowing, buckets, equal=tuple(equal))
     return fit if pattern.sort is None else _fit_sort(codec, pattern.sort, fit, key_conditions)
 
 
-def _names_unit_only(pattern: PatternSchema, name: str, values: Mapping[str, Any]) -> bool:
+def names_unit_only(pattern: PatternSchema, name: str, values: Mapping[str, Any]) -> bool:
     """Whether a value only selects the unit, such as the day: ``by_day(at=...)`` asks for the whole day.
 
     It also does if the sort key has the exact time, unless the call gives a field that follows it in the sort key.

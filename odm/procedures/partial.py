@@ -7,7 +7,7 @@ item cannot be read alone, whole items are read, and the parts are taken out of 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Generic, NoReturn, TypeVar
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
 from odm.codec.faults import NOTHING
@@ -72,6 +72,12 @@ class Wanted:
         if type(made) is not self.entity.cls:
             return None
         return Partial(self, {segments: part.of_entity(made) for segments, part in self.parts.items()})
+
+    def with_fields(self, fields: Sequence[str]) -> "Wanted":
+        """The same, but these fields are read too, for a check of the stored item."""
+        assert self.only is not None
+        parts = [self.entity.codec.part(Path((name,))) for name in fields]
+        return evolve(self, only=Only(self.entity.tag, _stored([*self.parts.values(), *parts])))
 
     @property
     def explained(self) -> str:

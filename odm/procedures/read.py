@@ -5,14 +5,16 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from attrs import evolve, field, frozen
 
 from odm.codec import TAG
 from odm.entities.query import Query
 from odm.errors import ItemNotFound
-from odm.expressions.nodes import Item
+from odm.expressions.evaluate import holds
+from odm.expressions.nodes import Condition, Item
+from odm.planner.key_checks import KeyCheck, key_check
 from odm.planner.plan import Plan, make_plan
 from odm.procedures.blobs import check_many, with_values
 from odm.procedures.concurrent import sent_together
@@ -31,12 +33,16 @@ from odm.procedures.shard_merge import (
     streams_of,
     window,
 )
-from odm.procedures.upgrades import judged, passing_older
+from odm.procedures.upgrades import judged, passing_older, up_to_date
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.limits import SHORT_KEY, check_key
+from odm.protocol.predicates import every
 from odm.schema.entity import Key
 from odm.schema.target import Target
+
+MOST_AHEAD: Final = 1000
+"""A read of the next results takes at most so many items, when the items before were mostly dropped by the check."""
 
 
 @frozen
@@ -67,6 +73,8 @@ class Reading:
     ``bounded``: the number of requests is limited, so that each of them must be one of the service's. ``wanted``: the
     fields to read; None: whole items. ``back``: it goes back from a page, against the order of the caller's query: the
     plan has the opposite order. ``binding``: that of its cursors, see `odm.procedures.cursor`; "" if not computed yet.
+    ``check``: the conditions of the key range, to check again on the items; None: it is not of an index. ``dropped``:
+    the items that did not meet them so far.
     """
 
     plan: Plan
@@ -77,6 +85,8 @@ class Reading:
     wanted: Wanted | None = None
     back: bool = False
     binding: str = ""
+    check: KeyCheck | None = field(default=None, repr=False)
+    dropped: int = 0
 
     @property
     def begins(self) -> bool:
@@ -86,7 +96,7 @@ class Reading:
     def turned(self, place: Place, left: int | None) -> "Reading":
         """The reading in the opposite order."""
         plan = evolve(self.plan, query=self.plan.query.reverse())
-        return evolve(self, plan=plan, place=place, left=left, back=not self.back)
+        return evolve(self, plan=plan, place=place, left=left, back=not self.back, dropped=0)
 
 
 class Paged(NamedTuple):
@@ -191,13 +201,27 @@ def begin(
             check_key(Key(partition), plan.pattern.index, plan.entity, context.limits)
     context.check_filter(plan.entity, plan.filter)
     consistent = consistent and plan.pattern.kind != "global"
-    return Reading(plan, Place(plan.reading_order[0]), query.most, consistent, wanted=asked)
+    check = None if plan.pattern.index is None else key_check(context.schema, plan)
+    if asked is not None and check is not None:
+        asked = _with_check(asked, check)
+    return Reading(plan, Place(plan.reading_order[0]), query.most, consistent, wanted=asked, check=check)
+
+
+def _with_check(asked: Wanted, check: KeyCheck) -> Wanted:
+    """The fields to read, with those that are checked."""
+    if asked.only is None or not check.fields:
+        return asked
+    if check.by_key:
+        return evolve(asked, only=None, why="the key of the index has computed fields")
+    return asked.with_fields(check.fields)
 
 
 def chunk(context: Context, reading: Reading) -> CoreGen[tuple[list[Any], Reading | None]]:
     """One page of results as the backend returns it, and the reading that continues, or None at the end."""
-    found = yield from _read(context, reading, reading.left, decode=_decoder(context, reading))
-    return _decoded(context, reading, found), _further(reading, found.next, len(found.items))
+    found = yield from _read(context, reading, _most(reading, reading.left), decode=_decoder(context, reading))
+    items, _, reading = _results(context, reading, found)
+    further = _further(reading, found.next, len(items))
+    return (items if reading.left is None else items[: reading.left]), further
 
 
 def first(context: Context, reading: Reading | None) -> CoreGen[Any]:
@@ -227,15 +251,16 @@ def page(context: Context, reading: Reading, size: int, max_requests: int | None
     while going is not None and len(entities) < look:
         if max_requests is not None and (sent := sent + _due(going)) > max_requests:
             break
-        found = yield from _read(context, going, look - len(entities), decode=decode)
+        found = yield from _read(context, going, _most(going, look - len(entities)), decode=decode)
         lacking = want - len(entities)
-        if start is None and found.positions:
-            start = Place(found.partition, found.positions[0], pace=found.pace)
-        entities += _decoded(context, going, found)
-        if len(found.items) <= lacking:
+        items, positions, going = _results(context, going, found)
+        if start is None and positions:
+            start = Place(found.partition, positions[0], pace=found.pace)
+        entities += items
+        if len(items) <= lacking:
             place = found.next
         elif lacking:
-            place = Place(found.partition, found.positions[lacking - 1], pace=found.pace)
+            place = Place(found.partition, positions[lacking - 1], pace=found.pace)
         going = None if found.next is None else evolve(going, place=found.next)
     further = _further(reading, place, min(len(entities), want))
     return Paged(entities[:want], further, _before(reading, start, place))
@@ -270,17 +295,48 @@ def _due(reading: Reading) -> int:
 
 
 def count(context: Context, reading: Reading) -> CoreGen[int]:
-    """The number of results of the query."""
-    plan = reading.plan
+    """The number of results of the query.
+
+    The conditions of an index's key range become a filter of the request, which costs no more units than without.
+    """
+    plan, check = reading.plan, reading.check
     passing = passing_older(context, plan.entity, plan.filter)
     if plan.leaving or passing is not plan.filter or context.on_invalid is not None:
         return (yield from _count_read(context, reading))
+    if check is None or not (check.tests or check.by_key):
+        total = yield from _count(context, reading)
+    elif (stored := check.stored) is None:
+        total = None
+    elif context.filter(plan.entity, plan.filter) is not None:
+        filtered = evolve(plan, filter=every(plan.filter, stored))
+        return (yield from count(context, evolve(reading, plan=filtered, check=None)))
+    else:
+        total = yield from _count(context, reading, stored)
+    return (yield from _count_read(context, reading)) if total is None else total
+
+
+def _count(context: Context, reading: Reading, meeting: Condition | None = None) -> CoreGen[int | None]:
+    """Count without reading the items.
+
+    Args:
+        context: of the store.
+        reading: the query.
+        meeting: a condition that all items are expected to meet: then a request needs no item to report those with an
+            unknown tag.
+
+    Returns:
+        None if an item does not meet the condition.
+    """
     total, place = 0, reading.place
     streams = _streams(reading, place)
     while streams:
         left = None if reading.left is None else reading.left - total
         requests = [request_of(context, reading, stream, left, len(streams), counting=True) for stream in streams]
+        if meeting is not None:
+            requests = [evolve(request, filter=meeting, limit=None, examine=left) for request in requests]
         answers = yield from sent_together(requests)
+        if meeting is not None and any(answer.count < answer.examined for answer in answers):
+            return None
         for stream, answer in zip(streams, answers, strict=True):
             if answer.strangers:
                 yield from _refuse_strangers(context, reading, stream)
@@ -315,6 +371,7 @@ def _count_read(context: Context, reading: Reading) -> CoreGen[int]:
     while going is not None:
         found = yield from _read(context, going, going.left)
         _check_known(context, found)
+        found = _checked(context, found, reading.check)
         total += len(found.positions)
         going = _further(going, found.next, len(found.positions))
     return total
@@ -335,17 +392,26 @@ def keys_chunk(context: Context, reading: Reading) -> CoreGen[tuple[list[Key], R
     Raises:
         ItemInvalid: an item on the page has an unknown tag.
     """
-    found = yield from _read(context, reading, reading.left, expired=True)
-    _check_known(context, found)
+    found = yield from _to_delete(context, reading)
     return [position.key for position in found.positions], _further(reading, found.next, len(found.items))
 
 
 def rows_chunk(context: Context, reading: Reading) -> CoreGen[tuple[list[tuple[Key, Item]], Reading | None]]:
     """As `keys_chunk`, with the stored items."""
-    found = yield from _read(context, reading, reading.left, expired=True)
-    _check_known(context, found)
+    found = yield from _to_delete(context, reading)
     rows = [(position.key, item) for position, item in zip(found.positions, found.items, strict=True)]
     return rows, _further(reading, found.next, len(rows))
+
+
+def _to_delete(context: Context, reading: Reading) -> CoreGen[_Read]:
+    """The items of one page, including expired items. Those of the primary key are checked too: no read decodes them.
+
+    Raises:
+        ItemInvalid: an item on the page has an unknown tag.
+    """
+    found = yield from _read(context, reading, reading.left, expired=True)
+    _check_known(context, found)
+    return _checked(context, found, key_check(context.schema, reading.plan))
 
 
 def first_request(context: Context, reading: Reading) -> req.Query:
@@ -475,6 +541,52 @@ def _decoded(context: Context, reading: Reading, found: _Read) -> list[Any]:
         return reading.wanted.found(context, found.items, found.positions)
     check_many(reading.plan.entity, "query")
     return context.decode_all(found.items, found.positions)
+
+
+def _most(reading: Reading, most: int | None) -> int | None:
+    """The number of results to read next; more if the check drops many, so that few requests get past these."""
+    return most if most is None or not reading.dropped else max(most, min(2 * reading.dropped, MOST_AHEAD))
+
+
+def _results(context: Context, reading: Reading, found: _Read) -> tuple[list[Any], Sequence[req.Position], Reading]:
+    """The results that were read, with their positions, and the reading, which counts those that were dropped."""
+    check, positions, results = reading.check, found.positions, _decoded(context, reading, found)
+    if check is None:
+        return results, positions, reading
+    failing = check.failing(results) if reading.wanted is None else _failing(context, check, found)
+    if failing is None:
+        return results, positions, reading
+    kept = [at for at, fails in enumerate(failing) if not fails]
+    reading = evolve(reading, dropped=reading.dropped + len(failing) - len(kept))
+    return [results[at] for at in kept], [positions[at] for at in kept], reading
+
+
+def _failing(context: Context, check: KeyCheck, found: _Read) -> list[bool] | None:
+    """As `KeyCheck.failing`, for stored items.
+
+    Raises:
+        ItemInvalid: an item must be decoded or upgraded to be judged, and cannot be.
+    """
+    stored, entity = check.stored, check.plan.entity
+    failing = []
+    for item, (key, _) in zip(found.items, found.positions, strict=True):
+        if stored is None or entity is None:
+            met = check.meets(context.decode(item, key))
+        elif item.get(TAG) != entity.tag:
+            met = False
+        else:
+            met = holds(stored, up_to_date(context, entity, item, key) if entity.version > 1 else item)
+        failing.append(not met)
+    return failing if any(failing) else None
+
+
+def _checked(context: Context, found: _Read, check: KeyCheck | None) -> _Read:
+    """What was read, without the items that do not meet the conditions of the key range."""
+    failing = None if check is None else _failing(context, check, found)
+    if failing is None:
+        return found
+    kept = [at for at, fails in enumerate(failing) if not fails]
+    return evolve(found, items=[found.items[at] for at in kept], positions=[found.positions[at] for at in kept])
 
 
 def _further(reading: Reading, place: Place | None, taken: int) -> Reading | None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from odm import TTL, AccessPattern, Entity, PrimaryKey, Revision, Stored, Table, field, upgrade
+from odm import TTL, AccessPattern, Entity, PrimaryKey, Revision, Shards, Stored, Table, field, upgrade
 
 people = Table("people")
 people_v2 = Table("people")
@@ -21,6 +21,8 @@ gadgets = Table("gadgets")
 gadgets_grown = Table("gadgets")
 bags = Table("bags")
 bags_v2 = Table("bags")
+dishes = Table("dishes")
+dishes_now = Table("dishes")
 kept = Table("kept")
 kept_indexed = Table("kept_indexed")
 
@@ -200,6 +202,71 @@ class Screw(Entity, table=gadgets_grown):
     gadget_id: str
 
     primary = PrimaryKey("GADGETS", "SCREW#{gadget_id}")
+
+
+# --- entities whose templates change
+
+
+class OldDish(Entity, table=dishes, tag="Dish"):
+    """Each pattern has other templates in `Dish`, which are as wide, so that entries of both are in the same ranges."""
+
+    dish_id: str
+    menu: str = "m"
+    cook: str = "m"
+    name: str = "x"
+    grams: int = 0
+    score: int = 0
+    bought: datetime | None = None
+    sold: datetime | None = None
+
+    primary = PrimaryKey("DISH#{dish_id}")
+    by_score = AccessPattern("MENU#{menu}", "{grams}")
+    by_name = AccessPattern("MENU#{menu}", "{grams}#{dish_id}")
+    by_cook = AccessPattern("COOK#{menu}", "{dish_id}")
+    by_day = AccessPattern("DAY#{bought:%Y%m%d}", "{dish_id}")
+    spread = AccessPattern("MENU#{menu}", "{grams}#{dish_id}", shards=Shards(3, by="dish_id"))
+
+
+class OldDrink(Entity, table=dishes, tag="Drink"):
+    """Had its entries where those of dishes are now."""
+
+    drink_id: str
+    menu: str = "m"
+    score: int = 0
+
+    primary = PrimaryKey("DRINK#{drink_id}")
+    by_score = AccessPattern("MENU#{menu}", "{score}", index="by_score")
+
+
+class Dish(Entity, table=dishes_now):
+    """After its templates were changed."""
+
+    dish_id: str
+    menu: str = "m"
+    cook: str = "m"
+    name: str = "x"
+    grams: int = 0
+    score: int = 0
+    bought: datetime | None = None
+    sold: datetime | None = None
+
+    primary = PrimaryKey("DISH#{dish_id}")
+    by_score = AccessPattern("MENU#{menu}", "{score}")
+    by_name = AccessPattern("MENU#{menu}", "{name}#{dish_id}")
+    by_cook = AccessPattern("COOK#{cook}", "{dish_id}")
+    by_day = AccessPattern("DAY#{sold:%Y%m%d}", "{dish_id}")
+    spread = AccessPattern("MENU#{menu}", "{score}#{dish_id}", shards=Shards(3, by="dish_id"))
+
+
+class Drink(Entity, table=dishes_now):
+    """Its entries moved to another partition of the same index."""
+
+    drink_id: str
+    menu: str = "m"
+    score: int = 0
+
+    primary = PrimaryKey("DRINK#{drink_id}")
+    by_score = AccessPattern("DRINKS#{menu}", "{score}", index="by_score")
 
 
 # --- entities of which the newest are kept

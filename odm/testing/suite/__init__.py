@@ -83,6 +83,7 @@ from odm.testing.suite.sharded_keys import TestShardedKeys
 from odm.testing.suite.shards import TestShardedPages, TestShardedReads, TestShardedWrites
 from odm.testing.suite.shown_fields import TestAbsentFields, TestConditionsOnOlderItems, grown
 from odm.testing.suite.sparse_indexes import TestSparseIndexes, TestSparseIndexTransactions, TestSparseIndexUpdates
+from odm.testing.suite.stale_entries import TestStaleEntries
 from odm.testing.suite.strangers import TestStrangers
 from odm.testing.suite.time_series import (
     TestRotation,
@@ -252,6 +253,7 @@ __all__ = [
     "TestSparseIndexTransactions",
     "TestSparseIndexUpdates",
     "TestSparseIndexes",
+    "TestStaleEntries",
     "TestStores",
     "TestStrangers",
     "TestSums",
