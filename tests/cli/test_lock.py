@@ -31,8 +31,8 @@ def test_the_day_of_a_developer(run: Run, application: Application) -> None:
     assert checked.code == 1
     assert checked.out == (
         'orphans   Customer.by_email: template "EMAIL#{email}" → "MAIL#{email}": entries of '
-        "stored items stay under the old template, where queries do not look; odm backfill shop:shop Customer.by_email "
-        "PLACE, or give the pattern a new index name and backfill it\n"
+        "stored items stay in the partitions of the old template, so queries do not return most of them; odm backfill "
+        "shop:shop Customer.by_email PLACE, or give the pattern a new index name and backfill it\n"
     )
     assert checked.line == (
         "odm: table shop does not match odm.lock: 1 change orphans stored data; "

@@ -13,6 +13,12 @@ from odm.schema.lockfile.description import (
 )
 from odm.schema.lockfile.finding import Finding, backfill_of
 
+_STAYS = "entries of stored items stay in the partitions of the old template, so queries do not return most of them"
+_STAYS_IN_PARTITION = (
+    "entries of stored items stay under the old sort keys: queries of a range do not return all items that meet their "
+    "conditions, and queries of a partition return them in the old order"
+)
+
 
 def compare_primary(old: EntityLock, new: EntityLock, *, same_sorts: bool) -> Iterator[Finding]:
     """The primary key. ``same_sorts`` False: the table's sort key was added or removed, which is a separate finding."""
@@ -51,7 +57,7 @@ def _changed(entity: EntityLock, index: str, old: PatternLock, new: PatternLock)
         effect = f"the index {index} exists as a {old.kind} one, which DynamoDB cannot change"
         yield Finding("orphans", where, "kind", old.kind, new.kind, effect, "give the pattern a new index name")
     if _differ(old.partition, new.partition) or _differ(old.sort, new.sort):
-        effect = "entries of stored items stay under the old template, where queries do not look"
+        effect = _STAYS if _differ(old.partition, new.partition) else _STAYS_IN_PARTITION
         yield Finding("orphans", where, "template", *_keys(old, new), effect, again)
     if old.when != new.when:
         effect = "stored items are in the index, or missing from it, by the old condition"
@@ -105,7 +111,7 @@ def _looks_at(shards: ShardsLock | None, count: int, by: SlotLock | None) -> boo
 def _added(entity: EntityLock, pattern: PatternLock, index: str, table: TableLock) -> Finding:
     if _of_fields(pattern, index, table):
         return _filled(entity, pattern, "new pattern", "", index)
-    effect = "stored items are not in it"
+    effect = "stored items are not in it, so queries do not return them"
     if pattern.kind == "local":
         effect += ", and DynamoDB creates a local index only together with its table"
     return Finding(
