@@ -127,7 +127,7 @@ class TestStaleEntries:
     def test_are_in_no_collection_that_the_model_does_not_put_them_in(self, stale: Store) -> None:
         query = collection(Dish.by_cook(cook="m"))
         results = list(stale.query(query))
-        assert all(dish.cook == "m" for dish in results)
+        assert all(isinstance(dish, Dish) and dish.cook == "m" for dish in results)
         assert stale.count(query) == len(results)
         menu = collection(Dish.by_score(menu="m"))
         assert all(isinstance(dish, Dish) and dish.menu == "m" for dish in stale.query(menu))
