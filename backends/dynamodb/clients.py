@@ -8,7 +8,7 @@ import too, and sync programs do without, so the methods of async clients import
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from io import BytesIO
 from ipaddress import ip_address
@@ -24,6 +24,7 @@ from odm.backends.dynamodb.retry import config_of
 from odm.backends.dynamodb.savings import saving
 from odm.backends.dynamodb.wire import Bodies, read_bytes
 from odm.errors import Unsupported
+from odm.protocol.connection import foreign_loop
 
 if TYPE_CHECKING:
     import asyncio
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 LONG_BODY: Final = 512 * 1024
 """The largest request body, in bytes, that is sent in one piece; aiohttp warns about bodies over 1 MiB."""
+
+_LEAST_STATUS: Final = 200
+"""The least status of a final response (RFC 9110, section 15)."""
 
 STAND_IN: Final = {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
 STAND_IN_REGION: Final = "us-east-1"
@@ -104,6 +108,7 @@ class SyncClient:
     def _create(self, timeout: float | None, service: Service) -> Any:
         settings = self._settings = _resolved(self._settings)
         client = session_of(settings).client(service, **_arguments(settings, timeout, service))
+        client.meta.events.register(f"needs-retry.{_EVENTS[service]}", _refusing_interim(client))
         if service != "dynamodb":
             return client
         read_bytes(client)
@@ -121,6 +126,7 @@ def _lock() -> "asyncio.Lock":
 class _Slot:
     """The clients of one event loop. The lock keeps concurrent tasks from creating the same client twice."""
 
+    process: int = Factory(os.getpid)
     lock: "asyncio.Lock" = Factory(_lock)
     stack: AsyncExitStack = Factory(AsyncExitStack)
     clients: dict[tuple[float | None, Service], Any] = Factory(dict)
@@ -150,6 +156,8 @@ class AsyncClients:
         if slot is None:
             await self._close_left()
             slot = self._slots.setdefault(loop, _Slot())
+        if slot.process != os.getpid():
+            raise foreign_loop()
         async with slot.lock:
             if (timeout, service) not in slot.clients:
                 # In a thread, because credentials may come from a metadata service, which is I/O.
@@ -195,10 +203,27 @@ def _stream_long_body(request: Any, **_: Any) -> None:
         request.body = BytesIO(request.body)
 
 
+def _refusing_interim(client: Any) -> Callable[..., None]:
+    """A handler that refuses an interim response.
+
+    Python's http.client takes it for the final one, which then arrives as the response to the next request: the
+    connections are closed before.
+    """
+
+    def refuse(response: Any, **_: Any) -> None:
+        if response is not None and response[0].status_code < _LEAST_STATUS:
+            client.close()
+            raise DamagedAnswer(f"the response has the status {response[0].status_code}")
+
+    return refuse
+
+
 def _refuse_redirected(response: Any, **_: Any) -> None:
     """Refuse the response of another address: unlike botocore, aiohttp always follows redirects."""
     if response is None:
         return
+    if response[0].status_code < _LEAST_STATUS:
+        raise DamagedAnswer(f"the response has the status {response[0].status_code}")
     raw = response[0].raw
     if any(earlier is not raw for earlier in getattr(raw, "history", ())):
         raise DamagedAnswer(f"the request was redirected to {response[0].url}")

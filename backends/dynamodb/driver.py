@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import copy
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,7 +12,7 @@ from odm.backends.dynamodb.clients import AsyncClients, Settings, SyncClient, se
 from odm.backends.dynamodb.codec import write_item
 from odm.backends.dynamodb.endpoints import other_host
 from odm.backends.dynamodb.errors import MALFORMED, DamagedAnswer
-from odm.backends.dynamodb.native import STREAM_READS, Native, Steps
+from odm.backends.dynamodb.native import STREAM_READS, Call, Native, Steps
 from odm.backends.dynamodb.options import Billing, Stream, TableClass, TableOptions
 from odm.backends.dynamodb.requests import NO_ORDER, steps_of
 from odm.backends.dynamodb.retry import attempts_of
@@ -221,15 +221,27 @@ class DynamoDBConnection(Connection[Native]):
 
             await asyncio.sleep(native.seconds)
             return None
-        if native.operation in STREAM_READS:
-            client = await self._async_clients.get(self._policy.timeout, "dynamodbstreams")
-            with _as_damaged():
-                return await getattr(client, native.operation)(**native.kwargs)
-        transport = await self._transports.asynchronous()
+        transport = None if native.operation in STREAM_READS else await self._transports.asynchronous()
         if transport is not None:
             return await transport.call(native.operation, native.kwargs, self._policy.timeout)
-        client = await self._async_clients.get(self._policy.timeout)
-        return await getattr(client, native.operation)(**self._async_clients.bodies.arguments(native.kwargs))
+        return await self._of_vendor(native)
+
+    async def _of_vendor(self, native: Call) -> Any:
+        """Perform a native request with aiobotocore, which has no deadline for a request."""
+        import asyncio
+
+        timeout = self._policy.timeout
+        streams = native.operation in STREAM_READS
+        client = await self._async_clients.get(timeout, "dynamodbstreams" if streams else "dynamodb")
+        kwargs = native.kwargs if streams else self._async_clients.bodies.arguments(native.kwargs)
+        try:
+            async with asyncio.timeout(timeout):
+                with _as_damaged() if streams else nullcontext():
+                    return await getattr(client, native.operation)(**kwargs)
+        except TimeoutError as error:
+            from botocore.exceptions import ReadTimeoutError
+
+            raise ReadTimeoutError(endpoint_url=client.meta.endpoint_url, error=error) from error
 
     def close(self) -> None:
         """Close the connections of sync calls; the next call opens new ones."""

@@ -1,55 +1,65 @@
-"""HTTP over asyncio's connections, with the parser of httptools: aiohttp takes three times as long."""
+"""HTTP over asyncio's connections.
+
+aiohttp takes three times as long, and takes what arrives on an idle connection for the response to the next request.
+"""
 
 import asyncio
+import os
 import socket
 import ssl
 import sys
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any
 
 from odm.backends.dynamodb.http_messages import (
     CHUNK,
-    FAILURES,
     Broken,
-    Reader,
     Unconnected,
+    UnconnectedInTime,
     Untrusted,
+    is_readable,
     target_of,
     unconnected,
     written,
 )
-from odm.backends.dynamodb.lean import IDLE_SECONDS, Failures, Prepared
+from odm.backends.dynamodb.http_readers import Reader, reader_class
+from odm.backends.dynamodb.lean import IDLE_SECONDS, Prepared
 from odm.backends.dynamodb.routes import Route
+from odm.protocol.connection import foreign_loop
 
 
 class Asyncio:
     """Sends requests. Each event loop has connections of its own."""
 
-    failures: Final[Failures] = FAILURES
-
     def __init__(self, route: Route) -> None:
         self._route = route
+        self._reader = reader_class()
         self._tls: ssl.SSLContext | None = None
         self._pools: dict[asyncio.AbstractEventLoop, _Pool] = {}
 
     async def send(self, request: Prepared, timeout: float | None) -> tuple[int, Mapping[str, str], bytes]:  # noqa: ASYNC109
-        """Send a request once, as `Urllib3.send` does."""
+        """Send a request once; see `http_sockets.Sockets.send`."""
         target = target_of(request.url)
         message = written(request, target.path)
-        connect, read = self._route.limits(timeout)
         loop = asyncio.get_running_loop()
         pool = self._pools.get(loop) or self._begin(loop)
-        async with pool.free:
-            connection = pool.kept(target.server) or await self._open(pool, target.server, connect)
-            response = await connection.exchange(message, read)
+        if pool.process != os.getpid():
+            raise foreign_loop()
+        end = None if timeout is None else loop.time() + timeout
+        await pool.acquire(end)
+        try:
+            connection = pool.kept(target.server) or await self._open(pool, target.server, end)
+            response = await connection.exchange(message, self._route.timeouts[1], end)
             found = response.status, response.headers, response.body
             if response.reusable:
                 pool.keep(target.server, connection)
             else:
                 connection.abort()
             return found
+        finally:
+            pool.free.release()
 
     async def aclose(self) -> None:
         """Close the connections of the running loop; the next call opens new ones."""
@@ -65,7 +75,7 @@ class Asyncio:
                 pool.abandon()
         return self._pools.setdefault(loop, _Pool(loop, self._route.connections))
 
-    async def _open(self, pool: "_Pool", server: tuple[str, str, int], timeout: float | None) -> "_Connection":  # noqa: ASYNC109
+    async def _open(self, pool: "_Pool", server: tuple[str, str, int], end: float | None) -> "_Connection":
         scheme, host, port = server
         options: dict[str, Any] = {}
         if scheme == "https":
@@ -73,9 +83,14 @@ class Asyncio:
         # uvloop does not have it, and Python before 3.12.8 and 3.13.1 fails with eager tasks.
         if isinstance(pool.loop, asyncio.BaseEventLoop) and pool.loop.get_task_factory() is None:
             options["happy_eyeballs_delay"] = 0.25  # seconds until the next address is tried as well (RFC 8305)
+        connect, reader = self._route.timeouts[0], self._reader()
+        if end is None and connect is not None:
+            end = pool.loop.time() + connect
         try:
-            async with asyncio.timeout(timeout):
-                _, connection = await pool.loop.create_connection(lambda: _Connection(pool), host, port, **options)
+            async with asyncio.timeout_at(end):
+                _, connection = await pool.loop.create_connection(
+                    lambda: _Connection(pool, reader), host, port, **options
+                )
         except OSError as error:
             raise unconnected(error) from error
         except UnicodeError as error:  # a host name that cannot be looked up
@@ -101,6 +116,7 @@ class _Pool:
 
     Attributes:
         loop: the loop.
+        process: the process that opened the connections.
         free: limits the number of connections.
         opened: the open connections.
         closed: whether `aclose` was called.
@@ -108,10 +124,22 @@ class _Pool:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, connections: int) -> None:
         self.loop = loop
+        self.process = os.getpid()
         self.free = asyncio.Semaphore(connections or sys.maxsize)
         self.opened: set[_Connection] = set()
         self.closed = False
         self._idle: defaultdict[tuple[str, str, int], list[_Connection]] = defaultdict(list)
+
+    async def acquire(self, end: float | None) -> None:
+        """Wait until another connection can be used, at most until a time of the loop."""
+        if end is None or not self.free.locked():
+            await self.free.acquire()
+            return
+        try:
+            async with asyncio.timeout_at(end):
+                await self.free.acquire()
+        except TimeoutError as error:
+            raise UnconnectedInTime("no connection was free in time") from error
 
     def kept(self, server: tuple[str, str, int]) -> "_Connection | None":
         """An idle connection that the server has not closed."""
@@ -156,9 +184,9 @@ class _Connection(asyncio.Protocol):
         used: when it was last used, on the loop's clock.
     """
 
-    def __init__(self, pool: _Pool) -> None:
+    def __init__(self, pool: _Pool, reader: Reader) -> None:
         self._pool = pool
-        self._reader = Reader()
+        self._reader = reader
         self._transport: Any = None
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -169,15 +197,25 @@ class _Connection(asyncio.Protocol):
 
     @property
     def is_usable(self) -> bool:
-        """Whether a request can be sent on it."""
-        return not (self._ended or self._transport.is_closing())
+        """Whether a request can be sent on it. What can be read, and the loop has not seen, is the end, or foreign."""
+        if self._ended or self._transport.is_closing():
+            return False
+        return not is_readable(self._transport.get_extra_info("socket"))
 
-    async def exchange(self, message: bytes, timeout: float | None) -> Reader:  # noqa: ASYNC109
-        """Send a request and read its response; if that fails or is cancelled, the connection is closed."""
+    async def exchange(self, message: bytes, timeout: float | None, end: float | None) -> Reader:  # noqa: ASYNC109
+        """Send a request and read its response; if that fails or is cancelled, the connection is closed.
+
+        Args:
+            message: the request.
+            timeout: the seconds to wait for each part of the response; None: no limit.
+            end: the time of the loop at which the response has to be complete, in place of the timeout; None: none.
+        """
         loop = self._pool.loop
         self._reader.begin()
         waiter = self._waiter = loop.create_future()
-        if timeout is not None:
+        if end is not None:
+            self._timer = loop.call_at(end, self._finish, TimeoutError("the response was not complete in time"))
+        elif timeout is not None:
             self._heard = loop.time()
             self._timer = loop.call_later(timeout, self._check, timeout)
         try:

@@ -1,10 +1,10 @@
 """HTTP/1.1 without I/O, for `http_sockets` and `http_asyncio`: what is written to a connection, and what is read.
 
-Responses are parsed by httptools, the binding of Node's parser llhttp. Nothing here sends a request a second time,
-follows a redirect, or decodes a body.
+Responses are read by `http_readers`. Nothing here sends a request a second time, follows a redirect, or decodes a body.
 """
 
 import re
+import select
 from collections.abc import Mapping
 from functools import lru_cache
 from ssl import SSLError as TlsError
@@ -12,15 +12,16 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
 from botocore.exceptions import (
+    BotoCoreError,
     ConnectionClosedError,
     ConnectTimeoutError,
     EndpointConnectionError,
+    HTTPClientError,
     ReadTimeoutError,
     SSLError,
 )
-from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-from odm.backends.dynamodb.lean import Failures, Prepared
+from odm.backends.dynamodb.lean import Prepared
 
 CHUNK: Final = 64 * 1024
 """The most bytes that are read at once."""
@@ -48,7 +49,7 @@ class Broken(OSError):
     """The connection ended, or was closed, before the response was complete; or what arrived is not HTTP."""
 
 
-FAILURES: Final[Failures] = (
+_FAILURES: Final[tuple[tuple[type[Exception], type[BotoCoreError]], ...]] = (
     (UnconnectedInTime, ConnectTimeoutError),
     (Untrusted, SSLError),
     (Unconnected, EndpointConnectionError),
@@ -56,7 +57,13 @@ FAILURES: Final[Failures] = (
     (TimeoutError, ReadTimeoutError),
     (OSError, ConnectionClosedError),
 )
-"""The exceptions of `http_sockets` and `http_asyncio`, and those of botocore."""
+"""The exceptions of `http_sockets` and `http_asyncio`, and those of botocore. The first match decides."""
+
+
+def failed(url: str, error: Exception) -> BotoCoreError:
+    """Botocore's exception for one of `http_sockets` and `http_asyncio`."""
+    kind = next((kind for known, kind in _FAILURES if isinstance(error, known)), HTTPClientError)
+    return kind(endpoint_url=url, error=error)
 
 
 def unconnected(error: OSError) -> Unconnected:
@@ -131,85 +138,10 @@ def _bytes(body: Any) -> bytes:
     return bytes(body)
 
 
-class Reader:
-    """Reads the responses of one connection, one after the other. The methods ``on_...`` are called by httptools.
-
-    Attributes:
-        status: the status of the response.
-        headers: its headers; the names are lower case.
-        body: its body, when it is complete.
-        complete: whether the response is complete, or none is expected.
-        reusable: whether the connection can be used for another request.
-    """
-
-    __slots__ = ("_framed", "_parser", "_parts", "body", "complete", "headers", "reusable", "status")
-
-    def __init__(self) -> None:
-        self._parser = HttpResponseParser(self)
-        self.complete = self.reusable = True
-        self.status, self.headers, self.body = 0, dict[str, str](), b""
-        self._parts: list[bytes] = []
-        self._framed = False
-
-    def begin(self) -> None:
-        """Expect a response."""
-        self.complete = self._framed = False
-        self.status, self.headers, self._parts = 0, {}, []
-
-    def feed(self, data: bytes) -> bool:
-        """Read data, and return whether the response is complete.
-
-        Raises:
-            Broken: it is not HTTP.
-        """
-        try:
-            self._parser.feed_data(data)
-        except (HttpParserError, HttpParserUpgrade) as error:  # also if data follows the response
-            self.reusable = False
-            raised = error.__context__  # in a method of this class, by a signal: httptools catches even Ctrl-C
-            if raised is not None and not isinstance(raised, HttpParserError | Broken):
-                raise raised from None
-            if not self.complete:
-                raise Broken(f"the response is not HTTP: {error}") from error
-        return self.complete
-
-    def end(self) -> None:
-        """The server has closed the connection.
-
-        Raises:
-            Broken: the response is not complete.
-        """
-        self.reusable = False
-        if self.complete:
-            return
-        # Without a length, the end of the connection is the end of the body (RFC 9112, section 6.3).
-        if not self._framed or not self.headers.keys().isdisjoint(("content-length", "transfer-encoding")):
-            raise Broken("the connection was closed before the response was complete")
-        self._finish()
-
-    def on_message_begin(self) -> None:
-        if self.complete:
-            raise Broken("data follows the response")
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-        headers = self.headers
-        headers[key] = f"{headers[key]}, {text}" if key in headers else text
-
-    def on_headers_complete(self) -> None:
-        self._framed, self.status = True, self._parser.get_status_code()
-
-    def on_body(self, data: bytes) -> None:
-        self._parts.append(data)
-
-    def on_message_complete(self) -> None:
-        if self.status < 200:  # an interim response, such as 100 Continue: the final one follows
-            self.begin()
-            return
-        self.reusable = self._parser.should_keep_alive()
-        self._finish()
-
-    def _finish(self) -> None:
-        parts = self._parts
-        self.body = parts[0] if len(parts) == 1 else b"".join(parts)
-        self._parts, self.complete = [], True
+def is_readable(opened: Any) -> bool:
+    """Whether something can be read from a socket without waiting: on an idle connection, its end, or foreign data."""
+    if not hasattr(select, "poll"):  # Windows
+        return bool(select.select([opened], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(opened, select.POLLIN)
+    return bool(poll.poll(0))

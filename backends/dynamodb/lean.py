@@ -1,7 +1,6 @@
 """Requests and responses of the lean transport: what botocore's client does between its arguments and the socket.
 
-`Exchange` prepares a request, and `sync_transport` and `async_transport` send it over HTTP, by one of the libraries of
-the files ``http_...``.
+`Exchange` prepares a request, and `sync_transport` and `async_transport` send it over HTTP, by the files ``http_...``.
 """
 
 import json
@@ -9,9 +8,9 @@ import os
 import time
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
-from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoCredentialsError
+from botocore.exceptions import ClientError, NoCredentialsError
 
 from odm.backends.dynamodb.endpoints import Endpoint
 from odm.backends.dynamodb.routes import Route
@@ -28,9 +27,6 @@ LEAST_SKEW: Final = 60.0
 
 IDLE_SECONDS: Final = 12
 """How long an idle connection stays open, as in aiobotocore: AWS closes it after 20 seconds."""
-
-Failures: TypeAlias = tuple[tuple[type[Exception], type[BotoCoreError]], ...]
-"""The exceptions of an HTTP library, and those of botocore that replace them. The first match decides."""
 
 
 class Prepared:
@@ -146,12 +142,6 @@ class Exchange:
             endpoint = Endpoint(endpoint.for_account.format(account=account))
         found = f"{endpoint.url}/", Signer(_host(endpoint), self.route.region)
         return self._signers.setdefault(account, found)
-
-
-def failed(failures: Failures, url: str, error: Exception) -> BotoCoreError:
-    """Botocore's exception for one of an HTTP library."""
-    kind = next((kind for known, kind in failures if isinstance(error, known)), HTTPClientError)
-    return kind(endpoint_url=url, error=error)
 
 
 _OPERATIONS: Final[dict[str, str]] = {}

@@ -7,6 +7,7 @@ not support, it says so, and the vendor's client carries the requests.
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from importlib.util import find_spec
 from itertools import chain, product
 from typing import TYPE_CHECKING, Any, Final
 
@@ -101,10 +102,6 @@ class Route:
     ca_bundle: str
     client_cert: str | tuple[str, str] | None
     keepalive: bool
-
-    def limits(self, timeout: float | None) -> tuple[float | None, float | None]:
-        """The seconds to wait for a connection, and for each part of a response, with the timeout of a store."""
-        return self.timeouts if timeout is None else (timeout, timeout)
 
     def tls(self) -> "ssl.SSLContext":
         """Botocore's context for TLS; reads files.
@@ -221,6 +218,8 @@ def _endpoint(
 
 def _obstacles(configuration: "Session | Environment", config: Any, endpoint: Endpoint) -> Iterator[str]:
     """The settings that the lean transport does not support."""
+    if find_spec("httptools") is None and find_spec("h11") is None:
+        yield "neither httptools nor h11 is installed: pip install 'single-table-odm[dynamodb]'"
     plain = vars(type(config)())
     for name, value in vars(config).items():
         if not name.startswith("_") and name not in _SUPPORTED and value != plain.get(name):

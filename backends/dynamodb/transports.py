@@ -61,13 +61,10 @@ class Transports:
             route = await asyncio.to_thread(self._chosen) if self._route is None else self._route
             if isinstance(route, str):
                 return None
-            try:
-                from odm.backends.dynamodb.async_transport import AsyncTransport
+            from odm.backends.dynamodb.async_transport import AsyncTransport
 
-                with self._lock:  # loops in several threads share it
-                    self._async = self._async or AsyncTransport(route)
-            except ImportError:  # the vendor's client says what is missing
-                return None
+            with self._lock:  # loops in several threads share it
+                self._async = self._async or AsyncTransport(route)
         return None if self._is_instrumented() else self._async
 
     def close(self) -> None:

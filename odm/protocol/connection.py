@@ -59,7 +59,7 @@ class RetryPolicy:
     """When a store gives up a request over a network or retries it; None: the setting of the backend.
 
     Attributes:
-        timeout: seconds to wait for a connection, and for each answer.
+        timeout: the deadline of each attempt, in seconds.
         retries: the number of retries of a request.
     """
 
@@ -86,6 +86,14 @@ class Rehearsal:
     most: int | None
     stored: str = ""
     costs: str = ""
+
+
+def foreign_loop() -> Unsupported:
+    """The error of a call in an event loop that a process before a fork used: its connections are the parent's."""
+    return Unsupported(
+        "this event loop was used before the process was forked, so its connections are those of the parent process: "
+        "start another loop in the child, with asyncio.run(...)"
+    )
 
 
 def run(steps: Generator[Y, Any, R], send: Callable[[Y], Any]) -> R:

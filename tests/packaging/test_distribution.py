@@ -13,7 +13,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-VENDORS = ("aiobotocore", "boto3", "botocore", "google", "grpc", "httptools", "pyqwest", "rich", "sqlalchemy", "typer")
+VENDORS = (
+    *("aiobotocore", "boto3", "botocore", "google", "grpc", "h11", "httptools", "pyqwest", "rich", "sqlalchemy"),
+    "typer",
+)
 
 
 @pytest.fixture(scope="module")

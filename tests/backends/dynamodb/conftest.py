@@ -30,26 +30,25 @@ def backend(endpoint: str) -> DynamoDB:
 
 
 def without_httptools(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the lean transport use urllib3 and aiohttp, as without the extra ``fast``."""
-    for module in ("http_sockets", "http_asyncio"):
-        monkeypatch.setitem(sys.modules, f"odm.backends.dynamodb.{module}", None)
+    """Make the lean transport parse with h11, as without the extra ``fast``."""
+    monkeypatch.setitem(sys.modules, "odm.backends.dynamodb.http_httptools", None)
 
 
-@pytest.fixture(params=["httptools", "urllib3"])
+@pytest.fixture(params=["httptools", "h11"])
 def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Each of the HTTP libraries of the lean transport."""
-    if request.param == "urllib3":
+    """Each of the HTTP parsers of the lean transport."""
+    if request.param == "h11":
         without_httptools(monkeypatch)
     return str(request.param)
 
 
 @pytest.fixture(
-    scope="module", params=["lean", *(pytest.param(one, marks=pytest.mark.one_of(4)) for one in ("urllib3", "vendor"))]
+    scope="module", params=["lean", *(pytest.param(one, marks=pytest.mark.one_of(4)) for one in ("h11", "vendor"))]
 )
 def transport(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """Each of the transports, the lean one over each of its HTTP libraries."""
+    """Each of the transports, the lean one over each of its HTTP parsers."""
     with pytest.MonkeyPatch.context() as monkeypatch:
-        if request.param == "urllib3":
+        if request.param == "h11":
             without_httptools(monkeypatch)
         yield "vendor" if request.param == "vendor" else "lean"
 

@@ -473,8 +473,8 @@ async def test_packages_that_are_not_installed(monkeypatch: pytest.MonkeyPatch) 
     connection = DynamoDB(boto3.Session("key", "secret", region_name="eu-west-1")).connect(SHOP)
     monkeypatch.delitem(sys.modules, "odm.backends.dynamodb.sessions", raising=False)
     monkeypatch.setitem(sys.modules, "aiobotocore.credentials", None)
-    for module in ("http_aiohttp", "http_asyncio"):  # as if aiohttp and httptools were not there
-        monkeypatch.setitem(sys.modules, f"odm.backends.dynamodb.{module}", None)
+    for module in ("h11", "httptools"):
+        monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(Unsupported, match=r"pip install 'single-table-odm\[async\]'"):
         await aperform(connection, Get(KEY))
     monkeypatch.setitem(sys.modules, "botocore.session", None)

@@ -1,4 +1,4 @@
-"""HTTP libraries of the lean transport: what they have in common, over real sockets, and how odm reads HTTP itself."""
+"""HTTP of the lean transport, over real sockets, with each of its parsers."""
 
 import asyncio
 import json
@@ -28,7 +28,10 @@ from hypothesis import strategies as st
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.driver import DynamoDBConnection
 from odm.backends.dynamodb.handlers import HandledRequest
-from odm.backends.dynamodb.http_messages import Broken, Reader, target_of, written
+from odm.backends.dynamodb.http_h11 import H11Reader
+from odm.backends.dynamodb.http_httptools import HttptoolsReader
+from odm.backends.dynamodb.http_messages import Broken, target_of, written
+from odm.backends.dynamodb.http_readers import Reader
 from odm.errors import BackendError, OutcomeUnknown
 from odm.expressions.nodes import Exists
 from odm.expressions.nodes import Path as AttributePath
@@ -145,7 +148,6 @@ def test_many_threads_share_a_connection(service: Service) -> None:
     connection.close()
 
 
-@pytest.mark.parametrize("library", ["httptools"], indirect=True)
 def test_another_thread_takes_the_connection_at_once(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     connection = service.connection()
     other: list[Any] = []
@@ -264,13 +266,13 @@ async def main():
 
 asyncio.run(main())
 {last}
-print(*(name for name in ("aiohttp", "httptools") if sys.modules.get(name)))
+print(*(name for name in ("aiohttp", "urllib3.connectionpool", "h11", "httptools") if sys.modules.get(name)))
 """
 
 
 def run(service: Service, library: str, last: str = "") -> str:
     """The output of a program in a process of its own, in which warnings are errors."""
-    first = "sys.modules['httptools'] = None" if library == "urllib3" else ""
+    first = "sys.modules['httptools'] = None" if library == "h11" else ""
     program = PROGRAM.format(first=first, endpoint=service.server.endpoint, last=last)
     command = [sys.executable, "-W", "error", "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
@@ -280,7 +282,7 @@ def run(service: Service, library: str, last: str = "") -> str:
 
 def test_a_process_ends_without_warnings(service: Service, library: str) -> None:
     """Although the store was not closed."""
-    assert run(service, library).split() == ["1", "2", {"urllib3": "aiohttp"}.get(library, library)]
+    assert run(service, library).split() == ["1", "2", library]
 
 
 def test_a_process_ends_while_threads_wait(service: Service, library: str) -> None:
@@ -299,12 +301,11 @@ def test_the_log_says_that_httptools_is_not_installed(
     caplog.set_level(logging.DEBUG, "odm.dynamodb")
     connection = service.connection()
     assert perform(connection, Get(KEY)) == {"n": 1}
-    assert ("httptools is not installed" in caplog.text) == (library == "urllib3")
+    assert ("httptools is not installed" in caplog.text) == (library == "h11")
     connection.close()
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-@pytest.mark.parametrize("library", ["httptools"], indirect=True)
 def test_an_old_connection_is_not_used(service: Service, asynchronous: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """AWS closes it at about that time, and the response to a request would be lost."""
     for module in ("http_sockets", "http_asyncio"):
@@ -366,7 +367,6 @@ def test_a_connection_that_was_used_before_a_fork_stays_open_for_the_parent(serv
     connection.close()
 
 
-@pytest.mark.parametrize("library", ["httptools"], indirect=True)
 def test_other_threads_of_a_forked_process_take_no_connection_of_the_parent(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -432,7 +432,6 @@ async def test_a_slow_upload_is_no_timeout(secure: bool, tmp_path: Path, monkeyp
         assert time.monotonic() - begun > 1, "or it shows nothing"
 
 
-@pytest.mark.parametrize("library", ["httptools"], indirect=True)
 async def test_connections_of_loops_that_start_tasks_at_once(service: Service) -> None:
     """In some versions of Python, the staggered connections of asyncio fail there."""
     loop, made = asyncio.get_running_loop(), []
@@ -464,11 +463,14 @@ RESPONSES = {
 }
 
 
-@given(st.data(), st.sampled_from(list(RESPONSES)))
-def test_responses_in_pieces_of_any_size(data: st.DataObject, name: str) -> None:
+READERS: list[type[Reader]] = [HttptoolsReader, H11Reader]
+
+
+@given(st.data(), st.sampled_from(list(RESPONSES)), st.sampled_from(READERS))
+def test_responses_in_pieces_of_any_size(data: st.DataObject, name: str, kind: type[Reader]) -> None:
     raw = RESPONSES[name]
     cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)))))
-    reader = Reader()
+    reader = kind()
     for _ in range(2):  # on the same connection
         reader.begin()
         found = [
@@ -479,14 +481,15 @@ def test_responses_in_pieces_of_any_size(data: st.DataObject, name: str) -> None
         assert reader.reusable
 
 
-def read(raw: bytes) -> Reader:
-    reader = Reader()
+def read(raw: bytes, kind: type[Reader]) -> Reader:
+    reader = kind()
     reader.begin()
     if not reader.feed(raw):
         reader.end()
     return reader
 
 
+@pytest.mark.parametrize("kind", READERS)
 @pytest.mark.parametrize(
     ("raw", "body"),
     [
@@ -498,12 +501,13 @@ def read(raw: bytes) -> Reader:
         (b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n", b""),
     ],
 )
-def test_connections_that_are_not_used_again(raw: bytes, body: bytes) -> None:
-    reader = read(raw)
+def test_connections_that_are_not_used_again(raw: bytes, body: bytes, kind: type[Reader]) -> None:
+    reader = read(raw, kind)
     assert (reader.body, reader.reusable) == (body, False)
     assert reader.headers.get("x-amz-crc32", "5") == "5"
 
 
+@pytest.mark.parametrize("kind", READERS)
 @pytest.mark.parametrize(
     "raw",
     [
@@ -520,9 +524,9 @@ def test_connections_that_are_not_used_again(raw: bytes, body: bytes) -> None:
         b"SSH-2.0-OpenSSH_9.6\r\n",
     ],
 )
-def test_responses_that_are_not_complete_or_not_http(raw: bytes) -> None:
+def test_responses_that_are_not_complete_or_not_http(raw: bytes, kind: type[Reader]) -> None:
     with pytest.raises(Broken):
-        read(raw)
+        read(raw, kind)
 
 
 @pytest.mark.parametrize("place", ["on_header", "on_headers_complete", "on_body", "on_message_complete"])
@@ -530,19 +534,20 @@ def test_responses_that_are_not_complete_or_not_http(raw: bytes) -> None:
 def test_what_a_signal_handler_raises_is_raised(place: str, raised: type[BaseException]) -> None:
     """httptools replaces any exception in the methods that it calls by one of its own."""
 
-    def interrupted(self: Reader, *arguments: Any) -> None:
-        getattr(Reader, place)(self, *arguments)
+    def interrupted(self: HttptoolsReader, *arguments: Any) -> None:
+        getattr(HttptoolsReader, place)(self, *arguments)
         raise raised
 
-    reader = type("Interrupted", (Reader,), {place: interrupted})()
+    reader = type("Interrupted", (HttptoolsReader,), {place: interrupted})()
     reader.begin()
     with pytest.raises(raised):
         reader.feed(RESPONSES["a length"])
     assert not reader.reusable
 
 
-def test_headers_that_occur_twice_are_joined() -> None:
-    assert read(HEAD + b"X: 1\r\nx: 2\r\nContent-Length: 0\r\n\r\n").headers["x"] == "1, 2"
+@pytest.mark.parametrize("kind", READERS)
+def test_headers_that_occur_twice_are_joined(kind: type[Reader]) -> None:
+    assert read(HEAD + b"X: 1\r\nx: 2\r\nContent-Length: 0\r\n\r\n", kind).headers["x"] == "1, 2"
 
 
 @pytest.mark.parametrize(

@@ -315,7 +315,7 @@ def test_certificates_that_cannot_be_read(
 
 
 async def test_a_call_on_connections_that_are_being_closed(service: Service) -> None:
-    """No exception of aiohttp reaches the user."""
+    """No exception of asyncio reaches the user."""
     connection = DynamoDB(session(), endpoint_url=service.server.endpoint).connect(SHOP)
     for _ in range(20):
         calls = [asyncio.create_task(aperform(connection, Get(KEY))) for _ in range(5)]
