@@ -11,7 +11,7 @@ from attrs import evolve
 from odm.backends.dynamodb.clients import AsyncClients, Settings, SyncClient, session_of
 from odm.backends.dynamodb.codec import write_item
 from odm.backends.dynamodb.endpoints import other_host
-from odm.backends.dynamodb.errors import MALFORMED, DamagedAnswer
+from odm.backends.dynamodb.errors import MALFORMED, DamagedAnswer, is_of_credentials
 from odm.backends.dynamodb.native import STREAM_READS, Call, Native, Steps
 from odm.backends.dynamodb.options import Billing, Stream, TableClass, TableOptions
 from odm.backends.dynamodb.requests import NO_ORDER, steps_of
@@ -39,6 +39,8 @@ def _as_damaged() -> Iterator[None]:
     try:
         yield
     except MALFORMED as error:
+        if is_of_credentials(error):
+            raise
         raise DamagedAnswer(f"the response is not as that of DynamoDB Streams: {error}") from error
 
 

@@ -31,7 +31,7 @@ class _Row:
 
     Attributes:
         kinds: error codes of the service, names of botocore's exception classes (base classes match too), "5xx",
-            "unsent" or "foreign".
+            "unsent", "foreign" or "credentials".
         error: the class of the error that the user gets.
         advice: what to do; ``{table}`` is the table's name, ``{index}`` that of the queried index.
         said: text that the service's message must contain.
@@ -79,7 +79,17 @@ _NO_CREDENTIALS = (
 )
 _NO_ENDPOINT = "BaseEndpointResolverError EndpointProviderError InvalidRegionError InvalidEndpointConfigurationError"
 
-_SERVER_FAULT, _UNSENT, _FOREIGN = "5xx", "unsent", "foreign"
+_SERVER_FAULT, _UNSENT, _FOREIGN, _CREDENTIALS = "5xx", "unsent", "foreign", "credentials"
+
+_LASTING = (
+    "PartialCredentialsError UnknownCredentialError InvalidConfigError ProfileNotFound ConfigParseError ConfigNotFound "
+    "SSOError LoginError NoAuthTokenError RefreshWithMFAUnsupportedError MissingDependencyException "
+    "NotImplementedError FileNotFoundError PermissionError"
+)
+"""The exceptions of sources of credentials that another attempt does not help against: a person has to do something."""
+
+_SOURCES_OF_CREDENTIALS = ("botocore.credentials", "botocore.tokens", "odm.backends.dynamodb.sessions")
+"""The modules that load and refresh credentials."""
 
 _NO_CONNECTION = frozenset(
     {"NewConnectionError", "gaierror", "ClientConnectorError", "ClientConnectorCertificateError", "Unconnected"}
@@ -140,6 +150,12 @@ _TABLE = (
     _row("TransactionInProgressException", BackendError, "DynamoDB is still processing it", lost=True),
     _row(_REFUSED, BackendError, "check the credentials and their permissions on table {table!r}"),
     _row(_NO_CREDENTIALS, BackendError, "configure AWS credentials, or pass DynamoDB(session=boto3.Session(...))"),
+    _row(
+        _CREDENTIALS,
+        BackendError,
+        "the AWS credentials cannot be loaded or refreshed, so nothing was sent: check the source that the environment "
+        "or profile names",
+    ),
     _row(_NO_ENDPOINT, BackendError, "name the AWS region: DynamoDB(region='eu-west-1'), or AWS_DEFAULT_REGION"),
     _row(_UNSENT, BackendError, "check the network, region and endpoint_url"),
     _row("ConnectionError HTTPClientError", BackendError, "check the network, region and endpoint_url", lost=True),
@@ -191,6 +207,8 @@ def is_busy(error: BaseException) -> bool:
 
 def did_nothing(error: Exception) -> bool:
     """Whether the request certainly had no effect and may be sent again: throttled, in conflict, or never sent."""
+    if is_of_credentials(error):
+        return _may_be_refreshed(error)
     row = _row_of(error)
     return row.error is Throttled or _UNSENT in row.kinds or is_busy(error)
 
@@ -232,7 +250,7 @@ def translated(error: Exception, request: Request, table: str) -> OdmError | Non
         return None
     from botocore.exceptions import BotoCoreError, ClientError
 
-    if not isinstance(error, BotoCoreError | ClientError | DamagedAnswer):
+    if not isinstance(error, BotoCoreError | ClientError | DamagedAnswer) and not is_of_credentials(error):
         return None
     row, key = _row_of(error), getattr(request, "key", None)
     place = f"{type(request).__name__} on table {table!r}" + (f", {key}" if key else "")
@@ -265,7 +283,28 @@ def hot_spots(error: BaseException) -> str:
     return "".join(f"; {reason.get('reason')} at {reason.get('resource')}" for reason in reasons)
 
 
+def is_of_credentials(error: BaseException) -> bool:
+    """Whether credentials could not be loaded or refreshed: nothing was sent then, whatever the exception is.
+
+    botocore has no exception for it: sources raise those of files, of JSON, of other services, and a RuntimeError if
+    refreshed credentials have expired. The place where it was raised makes the difference.
+    """
+    frames = (frame for frame, _ in walk_tb(error.__traceback__))
+    return any(frame.f_globals.get("__name__") in _SOURCES_OF_CREDENTIALS for frame in frames)
+
+
+def _may_be_refreshed(error: Exception) -> bool:
+    """Whether credentials may be there at another attempt."""
+    if not {base.__name__ for base in type(error).__mro__}.isdisjoint(_LASTING.split()):
+        return False
+    status = _response(error).get("ResponseMetadata", {}).get("HTTPStatusCode", 500)
+    return bool(status >= 500 or is_throttled(error))
+
+
 def _row_of(error: Exception) -> _Row:
+    if is_of_credentials(error):
+        kinds = {_CREDENTIALS, *(base.__name__ for base in type(error).__mro__)}
+        return next(row for row in _TABLE if row.kinds & kinds)
     code, status = code_of(error), _response(error).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     kinds = {code} if code else {base.__name__ for base in type(error).__mro__}
     if status >= 500:
