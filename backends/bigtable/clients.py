@@ -7,19 +7,23 @@ requests themselves. All threads share the sync clients; an async client belongs
 
 import asyncio
 import logging
+import os
+import time
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from weakref import WeakSet
 
 import grpc
 import grpc.aio
 from grpc.experimental import ChannelOptions
 
-from odm.backends.bigtable.errors import Closed
+from odm.backends.bigtable.errors import Closed, at_deadline, loading_credentials
 from odm.backends.bigtable.messages import RESPONSES, STREAMS, Received, Service
 from odm.backends.bigtable.routes import Route, Transport, route_of
 from odm.errors import Unsupported
+from odm.protocol.connection import foreign_loop
 
 if TYPE_CHECKING:
     from odm.backends.bigtable import http2
@@ -75,6 +79,7 @@ class SyncClient(_Client):
         """Call the data service, and feed the messages of the answer; returns the failure that ended it."""
         method = self.methods[message.method]
         answer: Any = None
+        began = time.monotonic()
         try:
             answer = method(message.request, timeout=message.timeout, metadata=message.metadata)
             for received in answer if message.method in STREAMS else (answer,):
@@ -82,7 +87,7 @@ class SyncClient(_Client):
                     answer.cancel()
                     break
         except grpc.RpcError as failure:
-            return self.failed(failure)
+            return at_deadline(self.failed(failure), began, message.timeout)
         except BaseException:
             if message.method in STREAMS and answer is not None:
                 answer.cancel()
@@ -96,10 +101,20 @@ class SyncClient(_Client):
 
 
 class AsyncClient(_Client):
-    """One of Google's async clients."""
+    """One of Google's async clients.
+
+    Attributes:
+        process: the process that opened it.
+    """
+
+    def __init__(self, vendor: Any) -> None:
+        super().__init__(vendor)
+        self.process = os.getpid()
+        _OPEN.add(self)
 
     async def call(self, message: "Message", feed: Feed) -> Exception | None:
         """Call the data service, as `SyncClient.call` does."""
+        began = time.monotonic()
         answer = self.methods[message.method](message.request, timeout=message.timeout, metadata=message.metadata)
         try:
             if message.method in STREAMS:
@@ -110,7 +125,7 @@ class AsyncClient(_Client):
             else:
                 feed(await answer)
         except grpc.RpcError as failure:
-            return self.failed(failure)
+            return at_deadline(self.failed(failure), began, message.timeout)
         except BaseException:
             answer.cancel()
             raise
@@ -120,6 +135,11 @@ class AsyncClient(_Client):
         """Close the client's channel."""
         self.closed = True
         await self.vendor.transport.close()
+        _OPEN.discard(self)
+
+
+_OPEN: Final[WeakSet[AsyncClient]] = WeakSet()
+"""The async clients that are not closed. One thread of gRPC serves them all, and a forked process does not have it."""
 
 
 class Clients:
@@ -135,10 +155,19 @@ class Clients:
         self._emulator = emulator
         self._credentials = credentials
         self._transport = transport
-        self._lock = Lock()
         self._route: Route | str | None = None
         self._sync: dict[Kind, Any] = {}
         self._loops: dict[asyncio.AbstractEventLoop, dict[Kind, Any]] = {}
+        self._of_parents: list[tuple[dict[Kind, Any], dict[asyncio.AbstractEventLoop, dict[Kind, Any]]]] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin in this process. After a fork, the clients of the parent are neither used, nor closed, nor freed."""
+        self._process = os.getpid()
+        self._lock = Lock()  # another thread of the parent may have had it
+        if self._sync or self._loops:
+            self._of_parents.append((self._sync, self._loops))
+            self._sync, self._loops = {}, {}
 
     def sync(self, service: Service, *, streamed: bool = False) -> "SyncClient | http2.SyncClient":
         """The client for sync calls.
@@ -147,6 +176,8 @@ class Clients:
             service: the service to call.
             streamed: whether the messages of an answer that is cut off are needed.
         """
+        if self._process != os.getpid():
+            self._begin()  # two processes that share a connection read each other's responses
         with self._lock:
             kind = self._kind(service, streamed)
             if kind not in self._sync:
@@ -157,6 +188,10 @@ class Clients:
     def of_loop(self, service: Service, *, streamed: bool = False) -> "AsyncClient | http2.AsyncClient":
         """The client for the running event loop; the arguments are those of `sync`."""
         loop = asyncio.get_running_loop()
+        if self._process != os.getpid():
+            self._begin()
+        if self._of_parents and any(loop in loops for _, loops in self._of_parents):
+            raise foreign_loop()
         with self._lock:
             clients = self._loops.get(loop)
             if clients is None:
@@ -212,7 +247,8 @@ class Clients:
         vendor = _admin() if kind == "admin" else _data()
         if self._emulator is None:
             transport = partial(vendor.transport, channel=partial(_channel, vendor.transport.create_channel))
-            return SyncClient(vendor.client(credentials=self._credentials, transport=transport))
+            with loading_credentials():
+                return SyncClient(vendor.client(credentials=self._credentials, transport=transport))
         channel = grpc.insecure_channel(self._emulator, (*_UNLIMITED, *_IN_PLACE))
         return SyncClient(vendor.client(transport=vendor.transport(channel=channel)))
 
@@ -222,9 +258,16 @@ class Clients:
 
             assert isinstance(self._route, Route)
             return http2.AsyncClient(self._route)
+        if any(client.process != os.getpid() for client in _OPEN):
+            raise Unsupported(
+                "Google's client cannot make async calls in a process that was forked while an AsyncStore on Bigtable "
+                "was open: close it before the fork (await db.aclose()), start processes with "
+                "multiprocessing.set_start_method('spawn'), or use Store in the child"
+            )
         vendor = _admin() if kind == "admin" else _data()
         if self._emulator is None:
-            return AsyncClient(vendor.async_client(credentials=self._credentials))
+            with loading_credentials():
+                return AsyncClient(vendor.async_client(credentials=self._credentials))
         channel = grpc.aio.insecure_channel(self._emulator, _UNLIMITED)
         return AsyncClient(vendor.async_client(transport=vendor.async_transport(channel=channel)))
 

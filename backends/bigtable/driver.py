@@ -19,7 +19,7 @@ from odm.backends.bigtable.clients import Clients
 from odm.backends.bigtable.collectors import collector
 from odm.backends.bigtable.commit import COMMIT_WITHIN, COMMITS
 from odm.backends.bigtable.entries import index_table
-from odm.backends.bigtable.errors import NATIVE_FAILURES, Closed
+from odm.backends.bigtable.errors import NATIVE_FAILURES, Closed, at_deadline
 from odm.backends.bigtable.generate import write_item
 from odm.backends.bigtable.native import (
     Call,
@@ -174,12 +174,13 @@ class BigtableConnection(Connection[Native]):
         assert not isinstance(native, Later)  # `run` and `arun` start it
         message = self._wire.message(native)
         client = self._clients.sync(message.service, streamed=_streamed(native))
+        began = time.monotonic()
         try:
             return _send(client, native, message)
         except Exception as failure:
-            if not client.closed or isinstance(failure, OdmError):
-                raise
-            raise Closed from failure
+            if client.closed and not isinstance(failure, OdmError):
+                raise Closed from failure
+            raise at_deadline(failure, began, message.timeout)  # noqa: B904  # the same one, or it has its cause
 
     async def acall(self, native: Native) -> Any:
         """Make one attempt at a native request without blocking the event loop."""
@@ -193,6 +194,7 @@ class BigtableConnection(Connection[Native]):
         assert not isinstance(native, Later)  # `run` and `arun` start it
         message = self._wire.message(native)
         client = self._clients.of_loop(message.service, streamed=_streamed(native))
+        began = time.monotonic()
         try:
             return await _asend(client, native, message)
         except asyncio.CancelledError as cancelled:  # closing the channel cancels its calls
@@ -201,9 +203,9 @@ class BigtableConnection(Connection[Native]):
                 raise
             raise Closed from cancelled
         except Exception as failure:
-            if not client.closed or isinstance(failure, OdmError):
-                raise
-            raise Closed from failure
+            if client.closed and not isinstance(failure, OdmError):
+                raise Closed from failure
+            raise at_deadline(failure, began, message.timeout)  # noqa: B904  # the same one, or it has its cause
 
     def _outcome(self, call: Call) -> Any:
         """The response of a call, or its failure."""

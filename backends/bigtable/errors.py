@@ -3,13 +3,16 @@
 Only this module decides whether a request may be retried, and which error the user gets.
 """
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 from google.api_core.exceptions import GoogleAPICallError, GoogleAPIError
 from google.auth.exceptions import GoogleAuthError
 from grpc import RpcError, StatusCode
 
+from odm.backends.bigtable.framing import CallFailed
 from odm.backends.bigtable.native import (
     Call,
     CheckAndMutateRow,
@@ -109,6 +112,38 @@ def status(failure: Exception) -> StatusCode:
     code = getattr(failure, "code", None) if isinstance(failure, RpcError) else None
     found: StatusCode = (code() if code is not None else None) or StatusCode.UNKNOWN
     return found
+
+
+def at_deadline(failure: Exception, began: float, seconds: float) -> Exception:
+    """The failure of an attempt; CANCELLED at or after its own deadline is the deadline: chance decides which arrives.
+
+    Args:
+        failure: the native failure.
+        began: when the attempt began, on the monotonic clock.
+        seconds: the deadline of the attempt.
+    """
+    cancelled = not isinstance(failure, Closed) and status(failure) is StatusCode.CANCELLED
+    if not cancelled or time.monotonic() - began < seconds:
+        return failure
+    late = CallFailed(StatusCode.DEADLINE_EXCEEDED, f"no response within {seconds:g} seconds")
+    late.__cause__ = failure
+    return late
+
+
+@contextmanager
+def loading_credentials() -> Iterator[None]:
+    """Reports what a source of credentials raises as google-auth's exception, also what google-auth lets through.
+
+    Raises:
+        GoogleAuthError: there are no credentials, or they cannot be refreshed.
+    """
+    try:
+        yield
+    except (GoogleAuthError, OdmError):
+        raise
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}"
+        raise GoogleAuthError(text) from error  # type: ignore[no-untyped-call]
 
 
 def passing(failure: Exception) -> bool:

@@ -15,7 +15,7 @@ import pyqwest
 from google.auth.exceptions import GoogleAuthError, TransportError
 from grpc import StatusCode
 
-from odm.backends.bigtable.errors import Closed
+from odm.backends.bigtable.errors import Closed, at_deadline
 from odm.backends.bigtable.framing import CallFailed, failure_of, framed, messages, timeout_of
 from odm.backends.bigtable.messages import STREAMS, Received
 from odm.backends.bigtable.routes import Authorization, Route
@@ -174,12 +174,13 @@ class SyncClient(_Client):
         try:
             url, headers, body = self._request(message)
             response = used.client.post(url, headers, body, timeout=message.timeout)
-        except CallFailed as failure:
-            return failure
-        except _FAILURES as failure:
-            return self._failed(failure, began, message, used)
+        except CallFailed as refused:
+            return refused
+        except _FAILURES as broken:
+            return self._failed(broken, began, message, used)
         self._proven = used
-        return _fed(message, response, feed)
+        failure = _fed(message, response, feed)
+        return failure and at_deadline(failure, began, message.timeout)
 
     def close(self) -> None:
         """Close the connection; calls in progress end as usual."""
@@ -211,12 +212,13 @@ class AsyncClient(_Client):
                     response = await used.client.post(url, headers, body)
                 finally:
                     self._waiting.discard(waiting)
-        except CallFailed as failure:
-            return failure
-        except _FAILURES as failure:
-            return self._failed(failure, began, message, used)
+        except CallFailed as refused:
+            return refused
+        except _FAILURES as broken:
+            return self._failed(broken, began, message, used)
         self._proven = used
-        return _fed(message, response, feed)
+        failure = _fed(message, response, feed)
+        return failure and at_deadline(failure, began, message.timeout)
 
     async def close(self) -> None:
         """Close the connection; calls in progress fail."""

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 import grpc
 from attrs import frozen
 
+from odm.backends.bigtable.errors import loading_credentials
 from odm.errors import BackendError
 
 Transport: TypeAlias = Literal["lean", "vendor"]
@@ -129,17 +130,19 @@ class _Authorizer:
         from google.oauth2.service_account import Credentials
 
         scopes = BigtableTransport.AUTH_SCOPES
-        if credentials is None:
-            credentials, _ = google.auth.default(default_scopes=scopes)
-        if isinstance(credentials, Credentials):
-            credentials = credentials.with_always_use_jwt_access(True)  # type: ignore[no-untyped-call]
-        self.credentials = with_scopes_if_required(credentials, None, scopes)  # type: ignore[no-untyped-call]
+        with loading_credentials():
+            if credentials is None:
+                credentials, _ = google.auth.default(default_scopes=scopes)
+            if isinstance(credentials, Credentials):
+                credentials = credentials.with_always_use_jwt_access(True)  # type: ignore[no-untyped-call]
+            self.credentials = with_scopes_if_required(credentials, None, scopes)  # type: ignore[no-untyped-call]
         self._request = Request()
 
     def headers(self, url: str) -> Authorization:
         """The headers of a call; refreshes the credentials if that is due."""
         headers: dict[str, str] = {}
-        self.credentials.before_request(self._request, "POST", url, headers)
+        with loading_credentials():
+            self.credentials.before_request(self._request, "POST", url, headers)
         return tuple(headers.items())
 
     def blocks(self) -> bool:

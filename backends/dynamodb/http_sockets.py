@@ -171,7 +171,7 @@ def _connected(host: str, port: int, limit: _Limit) -> socket.socket:
     failure = OSError(f"{host!r} has no address")
     for *_, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         try:
-            return socket.create_connection(address[:2], limit.connect())
+            return socket.create_connection((str(address[0]), int(address[1])), limit.connect())
         except OSError as error:  # also after the deadline
             failure = error
     raise failure

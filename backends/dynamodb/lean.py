@@ -13,6 +13,7 @@ from typing import Any, Final
 from botocore.exceptions import ClientError, NoCredentialsError
 
 from odm.backends.dynamodb.endpoints import Endpoint
+from odm.backends.dynamodb.errors import is_of_credentials
 from odm.backends.dynamodb.routes import Route
 from odm.backends.dynamodb.signing import Signer
 from odm.backends.dynamodb.wire import error_of, json_of, text_of
@@ -121,6 +122,8 @@ class Exchange:
 
     def corrected(self, error: ClientError) -> bool:
         """Whether the clock was corrected by that of the service, so that the request can be signed again."""
+        if is_of_credentials(error):  # the service is that of the credentials
+            return False
         response: Any = error.response
         sent = response["ResponseMetadata"]["HTTPHeaders"].get("date")
         if response["Error"]["Code"] not in _SKEWED or sent is None:

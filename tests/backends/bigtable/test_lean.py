@@ -1,6 +1,7 @@
 """The lean transport does what grpcio does, over real sockets; what it cannot do, Google's client does."""
 
 import asyncio
+import itertools
 import logging
 import os
 import socket
@@ -13,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -24,7 +26,8 @@ from grpc import StatusCode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odm.backends.bigtable import Bigtable, http2, routes
+from odm.backends.bigtable import Bigtable, errors, http2, routes
+from odm.backends.bigtable import clients as clients_module
 from odm.backends.bigtable.driver import BigtableConnection
 from odm.backends.bigtable.framing import CallFailed, failure_of, framed, messages, timeout_of
 from odm.backends.bigtable.native import ReadRows
@@ -37,7 +40,7 @@ from odm.protocol.requests import Get, Put
 from odm.schema.entity import Key
 from odm.schema.model import Schema
 from tests import authority
-from tests.backends.bigtable.server import Delay, Server, rows, serving
+from tests.backends.bigtable.server import Delay, Server, Status, rows, serving
 
 pytestmark = pytest.mark.one_of(2)
 
@@ -375,6 +378,32 @@ def test_calls_carry_tokens_and_tls_is_verified(
     assert len(secure.calls) == 3
 
 
+@pytest.mark.parametrize("failure", [KeyError("access_token"), FileNotFoundError("token"), ValueError("no JSON")])
+def test_what_credentials_raise_is_one_error(
+    certificates: Path, asynchronous: bool, failure: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """google-auth passes on what a source of the user raises."""
+    with pytest.raises(BackendError, match=f"no credentials for Bigtable .{type(failure).__name__}") as caught:
+        ask(to_cloud(monkeypatch, "localhost:1", certificates / "ca.pem", Token(failure)), asynchronous)
+    assert caught.value.__cause__ is not None
+    assert caught.value.__cause__.__cause__ is failure
+
+
+@pytest.mark.parametrize("text", ["hello", "[1]", "{}", '{"type": "service_account"}', None])
+@pytest.mark.parametrize("transport", ["lean", "vendor"])
+def test_application_default_credentials_that_cannot_be_read(
+    tmp_path: Path, asynchronous: bool, text: str | None, transport: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "key.json"
+    if text is not None:
+        path.write_text(text)
+    monkeypatch.delenv("BIGTABLE_EMULATOR_HOST", raising=False)
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(path))
+    connection = BigtableConnection(Bigtable("project", "instance", transport=transport), SHOP, Retry(overall=0.2))
+    with pytest.raises(BackendError, match="no credentials for Bigtable"):
+        ask(connection, asynchronous)
+
+
 def certifi_path() -> str:
     import certifi
 
@@ -508,6 +537,83 @@ def test_a_forked_process_uses_grpcio(server: Server) -> None:
     server.script = [FOUND] * 3
     subprocess.run([sys.executable, "-c", FORK, server.address], check=True, timeout=60)
     assert agents(server) == ["odm", "grpc-python", "odm"]
+
+
+FORK_ASYNC = """
+import asyncio, os, signal, sys, warnings
+from odm.backends.bigtable import Bigtable
+from odm.errors import Unsupported
+from odm.protocol.connection import aperform, perform
+from odm.protocol.requests import Get
+from odm.schema.entity import Key
+from odm.schema.model import Schema
+
+warnings.simplefilter("ignore")  # of a fork with threads
+backend = Bigtable("p", "i", endpoint=sys.argv[1], transport="vendor")
+connection, other = (backend.connect(Schema("shop", {}, {})) for _ in range(2))
+loop = asyncio.new_event_loop()
+found = {"_t": "Hat"}
+
+def refused(runs, connection):
+    try:
+        runs(aperform(connection, Get(Key("p", "a"))))
+    except Unsupported as error:
+        return str(error)
+
+assert perform(connection, Get(Key("p", "a"))) == found
+assert loop.run_until_complete(aperform(connection, Get(Key("p", "a")))) == found
+child = os.fork()
+if child == 0:
+    signal.alarm(30)
+    assert "event loop" in refused(loop.run_until_complete, connection)
+    assert "db.aclose()" in refused(asyncio.run, connection)
+    assert "db.aclose()" in refused(asyncio.run, other)
+    assert perform(connection, Get(Key("p", "a"))) == found
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert perform(connection, Get(Key("p", "a"))) == found
+assert loop.run_until_complete(aperform(connection, Get(Key("p", "a")))) == found
+loop.run_until_complete(connection.aclose())
+child = os.fork()
+if child == 0:
+    signal.alarm(30)
+    os._exit(0 if asyncio.run(aperform(other, Get(Key("p", "a")))) == found else 1)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+def test_googles_client_after_a_fork(server: Server) -> None:
+    """An async call would hang or crash; a sync one has a connection of its own."""
+    server.script = [FOUND] * 6
+    subprocess.run([sys.executable, "-c", FORK_ASYNC, server.address], check=True, timeout=90)
+    peers = [call.peer for call in server.calls]
+    assert peers[2] not in peers[:2]  # of the child
+    assert peers[3:5] == peers[:2]
+
+
+@pytest.mark.parametrize("transport", ["lean", "vendor"])
+def test_cancelled_at_the_deadline_is_the_deadline(server: Server, asynchronous: bool, transport: Any) -> None:
+    """A server that sees the deadline first ends the call with CANCELLED."""
+    backend = Bigtable("project", "instance", endpoint=server.address, transport=transport)
+    for passed, name in ((0.0, "CANCELLED"), (20.0, "DEADLINE_EXCEEDED")):
+        clock = itertools.chain([0.0], itertools.repeat(passed))  # the attempt begins, and ends
+        server.script = [(Status(StatusCode.CANCELLED),)]
+        connection = BigtableConnection(backend, SHOP, Retry(overall=0)).with_retry_policy(ONCE)
+        message = connection._wire.message(ReadRows("shop"))
+
+        async def call(clients: Any = connection._clients, message: Any = message, clock: Any = clock) -> Any:
+            client = clients.of_loop("data") if asynchronous else clients.sync("data")
+            with pytest.MonkeyPatch.context() as patch:
+                for module in (http2, clients_module, errors):
+                    patch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+                failure = client.call(message, lambda _: None)
+                failure = await failure if asynchronous else failure
+            await clients.aclose()
+            clients.close()
+            return failure
+
+        assert asyncio.run(call()).code().name == name
 
 
 def test_the_lean_transport_is_used_by_default(server: Server, asynchronous: bool) -> None:
