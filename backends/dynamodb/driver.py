@@ -241,6 +241,8 @@ class DynamoDBConnection(Connection[Native]):
                 with _as_damaged() if streams else nullcontext():
                     return await getattr(client, native.operation)(**kwargs)
         except TimeoutError as error:
+            if is_of_credentials(error):
+                raise
             from botocore.exceptions import ReadTimeoutError
 
             raise ReadTimeoutError(endpoint_url=client.meta.endpoint_url, error=error) from error

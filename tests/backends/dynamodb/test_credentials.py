@@ -118,7 +118,7 @@ CASES: dict[str, Callable[[Sources], object]] = {
     "a process without a key": lambda s: s.process('{"Version": 1, "AccessKeyId": "a"}'),
     "a process of another version": lambda s: s.process('{"Version": 9}'),
     "a process whose keys have expired": lambda s: s.process(json_text(Expiration=GONE)),
-    "a process with a date that is none": lambda s: s.process(json_text(Expiration="soon")),
+    "a process with a wrong date": lambda s: s.process(json_text(Expiration="soon")),
     "a process that is not there": lambda s: s.config("credential_process = /nowhere/at/all"),
     "a process with an open quote": lambda s: s.config("credential_process = '/nowhere"),
     "a web identity without its file": lambda s: (s.web_identity(), (s.folder / "token").unlink()),
@@ -165,7 +165,7 @@ CASES: dict[str, Callable[[Sources], object]] = {
     "a source that is not known": lambda s: s.config(
         "role_arn = arn:aws:iam::123456789012:role/x\ncredential_source = Moon"
     ),
-    "a configuration that is none": lambda s: (s.folder / "config").write_text("hello"),
+    "a damaged configuration": lambda s: (s.folder / "config").write_text("hello"),
 }
 
 

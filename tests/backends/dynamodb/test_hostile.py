@@ -135,12 +135,12 @@ ANSWERS: dict[str, bytes] = {
     "a body that is no JSON": http(b"hello"),
     "a wrong checksum": HEAD + LENGTH + b"x-amz-crc32: 1\r\n\r\n" + BODY,
 }
-"""Answers that are none; the connection is closed behind them."""
+"""Answers that are broken, or have a second one behind them."""
 
 
 @pytest.mark.parametrize("name", ANSWERS)
 @pytest.mark.parametrize("closes", [True, False])
-def test_an_answer_that_is_none(server: Hostile, client: Client, carrier: Any, name: str, closes: bool) -> None:
+def test_a_broken_answer(server: Hostile, client: Client, carrier: Any, name: str, closes: bool) -> None:
     """It is an error of its own request, and the others get their own answers, if the connection stays open too."""
 
     def behave(talk: Talk) -> None:
