@@ -150,13 +150,15 @@ def _fed(message: Message, response: pyqwest.FullResponse, feed: Feed) -> CallFa
     """Hand on the messages of a response; returns its failure."""
     if response.status != 200:
         return failure_of(response)  # the body may be anything
-    body = response.content
+    body, unary = response.content, message.method not in STREAMS
     try:
-        for received in messages(body):
+        for number, received in enumerate(messages(body)):
+            if unary and number:  # gRPC's specification: exactly one; which of them answers the call is not known
+                return CallFailed(StatusCode.INTERNAL, "the response has several messages")
             feed(received)
     except CallFailed as failure:
         return failure
-    if not body and message.method not in STREAMS:
+    if unary and not body:
         return failure_of(response) or CallFailed(StatusCode.INTERNAL, "the response has no message")
     return failure_of(response)
 

@@ -136,6 +136,18 @@ class TestFraming:
         assert other is not None
         assert other.details() == "the server answered HTTP 500, which is not gRPC"
 
+    def test_a_single_answer_of_several_messages(self) -> None:
+        """Which of them answers the call is not known."""
+        none, ok = pyqwest.Headers(), pyqwest.Headers((("grpc-status", "0"),))
+        response = pyqwest.FullResponse(200, none, framed(b"a") + framed(b"b"), ok)
+        failure = http2._fed(Message("data", "CheckAndMutateRow", b"", 20.0), response, lambda _: None)
+        assert failure is not None
+        assert failure.code() is StatusCode.INTERNAL
+        rows_fed: list[bytes] = []
+        read = Message("data", "ReadRows", b"", 20.0)
+        assert http2._fed(read, response, lambda one: rows_fed.append(bytes(one))) is None
+        assert rows_fed == [b"a", b"b"]
+
     @pytest.mark.parametrize(
         ("seconds", "text"), [(20, "20000m"), (0.3, "300m"), (1e-9, "1m"), (900, "900000m"), (1e9, "99999999m")]
     )

@@ -44,34 +44,48 @@ class Sources:
         self.server = server
         self.answer = Answer(b"{}")
 
-    def config(self, text: str) -> None:
+    def config(self, text: str) -> "Sources":
         (self.folder / "config").write_text(f"[default]\nregion = eu-west-1\n{text}\n")
+        return self
 
-    def set(self, name: str, value: str) -> None:
+    def set(self, name: str, value: str) -> "Sources":
         self._monkeypatch.setenv(name, value)
+        return self
 
-    def process(self, output: str, code: int = 0) -> None:
+    def process(self, output: str, code: int = 0) -> "Sources":
         note = f"pathlib.Path({str(self.folder / 'runs')!r}).open('a').write('x')"
         program = f"import pathlib, sys; {note}; print({output!r}); sys.exit({code})"
         (self.folder / "process.py").write_text(program)
         self.config(f"credential_process = {shlex.quote(sys.executable)} {self.folder}/process.py")
+        return self
 
-    def web_identity(self, token: str = "token") -> None:
+    def web_identity(self, token: str = "token") -> "Sources":
         (self.folder / "token").write_text(token)
         self.set("AWS_WEB_IDENTITY_TOKEN_FILE", str(self.folder / "token"))
         self.set("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/shop")
         self.set("AWS_ENDPOINT_URL_STS", self.endpoint)
         self.set("AWS_MAX_ATTEMPTS", "1")
+        return self
 
-    def container(self, answer: Answer) -> None:
+    def container(self, answer: Answer) -> "Sources":
         self.answer = answer
         self.set("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{self.endpoint}/credentials")
+        return self
 
-    def metadata(self, answer: Answer) -> None:
+    def says(self, answer: Answer) -> "Sources":
+        self.answer = answer
+        return self
+
+    def forget_token(self) -> "Sources":
+        (self.folder / "token").unlink()
+        return self
+
+    def metadata(self, answer: Answer) -> "Sources":
         self.answer = answer
         self._monkeypatch.delenv("AWS_EC2_METADATA_DISABLED")
         self.set("AWS_EC2_METADATA_SERVICE_ENDPOINT", self.endpoint)
         self.set("AWS_METADATA_SERVICE_NUM_ATTEMPTS", "1")
+        return self
 
 
 @pytest.fixture
@@ -121,16 +135,16 @@ CASES: dict[str, Callable[[Sources], object]] = {
     "a process with a wrong date": lambda s: s.process(json_text(Expiration="soon")),
     "a process that is not there": lambda s: s.config("credential_process = /nowhere/at/all"),
     "a process with an open quote": lambda s: s.config("credential_process = '/nowhere"),
-    "a web identity without its file": lambda s: (s.web_identity(), (s.folder / "token").unlink()),
+    "a web identity without its file": lambda s: (s.web_identity(), s.forget_token()),
     "a web identity that STS refuses": lambda s: (
         s.web_identity(),
-        setattr(s, "answer", Answer(b"<Error><Code>AccessDenied</Code><Message>no</Message></Error>", 403)),
+        s.says(Answer(b"<Error><Code>AccessDenied</Code><Message>no</Message></Error>", 403)),
     ),
     "a web identity while STS is down": lambda s: (
         s.web_identity(),
-        setattr(s, "answer", Answer(b"<html>busy</html>", 500)),
+        s.says(Answer(b"<html>busy</html>", 500)),
     ),
-    "a web identity whose STS answers nonsense": lambda s: (s.web_identity(), setattr(s, "answer", Answer(b"hello"))),
+    "a web identity whose STS answers nonsense": lambda s: (s.web_identity(), s.says(Answer(b"hello"))),
     "a web identity without a connection": lambda s: (
         s.web_identity(),
         s.set("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:9"),
