@@ -340,7 +340,7 @@ class MemoryStorage:
         return tuple(self._tables)
 
     def identity(self, *, assign: bool) -> TableIdentity:
-        """The table by its name alone: the data of a `Memory()` that is gone is not distinguished from that of another."""
+        """The table by its name alone: its data is lost with the process."""
         return TableIdentity({"backend": "memory", "table": self._name}, place="memory")
 
     def recover(self) -> None:

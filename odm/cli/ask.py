@@ -1,8 +1,12 @@
 """The question before a command removes or overwrites something."""
 
 import sys
+from typing import TYPE_CHECKING
 
 from typer import echo
+
+if TYPE_CHECKING:
+    from odm.stores.sync import Store
 
 NOT_CONFIRMED = "not confirmed; to skip the question, add --yes"
 """The end of the message of a command that was not confirmed, or that has nobody to ask."""
@@ -18,6 +22,26 @@ def agreed(question: str) -> bool:
     if sys.stdin is None or sys.stdin.closed:
         return False
     return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def may_replace_items(store: "Store", what: str) -> bool:
+    """Ask before a command writes to a table that has items; not if it has none.
+
+    Args:
+        store: the table.
+        what: what the command does, such as "Copy into table shop".
+
+    Raises:
+        ItemInvalid: the table has an item that no model has.
+    """
+    cursor: str | None = None
+    while True:
+        page = store.scan_page(cursor, size=1, expired=True)
+        if page.items:
+            return agreed(f"{what}, which has {store.measure()}, and replace items with the same keys?")
+        if page.cursor is None:
+            return True
+        cursor = page.cursor
 
 
 def number_of(count: int, what: str) -> str:

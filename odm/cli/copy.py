@@ -8,6 +8,7 @@ from pathlib import Path
 from attrs import asdict, frozen
 from typer import echo
 
+from odm.cli.ask import NOT_CONFIRMED, may_replace_items
 from odm.cli.bars import bars
 from odm.cli.locations import store_at
 from odm.cli.target import load_target
@@ -20,13 +21,14 @@ from odm.patterns.copy_state import State
 
 @frozen
 class Options:
-    """How to copy; see `odm.patterns.copy.Options`."""
+    """How to copy; see `odm.patterns.copy.Options`. ``yes``: do not ask before items are replaced."""
 
     parallel: int
     rate: float | None
     state: Path
     into_existing: bool
     verify: bool
+    yes: bool
 
 
 def copy(target: str, source: str, to: str, options: Options, *, as_json: bool) -> int:
@@ -40,7 +42,7 @@ def copy(target: str, source: str, to: str, options: Options, *, as_json: bool) 
         as_json: print JSON, without a progress bar.
 
     Returns:
-        The exit code: 1 if the two sides differ afterwards.
+        The exit code: 1 if the two sides differ afterwards, or the user did not confirm.
 
     Raises:
         BadUsage: the models have no such table, a location is not valid, or the state cannot be used.
@@ -52,6 +54,11 @@ def copy(target: str, source: str, to: str, options: Options, *, as_json: bool) 
         with checked(after=" with --state"):
             State(options.state).load(names_of(here, there))
         there.create()
+        if options.into_existing and not (
+            options.yes or options.state.exists() or may_replace_items(there, f"Copy into table {there.name}")
+        ):
+            echo(f"odm: table {there.name} is unchanged: the copy was {NOT_CONFIRMED}", err=True)
+            return 1
         far = Far(0, 0, 0)
 
         def note(progress: Far) -> None:

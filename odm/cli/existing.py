@@ -45,8 +45,13 @@ def import_(
         str | None,
         typer.Option("--into", metavar="LOCATION", help="Create the table there too, with the sample data."),
     ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Write the models of a table of NoSQL Workbench."""
+    """Write the models of a table of NoSQL Workbench.
+
+    With --into it asks before it writes sample items to a table that has items.
+    """
+    from odm.cli.ask import NOT_CONFIRMED, may_replace_items, number_of
     from odm.cli.inspect.models import models_of
     from odm.cli.inspect.workbench import facts_in
 
@@ -57,8 +62,13 @@ def import_(
 
         with store_at(into, made.table) as db:
             db.create()
+            entities = list(made.entities(facts.items))
+            what = f"Write {number_of(len(entities), 'sample item')} to table {db.name}"
+            if not (yes or may_replace_items(db, what)):
+                typer.echo(f"odm: table {db.name} is unchanged: the import was {NOT_CONFIRMED}", err=True)
+                raise typer.Exit(1)
             with db.batch() as batch:
-                for entity in made.entities(facts.items):
+                for entity in entities:
                     batch.put(entity)
     typer.echo(made.source, nl=False)
 

@@ -321,6 +321,7 @@ def copy(
     ] = False,
     verify: Annotated[bool, typer.Option("--verify/--no-verify", help="Compare source and target at the end.")] = True,
     json: Json = False,
+    yes: Yes = False,
 ) -> None:
     """Copy a table from one location to another, with its stored attributes.
 
@@ -328,6 +329,8 @@ def copy(
     bigtable:PROJECT/INSTANCE. Options follow a "?", joined by "&": prefix=prod-
     anywhere; profile= and endpoint_url= for dynamodb; app_profile= and endpoint=
     for bigtable. The target table is created if it does not exist.
+    A table that has items is refused; with --into-existing it asks, and replaces
+    items with the same keys.
 
     If it is interrupted, run it again: it continues where it stopped. At the end
     both sides are compared, by count and checksum of each partition. Exit code
@@ -335,7 +338,8 @@ def copy(
     """
     from odm.cli.copy import Options, copy
 
-    raise typer.Exit(copy(target, source, to, Options(parallel, rate, state, into_existing, verify), as_json=json))
+    options = Options(parallel, rate, state, into_existing, verify, yes)
+    raise typer.Exit(copy(target, source, to, options, as_json=json))
 
 
 def invalid(

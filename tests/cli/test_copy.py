@@ -78,7 +78,7 @@ def test_to_both_clouds_and_back(run: Run, file: LocalFile, bigtable_emulator: s
     assert kept(LocalFile("back.db")) == kept(file)
 
 
-def test_what_is_there_already(run: Run, file: LocalFile) -> None:
+def test_what_is_there_already(run: Run, file: LocalFile, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(2, LocalFile("other.db"))
     with Store(load_target("shop:shop").table, LocalFile("other.db")) as db:
         customer: Any = load_target("shop:shop").schema.entities["Customer"].cls
@@ -87,12 +87,18 @@ def test_what_is_there_already(run: Run, file: LocalFile) -> None:
     assert (refused.code, refused.out) == (1, "")
     assert "already has items" in refused.line
     assert "--into-existing" in refused.line
-    done = run("copy", "shop:shop", "shop.db", "other.db", "--into-existing")
+    monkeypatch.setattr(sys, "stdin", None)
+    asked = run("copy", "shop:shop", "shop.db", "other.db", "--into-existing")
+    assert (asked.code, asked.out) == (1, "")
+    assert "Copy into table shop, which has 3 items, " in asked.err
+    assert "replace items with the same keys? [y/N] odm: table shop is unchanged" in asked.err
+    assert run("copy", "shop:shop", "shop.db", "empty.db", "--into-existing").code == 0  # nothing to replace
+    done = run("copy", "shop:shop", "shop.db", "other.db", "--into-existing", "--yes")
     assert (done.code, done.err) == (1, "")
     assert done.out.splitlines()[1] == "differs: Customer CUSTOMER#there: 0 in the source, 1 in the target"
-    told = run("copy", "shop:shop", "shop.db", "other.db", "--into-existing", "--json")
+    told = run("copy", "shop:shop", "shop.db", "other.db", "--into-existing", "--json", "--yes")
     assert (told.code, json.loads(told.out)["same"]) == (1, False)
-    assert run("copy", "shop:shop", "shop.db", "other.db", "--into-existing", "--no-verify").code == 0
+    assert run("copy", "shop:shop", "shop.db", "other.db", "--into-existing", "--no-verify", "--yes").code == 0
 
 
 def test_a_kill_at_any_moment(run: Run, application: Application, file: LocalFile) -> None:

@@ -24,6 +24,7 @@ from odm.cli.inspect.models import models_of
 from odm.cli.inspect.source import source_of
 from odm.cli.inspect.workbench import facts_in
 from tests.cli.command_line import ROOT, odm
+from tests.cli.conftest import SHOP
 from tests.published.designs import FOLDER, Design, read_designs
 
 DESIGNS = read_designs()
@@ -210,6 +211,21 @@ def test_workbench_models_go_there_and_back(tmp_path: Path) -> None:
     assert sorted(after.items, key=_key) == sorted(before.items, key=_key)
     assert (after.keys, after.indexes) == (before.keys, before.indexes)
     assert odm(tmp_path, "import", "again.json").stdout == imported.stdout
+
+
+def test_an_import_asks_before_it_replaces_items(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(SHOP)
+    fill = "from shop import *; from odm import Store; from odm.backends.local import LocalFile\n"
+    fill += "db = Store(shop, LocalFile('old.db')); db.create(); db.put(Customer(customer_id='c', email='e'))"
+    subprocess.run([sys.executable, "-c", fill], cwd=tmp_path, check=True)
+    (tmp_path / "model.json").write_text(odm(tmp_path, "export", "--workbench", "shop:shop", "old.db").stdout)
+    first = odm(tmp_path, "import", "model.json", "--into", "new.db")
+    assert (first.returncode, first.stderr) == (0, "")
+    again = odm(tmp_path, "import", "model.json", "--into", "new.db")
+    assert (again.returncode, again.stdout) == (1, "")
+    assert "Write 1 sample item to table shop, which has 1 item, " in again.stderr
+    assert "table shop is unchanged: the import was not confirmed" in again.stderr
+    assert odm(tmp_path, "import", "model.json", "--into", "new.db", "--yes").stdout == first.stdout
 
 
 def _key(item: Any) -> tuple[str, str]:
