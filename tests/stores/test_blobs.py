@@ -366,6 +366,11 @@ def test_boto3_reads_what_is_on_s3(s3: tuple[Any, str], moto_server: str) -> Non
             assert db.one(Document, name="a").body == body
         keys = [one["Key"] for one in client.list_objects_v2(Bucket=bucket)["Contents"]]
         assert keys == [f"prod/{table.name}/{MARKER}"]
+        marker = json.loads(client.get_object(Bucket=bucket, Key=keys[0])["Body"].read())
+        host = moto_server.removeprefix("http://")
+        account = {"account": "123456789012", "region": "us-east-1", "endpoint": host}
+        assert marker["parts"] == {"backend": "dynamodb", "table": table.name, **account}
+        assert str(db.measure()).startswith("about 1 item, ")
         with db.batch() as batch:
             batch.put(Document(name="a", body=LONG))
         db.delete(Document, name="b")
