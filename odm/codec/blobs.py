@@ -78,7 +78,7 @@ def pointer_of(value: object) -> Mapping[str, Any] | None:
         return None
     name, size, digest = value[BLOB], value["size"], value["sha256"]
     named = isinstance(name, str) and is_name(name)  # it becomes a part of a path
-    return value if named and type(size) is int and isinstance(digest, str) else None
+    return value if named and type(size) is int and size >= 0 and isinstance(digest, str) else None
 
 
 @frozen

@@ -22,6 +22,7 @@ from odm.cli.inspect.facts import facts_of
 from odm.cli.inspect.grammar import parse
 from odm.cli.inspect.models import models_of
 from odm.cli.inspect.row_models import source_of_rows
+from odm.cli.inspect.texts import common_form, form_of, words_of
 from odm.cli.inspect.workbench import facts_in
 from odm.cli.usage import BadUsage
 from tests.backends.bigtable.server import rows as bigtable_rows
@@ -345,7 +346,8 @@ def test_no_text_of_a_workbench_file_becomes_code(tmp_path: Path, content: Any) 
 
 def of_answers(content: Any) -> str:
     """The source of models; anything may stand in place of an answer."""
-    described, ttl, items = content if isinstance(content, list) and len(content) == 3 else [content] * 3
+    three: list[Any] = content if isinstance(content, list) and len(content) == 3 else [content] * 3
+    described, ttl, items = three
     return models_of(facts_of(described, ttl, items if isinstance(items, list) else [items])).source
 
 
@@ -385,7 +387,9 @@ def test_a_name_that_is_none_is_named_in_the_error(tmp_path: Path, text: str) ->
         facts_of(described("shop", GlobalSecondaryIndexes=[{"IndexName": text, "KeySchema": keys}]), DISABLED, ())
     with pytest.raises(BadValue, match="cannot name a table"):
         RowFacts(text)
-    for facts in ({"families": {text: ColumnFamily()}}, {"rows": (Row(b"a", [Cell(text, b"q", b"v")]),)}):
+    hostile: list[dict[str, Any]] = [{"families": {text: ColumnFamily()}}]
+    hostile.append({"rows": (Row(b"a", [Cell(text, b"q", b"v")]),)})
+    for facts in hostile:
         with pytest.raises(BadValue, match="cannot name a column family"):
             RowFacts("shop", **facts)
     with pytest.raises(BadValue, match="cannot name a column"):
@@ -430,6 +434,23 @@ def test_a_number_as_key_attribute_is_one(tmp_path: Path) -> None:
     file.write_text(json.dumps(modelled("shop", KeyAttributes=keys, TableData=[{"pk": {"N": "x"}}])))
     with pytest.raises(BadUsage, match=re.escape("'pk' is {'N': 'x'}")):
         facts_in(file, None)
+
+
+LONG = ("a" * 300_000 + "!", "-" * 300_000, "a#" * 150_000, "2024-01-01T00:00:00." + "1" * 300_000)
+
+
+@pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
+def test_a_long_key_takes_no_time(text: str) -> None:
+    """Time that grows with the square of the length would not end here."""
+    form_of(text, repeated=False)
+    common_form([text, text[:-1]], [words_of(text), words_of(text[:-1])])
+    whole, cell = text[:2048], Cell("d", text.encode()[:99], b"x")
+    with pytest.raises(BackendError, match="longer than the 2048 bytes"):
+        of_answers([described("shop"), DISABLED, [{"pk": {"S": text}}]])
+    check(of_answers([described("shop"), DISABLED, [{"pk": {"S": whole}}, {"pk": {"S": whole[:-2]}}]]))
+    with pytest.raises(BadValue, match="more than 4096 bytes"):
+        RowFacts("shop", {}, (Row(text.encode(), [cell]),))
+    run_one(lambda: source_of_rows(RowFacts("shop", {}, (Row(whole.encode(), [cell]),))))
 
 
 @pytest.mark.parametrize("depth", [33, 400, 100_000])

@@ -44,6 +44,7 @@ from odm import (
 )
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile, Memory
+from odm.codec.blobs import placeholders, pointer_of
 from odm.patterns.unique import Unique
 from odm.protocol.requests import TableIdentity
 from odm.schema.entity import Key
@@ -578,3 +579,20 @@ class TestMarker:
             swept = await db.sweep(grace=0, force=True, remove=True, confirm=lambda found: found.blobs == 2)
             assert (swept.removed, marker.exists()) == (1, True)
             assert (await db.measure()).items == 1
+
+
+@pytest.mark.parametrize(
+    "pointer",
+    [
+        {"blob": "../../secret", "size": 1, "sha256": ""},
+        {"blob": "/etc/passwd", "size": 1, "sha256": ""},
+        {"blob": f"{'0' * 32}\n", "size": 1, "sha256": ""},
+        {"blob": "0" * 32, "size": -1, "sha256": ""},
+        {"blob": "0" * 32, "size": True, "sha256": ""},
+        {"blob": 1, "size": 1, "sha256": ""},
+    ],
+)
+def test_no_other_name_becomes_a_path(pointer: Any) -> None:
+    """An item that another program wrote may hold anything."""
+    assert pointer_of(pointer) is None
+    assert placeholders({"data": True}, {"data": pointer}) == {"data": pointer}

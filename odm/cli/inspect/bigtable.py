@@ -5,6 +5,7 @@ from typing import Final
 
 from attrs import field, frozen
 
+from odm.backends.bigtable.layout import MAX_ROW_KEY
 from odm.backends.bigtable.native import FAMILY, Column, Row
 from odm.backends.bigtable.native_admin import ColumnFamily, Families
 from odm.cli.inspect.columns import DataColumns, NamedColumn, columns_of, common
@@ -47,6 +48,8 @@ class RowFacts:
             if not is_family(family):
                 raise BadValue(f"{show(family)} cannot name a column family: a name has {FAMILY_NAMES}")
         for row in self.rows:
+            if len(row.key) > MAX_ROW_KEY:
+                raise BadValue(f"the row key {show(row.key)} has more than {MAX_ROW_KEY} bytes")
             for column in row.columns:
                 if len(column.qualifier) > MAX_QUALIFIER:
                     raise BadValue(

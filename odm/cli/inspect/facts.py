@@ -15,6 +15,7 @@ from odm.codec.attributes import is_attribute_name
 from odm.codec.depth import LEVELS
 from odm.codec.faults import show
 from odm.errors import BackendError, BadValue
+from odm.protocol.limits import PARTITION_BYTES
 from odm.schema.checks import MAX_KEY_NAME, NAMES, is_index_name, is_name
 
 Attributes = Mapping[str, Mapping[str, Any]]
@@ -89,6 +90,11 @@ class TableFacts:
         for key in self.keys:
             if (kind := self.types[key]) not in item.get(key, ()):
                 raise BadValue(f"the item {show(item)} has no key attribute {key!r} of type {kind}")
+        for key in item.keys() & self.types.keys():
+            if len(str(item[key].get("S", "")).encode()) > PARTITION_BYTES:
+                raise BadValue(
+                    f"{show(item[key])} is longer than the {PARTITION_BYTES} bytes of a key attribute {key!r}"
+                )
 
 
 def _check_keys(owner: str, keys: tuple[str, ...], types: Mapping[str, str]) -> None:

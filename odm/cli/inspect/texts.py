@@ -10,7 +10,8 @@ Words: TypeAlias = tuple[str, ...]
 _TIME: Final = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
 _PART: Final = re.compile(rf"({_TIME})|([#|:/~^@]+)|([^#|:/~^@]+)", re.ASCII)
 _MARKED: Final = re.compile(r"""^["'$#]|["'$#]$""")
-_WORD: Final = re.compile(r"""["'$_A-Za-z -]*[A-Za-z]["'$_A-Za-z -]*""", re.ASCII)
+_WORD: Final = re.compile(r"""(?=[^A-Za-z]*[A-Za-z])["'$_A-Za-z -]+""", re.ASCII)
+"""Words with a letter. It looks for the letter first: any other order takes the square of the time for a long word."""
 _CONSTANT: Final = frozenset(
     {"meta", "metadata", "info", "profile", "detail", "details", "settings", "config", "state", "count", "root", "self"}
 )
@@ -27,14 +28,15 @@ def words_of(text: str) -> Words:
     return tuple(words)
 
 
-def is_literal(words: Words, at: int, *, repeated: bool, known: Collection[str] = ()) -> bool:
+def _is_literal(words: Words, at: int, *, alone: bool, repeated: bool, known: Collection[str]) -> bool:
     """Whether a word looks like a fixed part of keys.
 
     Args:
         words: the key.
         at: the position of the word.
-        known: the values of other attributes, which are not fixed.
+        alone: it is the only word, with separators around it.
         repeated: the same text is the key of items under several partition keys.
+        known: the values of other attributes, which are not fixed.
     """
     word = words[at]
     if at % 2 or not word:
@@ -44,16 +46,23 @@ def is_literal(words: Words, at: int, *, repeated: bool, known: Collection[str] 
     if len(words) == 1:
         plain = word.strip("\"'$#").lower()
         return repeated or plain in _CONSTANT or _MARKED.search(word) is not None
-    if "" in words[::2] and len([part for part in words[::2] if part]) == 1:
+    if alone:
         return True  # "#META#"
     last = at == len(words) - 1
     return not last or len(words) >= 5
 
 
 def form_of(text: str, *, repeated: bool, known: Collection[str] = ()) -> Words:
-    """The key with ``{}`` in place of its values; the arguments are as for `is_literal`."""
+    """The key with ``{}`` in place of its values.
+
+    Args:
+        text: the key.
+        repeated: the same text is the key of items under several partition keys.
+        known: the values of other attributes, which are not fixed.
+    """
     words = words_of(text)
-    fixed = (is_literal(words, at, repeated=repeated, known=known) for at in range(len(words)))
+    alone = "" in words[::2] and len([part for part in words[::2] if part]) == 1
+    fixed = (_is_literal(words, at, alone=alone, repeated=repeated, known=known) for at in range(len(words)))
     return tuple(word if same else "{}" for word, same in zip(words, fixed, strict=True))
 
 
