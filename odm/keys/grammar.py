@@ -7,6 +7,7 @@ literal, with '#' between components. Faults are `Refused`; `compile_template` a
 import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
 from attrs import evolve, frozen
 from pydantic.fields import FieldInfo
@@ -130,9 +131,13 @@ def native_slot(name: str, form: Form) -> Slot:
     return Slot(name, BinaryKey(form) if form.kind == "B" else VerbatimKey(form, ""), "")
 
 
+_OBJECT: Final = re.compile(r"<(built-in function|class '|function |module '|property object)|annotation=\w+ required=")
+"""The text of an object that a name in an f-string meant."""
+
+
 def _check_literals(text: str) -> None:
-    if "<built-in function" in text:  # f"TICKET#{id}"
-        raise Refused("an f-string fills in its fields at once, here with a function; drop the f before the quotes")
+    if _OBJECT.search(text):  # f"TICKET#{id}", f"TICKET#{type}", or of a name that the class gives a Field(...)
+        raise Refused("an f-string fills in its fields at once, here with an object; drop the f before the quotes")
     if bad := re.search(r"[^ -~]|\$", re.sub(r"\{\w+", "{", text)):
         raise Refused(f"{bad[0]!r} cannot be used in it; literals are printable ASCII without $ {{ }}")
     bare = re.sub(r"\{[^{}]*\}", "x", text)

@@ -157,14 +157,25 @@ class Table:
 
         Raises:
             SchemaError: a model is not valid; the message names the class, the pattern, the fault and the fix.
+
+        Warns:
+            UserWarning: a primary key has no placeholder, so that all items of the entity have one key.
         """
+        return self._compiled(warn=True)
+
+    def _compiled(self, *, warn: bool) -> Schema:
         schema = self.newest
         if schema is None:
             self._add_companions()
             with self._lock:
                 schema = self.newest  # another thread may have compiled it
                 if schema is None:
-                    schema = self.newest = compile_schema(self.name, tuple(self._entities), self._style)
+                    schema = compile_schema(self.name, tuple(self._entities), self._style)
+                    if warn and any(not entity.primary.fields for entity in schema.entities.values()):
+                        from odm.schema.lint.linter import warn_of_constant_keys  # imported here, as in lint()
+
+                        warn_of_constant_keys(schema)
+                    self.newest = schema
         return schema
 
     def lint(self, *, ignore: Collection[str] = (), backend: "Cloud | None" = None) -> "list[LintFinding]":
@@ -186,7 +197,7 @@ class Table:
         """
         from odm.schema.lint.linter import lint_schema  # imported here: most programs never lint
 
-        return lint_schema(self.compile(), ignore, backend)
+        return lint_schema(self._compiled(warn=False), ignore, backend)  # which reports what compiling warns of
 
     def _add_companions(self) -> None:
         """Let the companions of every entity create their own entity classes, which join the table."""

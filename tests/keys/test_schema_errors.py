@@ -53,6 +53,8 @@ FIELDS: Mapping[str, Any] = Order.model_fields
         ("A#{}", "{}", "no field ''", "the fields are customer_id"),
         ("A#{customer_id }", "{customer_id }", "no field 'customer_id '", "did you mean customer_id?"),
         (f"A#{id}", f"A#{id}", "an f-string fills in its fields at once", "drop the f before the quotes"),
+        (f"A#{type}", f"A#{type}", "an f-string fills in its fields at once", "drop the f before the quotes"),
+        (f"A#{Field()}", f"A#{Field()}", "an f-string fills in its fields at once", "drop the f before the quotes"),
         ("{lines}", "{lines}", "its type list", "use one of str, int, Literal"),
         ("{meta}", "{meta}", "its type dict", "use one of str, int, Literal"),
         ("{either}", "{either}", "its type int | str", "use one of str, int, Literal"),

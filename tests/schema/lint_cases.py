@@ -154,6 +154,20 @@ CASES = [
         'primary = PrimaryKey("{random}")',
     ),
     Case(
+        "constant-key",
+        "Order.primary",
+        "customer_id: str = ''; order_id: str",
+        'primary = PrimaryKey(f"CUSTOMER#{customer_id}x", "ORDER")',
+        'primary = PrimaryKey("CUSTOMER#{customer_id}", "ORDER")',
+    ),
+    Case(
+        "constant-key",
+        "Order.primary",
+        "order_id: str",
+        'primary = PrimaryKey("ORDERS", "ALL")',
+        'primary = PrimaryKey("ORDERS#{order_id}", "ALL")',
+    ),
+    Case(
         "non-unique-key",
         "Order.primary",
         ORDER,

@@ -227,6 +227,28 @@ def test_a_comment_silences_a_rule(where: tuple[str, str, str], load: LoadTable)
     assert rules(load(HOT.format(*where))) == []
 
 
+CONSTANT = "class Setting(Entity, table=shop):\n    value: str\n    primary = PrimaryKey('SETTING', 'ALL'){0}\n"
+
+
+def test_compiling_warns_of_a_constant_key(load: LoadTable) -> None:
+    table = load(CONSTANT.format(""))
+    with pytest.warns(UserWarning, match=r"^Setting\.primary: the key \"SETTING#ALL\" has no placeholder, .* ignore\["):
+        table.compile()
+    assert rules(table) == [("constant-key", "Setting.primary")]
+
+
+def test_a_single_item_on_purpose_says_so(load: LoadTable) -> None:
+    table = load(CONSTANT.format("  # odm: ignore[constant-key]  one for the program"))
+    table.compile()  # a warning would fail the test
+    assert rules(table) == []
+
+
+def test_an_entity_without_fields_has_a_constant_key(load: LoadTable) -> None:
+    table = load("class Mark(Entity, table=shop):\n    primary = PrimaryKey('MARK', 'X')\n")
+    table.compile()
+    assert rules(table) == []
+
+
 def test_a_comment_silences_no_other_rule_and_is_told_when_it_silences_nothing(load: LoadTable) -> None:
     source = HOT.format("", "  # odm: ignore[missing-ttl, hot]", "")
     table = load(source)

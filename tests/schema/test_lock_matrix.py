@@ -160,7 +160,7 @@ VALUES: list[tuple[Any, list[Any]]] = [
 
 
 class Keyed(Entity):
-    primary = PrimaryKey("KEY")
+    primary = PrimaryKey("KEY")  # odm: ignore[constant-key]
 
 
 @cache

@@ -106,7 +106,8 @@ def _field(field: FieldDesign) -> str:
 def _pattern(pattern: PatternDesign, taken: set[str]) -> Iterator[str]:
     templates = ", ".join(map(literal, pattern.templates))
     if pattern.index is None:
-        yield f"    primary = PrimaryKey({templates})"
+        single = not any("{" in template for template in pattern.templates)
+        yield f"    primary = PrimaryKey({templates})" + "  # odm: ignore[constant-key]" * single
         return
     by = "" if pattern.index.lower().startswith(("by-", "by_", "by.")) else "by_"
     name = python_name(f"{by}{pattern.index}", {*taken, "primary"})

@@ -72,6 +72,7 @@ class LintFinding:
 HOT_PARTITION: Final = Rule("hot-partition", "warning", f"{_AWS}/bp-partition-key-uniform-load.html")
 MONOTONIC_KEY: Final = Rule("monotonic-key", "warning", AVOID)
 AMBIGUOUS_ROW_KEYS: Final = Rule("ambiguous-row-keys", "error", f"{_GOOGLE}/schema-design#row-keys")
+CONSTANT_KEY: Final = Rule("constant-key", "error", f"{_AWS}/HowItWorks.CoreComponents.html")
 NON_UNIQUE_KEY: Final = Rule("non-unique-key", "error", f"{_AWS}/HowItWorks.CoreComponents.html")
 LOSSY_KEY: Final = Rule("lossy-key", "error", f"{_AWS}/HowItWorks.CoreComponents.html")
 UNBOUNDED_COLLECTION: Final = Rule("unbounded-collection", "warning", f"{_AWS}/LSI.html#LSI.ItemCollections.SizeLimit")
@@ -88,6 +89,7 @@ RULES: Final[Mapping[str, Rule]] = {
     rule.name: rule
     for rule in (
         AMBIGUOUS_ROW_KEYS,
+        CONSTANT_KEY,
         NON_UNIQUE_KEY,
         LOSSY_KEY,
         HOT_PARTITION,

@@ -10,6 +10,7 @@ from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.lint.declared import declared, key_fields, sort_of, written
 from odm.schema.lint.finding import (
     AMBIGUOUS_ROW_KEYS,
+    CONSTANT_KEY,
     EQUAL_INDEXES,
     LOSSY_KEY,
     NON_UNIQUE_KEY,
@@ -40,6 +41,26 @@ def ambiguous_row_keys(schema: Schema, entity: EntitySchema) -> Iterator[LintFin
             fix=ambiguity.fix,
             backends=("bigtable",),
         )
+
+
+def constant_key(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
+    """A primary key without a placeholder, of an entity with fields."""
+    primary, fields = entity.primary, entity.cls.model_fields
+    if _slots(entity) or not fields:
+        return
+    pattern = declared(entity, primary.name)
+    required = [name for name, info in fields.items() if info.is_required()]
+    name = next(iter((*own_ids(entity), *required, *fields)))
+    key = "#".join(template.text for template in (primary.partition, primary.sort) if template is not None)
+    yield found(
+        CONSTANT_KEY,
+        primary.full_name,
+        what=f'the key "{key}" has no placeholder, so all {entity.name} items have this one key',
+        why=_OVERWRITES,
+        fix=f"{written(pattern, partition=f'{pattern.partition}#{{{name}}}')}\n"
+        "without an f before the quotes, which would fill in the braces at once; or, if there is one such item on\n"
+        f"purpose, add the comment  # odm: ignore[{CONSTANT_KEY.name}]",
+    )
 
 
 def non_unique_key(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:

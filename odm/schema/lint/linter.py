@@ -4,6 +4,7 @@ A rule is a function from an entity to findings. It sees only declarations, neve
 not certain.
 """
 
+import warnings
 from collections.abc import Collection, Iterable, Iterator
 from difflib import get_close_matches
 from typing import Final
@@ -21,13 +22,14 @@ from odm.schema.lint.growth import (
     unbounded_collection,
     unbounded_row,
 )
-from odm.schema.lint.keys import ambiguous_row_keys, equal_indexes, lossy_key, non_unique_key, text_order
+from odm.schema.lint.keys import ambiguous_row_keys, constant_key, equal_indexes, lossy_key, non_unique_key, text_order
 from odm.schema.lint.load import hot_partition, monotonic_key
 from odm.schema.lint.places import Comment, Places, find_places
 from odm.schema.model import Schema
 
 _CHECKS: Final = (
     ambiguous_row_keys,
+    constant_key,
     non_unique_key,
     lossy_key,
     hot_partition,
@@ -50,6 +52,18 @@ def lint_schema(schema: Schema, ignore: Collection[str] = (), backend: Cloud | N
     told = (finding for entity in schema.entities.values() for finding in _of_entity(schema, entity))
     wanted = (one for one in told if one.rule not in ignore and (backend is None or backend in one.backends))
     return sorted(wanted, key=lambda finding: SEVERITIES.index(finding.severity))
+
+
+def warn_of_constant_keys(schema: Schema) -> None:
+    """Warn of keys that make items overwrite each other whatever their values are, unless a comment suppresses it."""
+    for entity in schema.entities.values():
+        if _is_made(schema, entity):
+            continue
+        for finding in constant_key(schema, entity):
+            about = finding.where.partition(".")[2]
+            if not any(find_places(entity).suppressing(about, finding.rule)):
+                fix = finding.fix.replace("\n", " ")
+                warnings.warn(f"{finding.where}: {finding.what}, and {finding.why}. Write {fix}", stacklevel=2)
 
 
 def _check_names(given: Collection[str], known: Iterable[str], word: str) -> None:

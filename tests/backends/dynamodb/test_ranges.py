@@ -87,7 +87,7 @@ class Native(Entity, table=native):
     number: Decimal
     blob: bytes
 
-    primary = PrimaryKey("N", "X")
+    primary = PrimaryKey("N", "X")  # odm: ignore[constant-key]
 
 
 _FORMS: Final = forms_of(native.compile().entities["Native"].codec)
