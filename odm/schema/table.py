@@ -171,7 +171,12 @@ class Table:
                 schema = self.newest  # another thread may have compiled it
                 if schema is None:
                     schema = compile_schema(self.name, tuple(self._entities), self._style)
-                    if warn and any(not entity.primary.fields for entity in schema.entities.values()):
+                    # Keys as they are describe items that exist, and there may be one of a kind.
+                    if (
+                        warn
+                        and not schema.verbatim
+                        and any(not entity.primary.fields for entity in schema.entities.values())
+                    ):
                         from odm.schema.lint.linter import warn_of_constant_keys  # imported here, as in lint()
 
                         warn_of_constant_keys(schema)
