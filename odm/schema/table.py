@@ -186,7 +186,8 @@ class Table:
     def lint(self, *, ignore: Collection[str] = (), backend: "Cloud | None" = None) -> "list[LintFinding]":
         """Find problems that these models cause in a cloud, such as hot partitions or items that overwrite each other.
 
-        For a test: ``assert shop.lint() == []``. It checks declarations only, and sends nothing. A comment next to a
+        For a test: ``assert shop.lint() == []``. It checks declarations only, and sends nothing. It runs the validators
+        of the models on examples, to see whether a read changes what they made. A comment next to a
         declaration, ``# odm: ignore[hot-partition]``, suppresses the rule there. The rules are in docs/lint.md.
 
         Args:

@@ -83,6 +83,7 @@ TEXT_ORDER: Final = Rule("text-order", "advice", f"{_AWS}/bp-sort-keys.html")
 LONG_NAMES: Final = Rule("long-names", "advice", f"{_AWS}/CapacityUnitCalculations.html")
 MISSING_TTL: Final = Rule("missing-ttl", "advice", f"{_AWS}/TTL.html")
 DELETED_BY_AGE: Final = Rule("deleted-by-age", "advice", f"{_GOOGLE}/garbage-collection")
+UNSTABLE_VALUE: Final = Rule("unstable-value", "error", "https://docs.pydantic.dev/latest/concepts/validators/")
 UNUSED_IGNORE: Final = Rule("unused-ignore", "advice", "")
 
 RULES: Final[Mapping[str, Rule]] = {
@@ -102,6 +103,7 @@ RULES: Final[Mapping[str, Rule]] = {
         LONG_NAMES,
         MISSING_TTL,
         DELETED_BY_AGE,
+        UNSTABLE_VALUE,
         UNUSED_IGNORE,
     )
 }

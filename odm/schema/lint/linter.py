@@ -1,7 +1,7 @@
 """The rules, run over a compiled `Schema`.
 
 A rule is a function from an entity to findings. It sees only declarations, never data, and reports nothing if it is
-not certain.
+not certain. One, `odm.schema.lint.validators`, runs the validators of the models on examples.
 """
 
 import warnings
@@ -13,7 +13,7 @@ from attrs import evolve
 
 from odm.errors import BadValue
 from odm.schema.entity import EntitySchema
-from odm.schema.lint.finding import BOTH, RULES, SEVERITIES, UNUSED_IGNORE, Cloud, LintFinding, found
+from odm.schema.lint.finding import BOTH, RULES, SEVERITIES, UNSTABLE_VALUE, UNUSED_IGNORE, Cloud, LintFinding, found
 from odm.schema.lint.growth import (
     deleted_by_age,
     filtered_reads,
@@ -25,6 +25,7 @@ from odm.schema.lint.growth import (
 from odm.schema.lint.keys import ambiguous_row_keys, constant_key, equal_indexes, lossy_key, non_unique_key, text_order
 from odm.schema.lint.load import hot_partition, monotonic_key
 from odm.schema.lint.places import Comment, Places, find_places
+from odm.schema.lint.validators import unstable_value
 from odm.schema.model import Schema
 
 _CHECKS: Final = (
@@ -42,6 +43,7 @@ _CHECKS: Final = (
     long_names,
     missing_ttl,
     deleted_by_age,
+    unstable_value,
 )
 
 
@@ -49,7 +51,7 @@ def lint_schema(schema: Schema, ignore: Collection[str] = (), backend: Cloud | N
     """The findings of all rules for a table; see `odm.Table.lint`."""
     _check_names(ignore, RULES, "rule")
     _check_names(() if backend is None else (backend,), BOTH, "backend")
-    told = (finding for entity in schema.entities.values() for finding in _of_entity(schema, entity))
+    told = (finding for entity in schema.entities.values() for finding in _of_entity(schema, entity, ignore))
     wanted = (one for one in told if one.rule not in ignore and (backend is None or backend in one.backends))
     return sorted(wanted, key=lambda finding: SEVERITIES.index(finding.severity))
 
@@ -76,10 +78,12 @@ def _check_names(given: Collection[str], known: Iterable[str], word: str) -> Non
             raise BadValue(f"lint: there is no {word} {name!r}; {hint}there are {', '.join(known)}")
 
 
-def _of_entity(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
+def _of_entity(schema: Schema, entity: EntitySchema, ignore: Collection[str]) -> Iterator[LintFinding]:
     places = find_places(entity)
     used: list[Comment] = []
     checks = (ambiguous_row_keys,) if _is_made(schema, entity) else _CHECKS
+    runs_code = UNSTABLE_VALUE.name not in ignore  # who ignores the rule does not want their validators to run
+    checks = checks if runs_code else tuple(check for check in checks if check is not unstable_value)
     for finding in (finding for check in checks for finding in check(schema, entity)):
         about = finding.where.removeprefix(entity.name).removeprefix(".")
         suppressing = list(places.suppressing(about, finding.rule))
@@ -87,6 +91,7 @@ def _of_entity(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
         if not suppressing:
             file, line = places.lines.get(about, (None, None))
             yield evolve(finding, file=file, line=line)
+    used += [] if runs_code else [comment for comment in places.comments if UNSTABLE_VALUE.name in comment.rules]
     yield from _unused(entity, places, used)
 
 
