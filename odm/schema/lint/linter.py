@@ -83,8 +83,8 @@ def _of_entity(schema: Schema, entity: EntitySchema, ignore: Collection[str]) ->
     used: list[Comment] = []
     checks = (ambiguous_row_keys,) if _is_made(schema, entity) else _CHECKS
     runs_code = UNSTABLE_VALUE.name not in ignore  # who ignores the rule does not want their validators to run
-    checks = checks if runs_code else tuple(check for check in checks if check is not unstable_value)
-    for finding in (finding for check in checks for finding in check(schema, entity)):
+    run = [check for check in checks if runs_code or check is not unstable_value]
+    for finding in (finding for check in run for finding in check(schema, entity)):
         about = finding.where.removeprefix(entity.name).removeprefix(".")
         suppressing = list(places.suppressing(about, finding.rule))
         used += suppressing
