@@ -25,6 +25,7 @@ from odm.backends.local.file import FileStorage
 from odm.backends.local.lag import LaggingTable
 from odm.backends.local.log import seconds_of
 from odm.backends.local.memory import MemoryStorage, MemoryTable
+from odm.backends.local.places import resolved
 from odm.backends.local.requests import PAGE_BYTES, Engine
 from odm.backends.local.storage import Storage
 from odm.backends.local.units import Measured, measured
@@ -314,7 +315,7 @@ class LocalFile(Backend):
 
     def _real_path(self) -> Path:
         """The path with symbolic links resolved; SQLite creates its other files next to it."""
-        return Path(os.path.realpath(self.path))
+        return resolved(self.path)
 
 
 def _absolute(path: str | os.PathLike[str]) -> Path:

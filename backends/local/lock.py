@@ -18,6 +18,7 @@ from threading import RLock
 from time import monotonic, sleep
 from typing import Any, Final
 
+from odm.backends.local.places import LOCK_FLAGS, check_lock, prepare
 from odm.errors import Throttled
 
 if sys.platform == "win32":
@@ -91,6 +92,7 @@ class WriterLock:
 
     Raises:
         Throttled: on entry, if another writer holds the lock for longer; the message names its process.
+        BackendError: on entry, if something else is in the place of a side file, such as a symbolic link.
     """
 
     def __init__(self, path: Path, timeout: float) -> None:
@@ -163,7 +165,10 @@ class WriterLock:
     def _open_files(self) -> None:
         self._close_files()  # an interrupted call may have opened one
         paths = [f"{self._path}-turn", f"{self._path}-lock"]
-        self._descriptors.extend(map(os.open, paths, repeat(os.O_RDWR | os.O_CREAT), repeat(0o666)))
+        prepare(self._path, paths)
+        self._descriptors.extend(map(os.open, paths, repeat(LOCK_FLAGS)))
+        for path, descriptor in zip(paths, self._descriptors, strict=True):
+            check_lock(path, descriptor)
 
     def _lock_files(self, end: float) -> None:
         if len(self._descriptors) != 2:
@@ -187,7 +192,9 @@ class WriterLock:
 
     def _holder(self) -> str:
         with suppress(OSError, ValueError):
-            return f"process {int(Path(f'{self._path}-lock').read_bytes())}"
+            lock = self._descriptors[1]
+            os.lseek(lock, 0, os.SEEK_SET)
+            return f"process {int(os.read(lock, 20))}"
         return "another process"
 
     def _kept(self, who: str) -> Throttled:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 from zlib import crc32
 
+from odm.backends.local.places import SIDE_FILES, check_own, check_side_files, create_private
 from odm.errors import BackendError, TableNotFound
 
 APPLICATION_ID: Final = int.from_bytes(b"odm1", "big")
@@ -73,11 +74,17 @@ def open_file(path: Path, timeout: float, *, create: bool) -> Connection:
         create: create the file if it does not exist, and accept an empty one, for `lay_out`.
 
     Raises:
-        BackendError: the file is not odm's, has a newer format, does not exist, is empty, or is a folder.
+        BackendError: the file is not odm's, has a newer format, does not exist, is empty, or is a folder; or another
+            user planted it, or something in the place of one of its side files.
         sqlite3.Error: the file cannot be opened or is damaged.
     """
     _check_place(path, create)
     writable = create or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK | os.X_OK))
+    if create:
+        create_private(path)
+    if writable:
+        check_own(path)
+    check_side_files(path, [f"{path}{suffix}" for suffix in SIDE_FILES])
     frozen = not writable and not _log_of(path).exists()
     mode = "rwc" if create else "rw" if writable else "ro"
     connection = sqlite3.connect(
