@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 from odm import (
     AsyncStore,
     Backend,
+    BackendError,
     BadValue,
     Condition,
     Entity,
@@ -46,6 +47,7 @@ class SeriesSteps(Generic[E, S]):
         self._clock: Callable[[], float] = options.get("clock") or backend.clock
         self._stores: dict[date, S] = {}
         self._lock = Lock()
+        self._closed = False
         self._listed: tuple[float, frozenset[date]] | None = None
 
     def __repr__(self) -> str:
@@ -56,17 +58,21 @@ class SeriesSteps(Generic[E, S]):
 
         Raises:
             BadValue: the time is not a date or an aware datetime.
+            BackendError: the series was closed.
         """
         period = self.series.period_of(at)
         with self._lock:
+            if self._closed:
+                raise BackendError(f"the store of the series {self.series.name} was closed: open another one")
             if period not in self._stores:
                 self._stores[period] = self._make(name=self.series.name_of(period))
             return self._stores[period]
 
-    def opened(self) -> list[S]:
-        """The stores that have been used."""
+    def to_close(self) -> list[S]:
+        """The stores that have been used; from now on, no other is opened."""
         found = [self.base]
         with self._lock:
+            self._closed = True
             found.extend(self._stores.values())
         return found
 

@@ -24,8 +24,8 @@ class SeriesStore(SeriesSteps[E, Store]):
         self.close()
 
     def close(self) -> None:
-        """Release the connections of all periods. The next call opens new ones."""
-        for store in self.opened():
+        """Release the connections of all periods; every later call raises BackendError. Idempotent."""
+        for store in self.to_close():
             store.close()
 
     def put(self, entity: E, *, when: When = None) -> E:
@@ -165,8 +165,8 @@ class AsyncSeriesStore(SeriesSteps[E, AsyncStore]):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Release the connections of all periods. The next call opens new ones."""
-        for store in self.opened():
+        """Release the connections of all periods; every later call raises BackendError. Idempotent."""
+        for store in self.to_close():
             await store.aclose()
 
     async def put(self, entity: E, *, when: When = None) -> E:

@@ -181,7 +181,12 @@ class Pending:
         """
         operations, merges, targets, given = self._operations, self._merges, self._targets, self._given
         self._start()
-        context, parts = self._context, self._divided([*operations.items()])
+        try:
+            context = self._context
+        except OdmError as error:  # the store was closed in the block
+            error.left = tuple(one for some in given.values() for one in some)
+            raise
+        parts = self._divided([*operations.items()])
         checks = [check_strangers(context, dict(part), targets, {}) for part in parts]
         try:
             checked = [(yield from checks[0])] if len(checks) == 1 else (yield from concurrent(checks))

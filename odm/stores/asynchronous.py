@@ -63,13 +63,18 @@ class AsyncStore(AsyncReads, AsyncMaintenance, Async):
     _sync = False
 
     async def __aenter__(self) -> Self:
+        self._check_open()
         return self
 
     async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Wait for what goes on after answers, and release connections. The next call opens new ones."""
+        """Wait for what goes on after answers, and release connections. Idempotent.
+
+        Every later call raises `BackendError`, also that for the next page of an iterator and that at the end of a
+        block. Open another store to go on; on the same `odm.backends.local.Memory` it has the same data.
+        """
         connection = self._disconnect()
         if connection is not None:
             await connection.aclose()

@@ -15,7 +15,7 @@ from attrs import evolve, frozen
 
 from odm.entities.entity import Entity
 from odm.entities.query import Query
-from odm.errors import BadValue
+from odm.errors import BackendError, BadValue
 from odm.expressions.nodes import Action, Condition
 from odm.hints import STORE, STORE_OPTIONS, SYNC_IN_ASYNC, Hinted, options_of, refuse_waiting
 from odm.observe.events import LOG, Hook, Observer
@@ -125,6 +125,7 @@ class BaseStore(Hinted):
         self._lock = Lock()
         self._opened: _Opened | None = None
         self._origin: Self | None = None
+        self._closed = False
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.table!r}, {self.backend!r})"
@@ -197,6 +198,7 @@ class BaseStore(Hinted):
     def _open(self) -> "_Opened":
         schema = self.table.compile()
         with self._lock:
+            self._check_open()
             opened = self._opened
             if opened is None or opened.schema is not schema:  # another thread may have been faster
                 own = self.name == schema.name
@@ -249,12 +251,18 @@ class BaseStore(Hinted):
         return metering(self._origin or self)
 
     def _disconnect(self) -> Connection[Any] | None:
-        """Remove the open connection from the store, so that only one caller closes it."""
+        """Close the store for further calls; returns its connection, so that only one caller closes it."""
         if self._origin is not None:
             return self._origin._disconnect()
         with self._lock:
+            self._closed = True
             opened, self._opened = self._opened, None
         return None if opened is None else opened.session.connection
+
+    def _check_open(self) -> None:
+        """Raise BackendError if the store was closed."""
+        if (self._origin or self)._closed:
+            raise BackendError(f"the store of table {self.name!r} was closed: open another store")
 
     def key_of(self, entity: Entity) -> tuple[str, str]:
         """The key of an entity: partition key and sort key, as text; "" if it has no sort key.

@@ -96,7 +96,11 @@ class Batch(Hinted, Sync):
             self._flush()
 
     def _flush(self) -> None:
-        run(self._pending.flush(), self._store._call()[1])
+        run(self._pending.flush(), self._send)
+
+    def _send(self, request: Any) -> Any:
+        # Asked anew for each request: if the store was closed, the error gets the entries that are left.
+        return self._store._call()[1](request)
 
 
 def _begun(method: F) -> F:
@@ -206,4 +210,7 @@ class AsyncBatch(Hinted, Async):
             await self._flush()
 
     async def _flush(self) -> None:
-        await arun(self._pending.flush(), self._store._call()[1])
+        await arun(self._pending.flush(), self._send)
+
+    def _send(self, request: Any) -> Any:
+        return self._store._call()[1](request)

@@ -63,13 +63,18 @@ class Store(Reads, Maintenance, Sync):
     _sync = True
 
     def __enter__(self) -> Self:
+        self._check_open()
         return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Wait for what goes on after answers, and release connections. The next call opens new ones."""
+        """Wait for what goes on after answers, and release connections. Idempotent.
+
+        Every later call raises `BackendError`, also that for the next page of an iterator and that at the end of a
+        block. Open another store to go on; on the same `odm.backends.local.Memory` it has the same data.
+        """
         connection = self._disconnect()
         if connection is not None:
             connection.close()

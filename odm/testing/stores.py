@@ -109,7 +109,7 @@ class Stores:
     def __init__(self, backend: Backend, mode: Mode) -> None:
         self._watched = Watched(backend, uuid4().hex[:12])
         self._runner = asyncio.Runner() if mode == "async" else None
-        self._opened: list[Store] = []
+        self._opened: list[tuple[Store, Table, dict[str, Any]]] = []
         self._series: list[SeriesStore[Any]] = []
 
     def __enter__(self) -> Self:
@@ -121,9 +121,11 @@ class Stores:
         self._watched.rivals.clear()
         for series in self._series:
             series.close()
-        for store in self._opened:
+        for store, table, options in self._opened:
+            fresh = self.offline(table, **options)  # the test may have closed the store
             with suppress(Unsupported):
-                store.drop()
+                fresh.drop()
+            fresh.close()
             store.close()
         if self._runner is not None:
             self._runner.close()
@@ -136,7 +138,7 @@ class Stores:
             options: the options of `odm.Store`.
         """
         store = self.offline(table, **options)
-        self._opened.append(store)
+        self._opened.append((store, table, options))
         # A backend that does not support the table also refuses its first use, which the test expects.
         with suppress(Unsupported):
             store.create()

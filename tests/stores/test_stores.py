@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from attrs import frozen
 
-from odm import AsyncStore, BadValue, Store
+from odm import AsyncStore, BackendError, BadValue, Store
 from odm.backends.local import Memory
 from odm.protocol.connection import Backend, ForwardingConnection
 from odm.schema.model import Schema
@@ -142,3 +142,24 @@ async def test_a_connection_that_fails_to_close_is_not_used_again() -> None:
     db.close()
     await adb.aclose()
     assert backend.closed == ["close", "close"]
+
+
+def customers(number: int) -> list[Customer]:
+    return [Customer(customer_id=str(n), name="Ann") for n in range(number)]
+
+
+async def test_an_iterator_reads_no_page_after_its_store_was_closed() -> None:
+    backend = Memory(page_bytes=1)  # pages of one item
+    with Store(shop, backend) as db:
+        db.create()
+        for customer in customers(3):
+            db.put(customer)
+        items = db.scan(Customer)
+        next(items)
+    with pytest.raises(BackendError, match="store of table 'shop' was closed"):
+        list(items)
+    async with AsyncStore(shop, backend) as adb:
+        results = adb.scan(Customer)
+        await anext(results)
+    with pytest.raises(BackendError, match="store of table 'shop' was closed"):
+        [item async for item in results]

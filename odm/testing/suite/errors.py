@@ -1,12 +1,16 @@
 """Missing tables, closed stores, and the classes of errors."""
 # ruff: noqa: D101  # a test's name says what it shows
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
-from odm import BackendError, ItemExists, OdmError
+from odm import BackendError, ItemExists, OdmError, set_
 from odm.stores.sync import Store
 from odm.testing.entities import Customer, Order
 from odm.testing.stores import Stores
+from odm.testing.suite.helpers import fill
 
 CUSTOMER = Customer(customer_id="c", name="Ann")
 KEY = Customer.primary(customer_id="c")
@@ -42,12 +46,89 @@ class TestTables:
             batch.put(CUSTOMER)
 
 
+def calls_of(db: Store) -> list[Callable[[], object]]:
+    """One call of each kind."""
+    orders = Order.primary(customer_id="c")
+    return [
+        db.create,
+        db.drop,
+        lambda: db.get(KEY),
+        lambda: db.get_many([KEY]),
+        lambda: db.one(KEY),
+        lambda: db.exists(KEY),
+        lambda: db.put(CUSTOMER),
+        lambda: db.insert(CUSTOMER),
+        lambda: db.update(KEY, set_(Customer.name, "Bob")),
+        lambda: db.merge(KEY, set_(Customer.name, "Bob")),
+        lambda: db.delete(KEY),
+        lambda: db.delete_all(orders),
+        lambda: list(db.query(orders)),
+        lambda: db.page(orders),
+        lambda: db.first(orders),
+        lambda: db.count(orders),
+        lambda: list(db.scan()),
+        lambda: list(db.scan(Order, segments=2)),
+        db.scan_page,
+        lambda: db.parts(2),
+        lambda: db.put_raw([]),
+        lambda: db.explain(KEY),
+        lambda: db.key_of(CUSTOMER),
+        lambda: db.start(orders),
+        lambda: db.batch().__enter__().put(CUSTOMER),
+        lambda: db.transaction().__enter__().put(CUSTOMER),
+        lambda: db.run(lambda do: do.get(KEY)),
+    ]
+
+
+def put_and_close(block: Any, db: Store) -> None:
+    """Put a customer, and close the store before the block ends."""
+    with block:
+        block.put(CUSTOMER)
+        db.close()
+
+
 class TestStores:
-    def test_a_closed_store_opens_again(self, db: Store) -> None:
+    def test_a_closed_store_refuses_every_call(self, db: Store, stores: Stores) -> None:
         db.put(CUSTOMER)
+        twin = db.with_options(retry_safe=False)
+        assert twin.get(KEY) == CUSTOMER
         db.close()
         db.close()
-        assert db.get(KEY) == CUSTOMER
+        for closed in (db, twin):
+            for call in calls_of(closed):
+                with pytest.raises(BackendError, match=r"store of table '.*' was closed: open another store"):
+                    call()
+        assert stores.open(db.table).get(KEY) == CUSTOMER
+
+    def test_a_store_that_was_closed_before_its_first_call_is_closed(self, db: Store, stores: Stores) -> None:
+        other = stores.open(db.table)
+        other.close()
+        with pytest.raises(BackendError, match="was closed"):
+            other.get(KEY)
+        assert db.get(KEY) is None
+
+    def test_a_store_of_with_options_closes_its_origin(self, db: Store) -> None:
+        db.put(CUSTOMER)
+        db.with_options(retry_safe=False).close()
+        with pytest.raises(BackendError, match="was closed"):
+            db.get(KEY)
+
+    @pytest.mark.parametrize("read", ["query", "scan"])
+    def test_iterators_end_with_the_store(self, db: Store, read: str) -> None:
+        fill(db, [Order(customer_id="c", order_id="1"), Order(customer_id="c", order_id="2")])
+        results = db.query(Order.primary(customer_id="c")) if read == "query" else db.scan(Order)
+        db.close()
+        with pytest.raises(BackendError, match="was closed"):
+            next(results)
+
+    def test_blocks_end_with_the_store(self, db: Store, stores: Stores) -> None:
+        with pytest.raises(BackendError, match="was closed") as caught:
+            put_and_close(db.batch(), db)
+        assert caught.value.left == (CUSTOMER,)
+        other = stores.open(db.table)
+        with pytest.raises(BackendError, match="was closed"):
+            put_and_close(other.transaction(), other)
+        assert stores.open(db.table).get(KEY) is None
 
     def test_two_stores_see_one_table(self, db: Store, stores: Stores) -> None:
         other = stores.open(db.table)
@@ -59,7 +140,10 @@ class TestStores:
     def test_a_with_block_closes(self, db: Store) -> None:
         with db as same:
             same.put(CUSTOMER)
-        assert db.get(KEY) == CUSTOMER
+        with pytest.raises(BackendError, match="was closed"):
+            db.get(KEY)
+        with pytest.raises(BackendError, match="was closed"), db:
+            raise AssertionError("the block began")
 
     def test_explain_sends_nothing(self, db: Store, stores: Stores) -> None:
         stores.forget()
