@@ -25,7 +25,8 @@ None of these derives from a vendor's exception class, and every vendor error is
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from reprlib import Repr
+from typing import Any, Final
 
 import odm._installation  # noqa: F401  # checks the installation first: every module of odm imports this one
 
@@ -157,3 +158,44 @@ class BackendError(OdmError):
 
 class TableNotFound(BackendError):
     """The table, or on Bigtable that of one of its indexes, does not exist."""
+
+
+class _Brief(Repr):
+    """Reprs of limited depth and length, in the form of Python's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = 6
+        self.maxlist = self.maxtuple = self.maxdict = self.maxset = self.maxfrozenset = self.maxdeque = 20
+        self.maxstring = self.maxlong = self.maxother = 200
+
+    def repr_int(self, x: int, level: int) -> str:
+        if x.bit_length() > 4 * self.maxlong:  # Python refuses to write more than 4300 digits
+            return f"<an int of {x.bit_length()} bits>"
+        return repr(x)
+
+    def repr_bytes(self, x: bytes, level: int) -> str:
+        return self.repr_str(x, level)  # type: ignore[arg-type]  # it cuts what can be sliced, before its repr
+
+    def repr_instance(self, x: Any, level: int) -> str:
+        try:
+            text = repr(x)
+        except Exception:  # noqa: BLE001  # of any class; a deep value of a field raises RecursionError
+            return f"<a {type(x).__name__}>"
+        return text if len(text) <= LONGEST_REPR else f"{text[: LONGEST_REPR - 3]}..."
+
+
+LONGEST_REPR: Final = 1000
+"""The most characters of a value in a message."""
+
+_BRIEF: Final = _Brief()
+
+
+def brief(value: object) -> str:
+    """The repr of a value for a message: values that a client sends may be very long or deep.
+
+    Returns:
+        The value's own repr if it is short; otherwise a part of it, with "..." for the rest.
+    """
+    text = _BRIEF.repr(value)
+    return text if len(text) <= LONGEST_REPR else f"{text[: LONGEST_REPR - 3]}..."

@@ -24,7 +24,7 @@ from odm.backends.bigtable.locks import ABORT_AFTER, name_of
 from odm.backends.bigtable.options import Options, checked_options
 from odm.backends.bigtable.schema import check
 from odm.backends.bigtable.verbatim import with_row_keys
-from odm.errors import BadValue, Unsupported
+from odm.errors import BadValue, Unsupported, brief
 from odm.hints import BIGTABLE_OPTIONS, options_of
 from odm.protocol.connection import Backend, Connection
 from odm.protocol.limits import Limits
@@ -134,7 +134,9 @@ class Bigtable(Backend):
     def __attrs_post_init__(self) -> None:
         for name, value in (("project", self.project), ("instance", self.instance)):
             if not value or "/" in value:
-                raise BadValue(f"Bigtable({name}={value!r}): pass only the id, as in Bigtable('my-project', 'shop')")
+                raise BadValue(
+                    f"Bigtable({name}={brief(value)}): pass only the id, as in Bigtable('my-project', 'shop')"
+                )
         if self.endpoint is not None and self.credentials is not None:
             raise BadValue(
                 f"Bigtable(endpoint={self.endpoint!r}): an endpoint is an emulator. Connections to it are not "

@@ -18,7 +18,7 @@ from odm.backends.bigtable.filters import ValueIs, ValueMatches, chain
 from odm.codec.faults import Unfit
 from odm.codec.numbers import canonical, canonical_float
 from odm.codec.stored import BOOLEAN, NUMBER, StoredType
-from odm.errors import BadValue
+from odm.errors import BadValue, brief
 from odm.expressions.evaluate import kind_of
 from odm.expressions.nodes import Number, Value
 
@@ -46,7 +46,7 @@ class FloatForm(CellForm):
     def write(self, value: Value) -> bytes:
         cell = _float_cell(value)
         if cell is None:
-            raise BadValue(f"{value!r} is not a float, and the cell holds 8 bytes of one")
+            raise BadValue(f"{brief(value)} is not a float, and the cell holds 8 bytes of one")
         return cell
 
     def read(self, cell: bytes) -> Value:
@@ -83,7 +83,7 @@ class IntForm(CellForm):
     def write(self, value: Value) -> bytes:
         if type(value) is not int or value not in INT64:
             raise BadValue(
-                f"{value!r} is not a whole number of 64 bits, and the cell holds one: {INT64[0]} to {INT64[-1]}"
+                f"{brief(value)} is not a whole number of 64 bits, and the cell holds one: {INT64[0]} to {INT64[-1]}"
             )
         return write_counter(value)
 
@@ -127,11 +127,11 @@ class TextForm(CellForm):
 
     def write(self, value: Value) -> bytes:
         if not isinstance(value, str):
-            raise BadValue(f"{value!r} is a {type(value).__name__}, and the cell holds text")
+            raise BadValue(f"{brief(value)} is a {type(value).__name__}, and the cell holds text")
         try:
             return value.encode()
         except UnicodeEncodeError as error:
-            raise BadValue(f"{value!r} holds a lone surrogate: give text that UTF-8 can encode") from error
+            raise BadValue(f"{brief(value)} holds a lone surrogate: give text that UTF-8 can encode") from error
 
     def read(self, cell: bytes) -> Value:
         return cell.decode()
@@ -156,7 +156,7 @@ class BytesForm(CellForm):
 
     def write(self, value: Value) -> bytes:
         if not isinstance(value, bytes):
-            raise BadValue(f"{value!r} is a {type(value).__name__}, and the cell holds bytes")
+            raise BadValue(f"{brief(value)} is a {type(value).__name__}, and the cell holds bytes")
         return value
 
     def read(self, cell: bytes) -> Value:
@@ -179,13 +179,13 @@ class NumberTextForm(CellForm):
 
     def write(self, value: Value) -> bytes:
         if kind_of(value) != "number":
-            raise BadValue(f"{value!r} is a {type(value).__name__}, and the cell holds the text of a number")
+            raise BadValue(f"{brief(value)} is a {type(value).__name__}, and the cell holds the text of a number")
         return write(value)
 
     def read(self, cell: bytes) -> Value:
         text = cell.decode()
         if not _NUMBER.fullmatch(text):
-            raise ValueError(f"{text[:40]!r} is not a number")
+            raise ValueError(f"{brief(text[:40])} is not a number")
         try:
             return canonical(Decimal(text))
         except Unfit as unfit:
@@ -197,7 +197,7 @@ class BoolTextForm(CellForm):
 
     def write(self, value: Value) -> bytes:
         if type(value) is not bool:
-            raise BadValue(f"{value!r} is a {type(value).__name__}, and the cell holds true or false")
+            raise BadValue(f"{brief(value)} is a {type(value).__name__}, and the cell holds true or false")
         return write(value)
 
     def read(self, cell: bytes) -> Value:
@@ -253,7 +253,7 @@ def _json(value: Value) -> str:
             return write(value).decode()
         case None | bool() | str():
             return json.dumps(value, ensure_ascii=False)
-    raise BadValue(f"{value!r} is a {type(value).__name__}, which JSON does not have: declare text or a list")
+    raise BadValue(f"{brief(value)} is a {type(value).__name__}, which JSON does not have: declare text or a list")
 
 
 def form_of(encoding: str, type_: StoredType) -> CellForm:

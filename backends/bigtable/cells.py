@@ -27,7 +27,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from odm.codec.numbers import exact_decimal
-from odm.errors import BadValue
+from odm.errors import BadValue, brief
 from odm.expressions.nodes import Number, Value
 
 NUMBER: Final = re.compile(rb"-?(0|[1-9][0-9]*)(\.[0-9]*[1-9])?")
@@ -65,7 +65,7 @@ def write(value: Value) -> bytes:
         writer = _WRITERS.get(type(value))
         return _dumps(value).encode() if writer is None else writer(value)
     except UnicodeEncodeError as error:
-        raise BadValue(f"{value!r} holds a lone surrogate: give text that UTF-8 can encode") from error
+        raise BadValue(f"{brief(value)} holds a lone surrogate: give text that UTF-8 can encode") from error
 
 
 def read(cell: bytes) -> Value:
@@ -93,7 +93,7 @@ def write_text(value: Value) -> bytes:
             return write(value)  # raises BadValue
     if value is not None and not isinstance(value, str | bytes):
         raise BadValue(
-            f"{value!r} is a {type(value).__name__}, but the models declare the attribute as text, so it would be "
+            f"{brief(value)} is a {type(value).__name__}, but the models declare the attribute as text, so it would be "
             "read back as text: store text, or declare the other types of the field"
         )
     return write(value)
@@ -188,7 +188,7 @@ def _dumps(value: Value) -> str:
         case bytes():
             return f'{{"$bytes": "{b64encode(value).decode()}"}}'
         case _:
-            raise BadValue(f"{value!r} is a {type(value).__name__}, which cannot be stored")
+            raise BadValue(f"{brief(value)} is a {type(value).__name__}, which cannot be stored")
 
 
 def _number(value: Number) -> str:

@@ -16,7 +16,7 @@ from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.native import ITEM, CheckAndMutateRow, ReadRows, Row, RowRange, Steps
 from odm.backends.bigtable.retry import Retry, answers_of, read_all
 from odm.backends.bigtable.writer import Writer, version_in, versioned
-from odm.errors import BackendError, Throttled
+from odm.errors import BackendError, Throttled, brief
 from odm.schema.model import Schema
 
 PAGE_ROWS = 200
@@ -86,7 +86,7 @@ def _call(writer: Writer, index: str, id: str, row: Row) -> CheckAndMutateRow | 
         return None
     if writer.form.is_strange(tag := held.item.get(TAG)):
         raise BackendError(
-            f"the table of index {index!r} of {table!r} was not deleted: row {id!r} has an entry in it and the "
+            f"the table of index {index!r} of {table!r} was not deleted: row {brief(id)} has an entry in it and the "
             f"tag {tag!r}, which no entity of the models has, so another program uses the index. If none does, delete "
             "such items with a model that has their entity, and try again"
         )

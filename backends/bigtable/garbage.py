@@ -75,7 +75,7 @@ from odm.backends.bigtable.wide import Wide
 from odm.backends.bigtable.wide_pages import items_after
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TTL_ATTRIBUTE
-from odm.errors import BackendError, BadValue, OutcomeUnknown, Throttled, Unsupported
+from odm.errors import BackendError, BadValue, OutcomeUnknown, Throttled, Unsupported, brief
 from odm.protocol.predicates import Now, every, has_tag
 from odm.protocol.requests import Delete, Position, Sleep, Written
 from odm.schema.model import Schema
@@ -202,7 +202,9 @@ def collect(writer: Writer, rules: Rules, tell: Callable[[Scrubbed], object]) ->
 def check_after(schema: Schema, after: str | None) -> None:
     """Refuse an ``after`` of other tables. Raises BadValue."""
     if after is not None and after.partition(":")[0] not in dict(_tables(schema)):
-        raise BadValue(f"after={after!r} is not of table {schema.name!r}: pass the `following` of an earlier scrub")
+        raise BadValue(
+            f"after={brief(after)} is not of table {schema.name!r}: pass the `following` of an earlier scrub"
+        )
 
 
 def _tables(schema: Schema) -> list[tuple[str, str | None]]:

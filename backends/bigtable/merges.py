@@ -22,7 +22,7 @@ from odm.backends.bigtable.codec import attribute_cells, attribute_gone, bookkee
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.native import FAMILY, AddToCell, DeleteColumn, Mutation, SetCell
 from odm.codec import TAG
-from odm.errors import BadValue
+from odm.errors import BadValue, brief
 from odm.expressions.nodes import Action, AddTo, AddValue, DiscardFrom, Increment, Item, Remove, Set, Value
 from odm.protocol.apply_update import merged_item
 from odm.protocol.limits import check_item
@@ -117,7 +117,7 @@ def _changed(
         case Increment(_, int(by)) | AddValue(_, by):  # the core lets only aggregates through
             return (AddToCell(qualifier(name), by, FAMILY),)
         case _:
-            raise BadValue(f"{action!r} needs the stored item")
+            raise BadValue(f"{brief(action)} needs the stored item")
 
 
 def _members(parts: dict[str, dict[str, Value] | frozenset[Value]], name: str) -> dict[str, Value]:

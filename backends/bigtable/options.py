@@ -6,7 +6,7 @@ from typing import Final
 
 from attrs import frozen
 
-from odm.errors import BadValue
+from odm.errors import BadValue, brief
 
 DAY: Final = timedelta(days=1)
 
@@ -78,19 +78,19 @@ def checked_options(
         BadValue: an option is not valid.
     """
     if deletion_protection not in (True, False, None):
-        raise BadValue(f"deletion_protection={deletion_protection!r}: write True or False, or None: unchanged")
+        raise BadValue(f"deletion_protection={brief(deletion_protection)}: write True or False, or None: unchanged")
     _check_days("stream", stream, *STREAM_DAYS)
     _check_days("automated_backups", backups, *BACKUP_DAYS)
     if isinstance(splits, str) or not all(isinstance(key, str) and key for key in splits):
         raise BadValue(
-            f"initial_splits={splits!r}: give row keys, or beginnings of row keys, as in ('ORDER#5', 'USER#')"
+            f"initial_splits={brief(splits)}: give row keys, or beginnings of row keys, as in ('ORDER#5', 'USER#')"
         )
     return Options(deletion_protection, stream, backups, tuple(sorted({*splits})))
 
 
 def _check_days(name: str, given: timedelta | None, least: int, most: int) -> None:
     if given is not None and not (isinstance(given, timedelta) and least * DAY <= given <= most * DAY):
-        raise BadValue(f"{name}={given!r}: give a timedelta of {least} to {most} days, or None: unchanged")
+        raise BadValue(f"{name}={brief(given)}: give a timedelta of {least} to {most} days, or None: unchanged")
 
 
 def days(age: timedelta | None) -> str:

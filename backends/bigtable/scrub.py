@@ -25,7 +25,7 @@ from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.commit import LEASE_SECONDS
 from odm.backends.bigtable.garbage import Rules, Scrubbed, check_after, collect
 from odm.backends.bigtable.writer import Writer
-from odm.errors import BadValue
+from odm.errors import BadValue, brief
 from odm.protocol.connection import arun, run
 from odm.schema.model import Schema
 from odm.schema.table import Table
@@ -118,7 +118,7 @@ def _check(schema: Schema, rules: Rules) -> None:
     check_after(schema, rules.after)
     for name, value in (("lease", rules.lease), ("rate", 1 if rules.rate is None else rules.rate)):
         if not value > 0:
-            raise BadValue(f"scrub({name}={value!r}): pass a number above 0")
+            raise BadValue(f"scrub({name}={brief(value)}): pass a number above 0")
 
 
 def _silent(_done: Scrubbed) -> None:

@@ -29,7 +29,7 @@ from odm.backends.bigtable.native_streams import Begin, RowChange, Span, Streame
 from odm.backends.bigtable.places import Places
 from odm.backends.bigtable.retry import Retry, once, pause, until_answered
 from odm.codec import TAG
-from odm.errors import BadCursor, Unsupported
+from odm.errors import BadCursor, Unsupported, brief
 from odm.expressions.nodes import Item
 from odm.protocol.changes import ChangePage, ChangeRecord, ChangeShard, Kind
 from odm.protocol.requests import ReadChanges
@@ -93,7 +93,7 @@ class Feed:
         """
         span, position = Span.of(request.shard), request.after
         if span is None:
-            raise BadCursor(f"{request.shard!r} is not a shard of the change stream of table {self.table!r}")
+            raise BadCursor(f"{brief(request.shard)} is not a shard of the change stream of table {self.table!r}")
         if position is None:
             position = time_position(span, (yield from self._oldest(span)))
         begin = self._begin(position, span)
@@ -124,7 +124,7 @@ class Feed:
             return begin_of(position, span)
         except ValueError as error:
             raise BadCursor(
-                f"{position!r} is not a position of shard {span.id!r} of the change stream of table {self.table!r}"
+                f"{brief(position)} is not a position of shard {span.id!r} of the change stream of table {self.table!r}"
             ) from error
 
     def _oldest(self, span: Span) -> Steps[int]:
@@ -167,7 +167,7 @@ class Feed:
     def _lost(self, position: str, failure: Exception) -> Steps[BadCursor]:
         yield from self._retention()  # another error if the stream was removed
         error = BadCursor(
-            f"table {self.table!r}: Bigtable refused to continue its change stream at position {position!r} "
+            f"table {self.table!r}: Bigtable refused to continue its change stream at position {brief(position)} "
             f"({status(failure).name}, {text_of(failure)}): if the position is older than the retention of the stream, "
             "changes were lost: build what was made of the feed again from the table, and read the feed from its start"
         )

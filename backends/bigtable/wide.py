@@ -84,7 +84,7 @@ from odm.backends.bigtable.wide_cells import (
 )
 from odm.backends.bigtable.wide_size import SENTINEL, bytes_of, check_space, grown, is_full
 from odm.codec import TAG, VERSION
-from odm.errors import BackendError, BadValue, ItemTooLarge
+from odm.errors import BackendError, BadValue, ItemTooLarge, brief
 from odm.expressions.nodes import Item, Value
 from odm.protocol.requests import Only
 
@@ -139,7 +139,7 @@ class Wide(Places):
         sort = id.partition(SIDE)[2]
         if len(sort) > self._longest // 4 and len(sort.encode("utf-8", "surrogateescape")) > self._longest:
             raise ItemTooLarge(
-                f"the sort key {sort[:40]!r}… of table {self.table!r} has {len(sort.encode())} bytes; with "
+                f"the sort key {brief(sort[:40])}… of table {self.table!r} has {len(sort.encode())} bytes; with "
                 f"{len(self.families)} families for documents, Bigtable allows {self._longest}, because a filter names "
                 "the key for each of them: shorten the values of its key fields, or declare fewer families"
             )
@@ -409,18 +409,18 @@ class Wide(Places):
     def _written(self, document: Item, counted: Collection[str], id: str, now: int) -> SetCell:
         """The cell of a document, which begins with its tag, its version and the names of the item's counters."""
         if not document.get(TAG):
-            raise BadValue(f"the item {id!r} has no tag: every item has the name of its entity as {TAG!r}")
+            raise BadValue(f"the item {brief(id)} has no tag: every item has the name of its entity as {TAG!r}")
         marks = {name: document[name] for name in (TAG, VERSION) if name in document}
         if counted:
             marks[COUNTED] = sorted(counted)
         try:
             cell = write({**marks, **document})
         except BadValue as error:
-            raise BadValue(f"the item {id!r}: {error}") from error
+            raise BadValue(f"the item {brief(id)}: {error}") from error
         if len(cell) > MAX_CELL:
-            raise ItemTooLarge(f"the item {id!r} has {len(cell)} bytes; Bigtable allows {MAX_CELL} in a cell")
+            raise ItemTooLarge(f"the item {brief(id)} has {len(cell)} bytes; Bigtable allows {MAX_CELL} in a cell")
         if len(self.sort(id).encode()) > MAX_QUALIFIER - len(REVISED):
-            raise ItemTooLarge(f"the sort key of {id!r} is too long: Bigtable allows {MAX_QUALIFIER} bytes")
+            raise ItemTooLarge(f"the sort key of {brief(id)} is too long: Bigtable allows {MAX_QUALIFIER} bytes")
         return SetCell(self.sort(id), cell, now, self._family(document))
 
     def _note(self, item: Item, id: str, revision: str, listed: Sequence[Listed], now: int) -> SetCell:
@@ -434,6 +434,7 @@ class Wide(Places):
 def _foreign(row: Row, fault: Exception) -> BackendError:
     partition, _, sort = row.text.partition(SIDE)
     return BackendError(
-        f"odm did not write the item {sort!r} of row {partition!r}: a cell next to its document cannot be read "
+        f"odm did not write the item {brief(sort)} of row {brief(partition)}: a cell next to its document "
+        "cannot be read "
         f"({fault}). Use the table only with odm, or delete the cells"
     )

@@ -20,7 +20,7 @@ from odm.backends.dynamodb.wire import AttributesText, text_of
 from odm.codec import Draft, EntityCodec
 from odm.codec.drafts import Drafts
 from odm.codec.writers import Spelling, TextWrites, quoted
-from odm.errors import BackendError, BadValue
+from odm.errors import BackendError, BadValue, brief
 from odm.expressions.nodes import Item, Value
 from odm.keys.text import escape, unescape
 from odm.protocol.requests import Position, Put
@@ -52,7 +52,7 @@ def to_attribute(value: Value) -> dict[str, Any]:
             return _set_attribute(value)
         case _:
             raise BadValue(
-                f"DynamoDB cannot store a {type(value).__name__} ({value!r}): convert it to a type that it stores"
+                f"DynamoDB cannot store a {type(value).__name__} ({brief(value)}): convert it to a type that it stores"
             )
 
 
@@ -157,7 +157,7 @@ def read_key(layout: Layout, names: Collection[str], attributes: Attributes) -> 
                 ) from None
         if lacking := [name for name in names if name not in attributes]:
             why = OTHER_KEY.format(table=layout.table)
-            raise BackendError(f"a stored item has no key attribute {lacking[0]!r}: {why}") from None
+            raise BackendError(f"a stored item has no key attribute {brief(lacking[0])}: {why}") from None
         raise
 
 

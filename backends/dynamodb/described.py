@@ -14,6 +14,7 @@ from attrs import evolve, frozen
 
 from odm.backends.dynamodb.attributes import Attributes, from_attribute
 from odm.codec import TAG, TTL_ATTRIBUTE
+from odm.errors import brief
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Action, Item, Path, Remove, Set, Value
 from odm.keys import number_of, number_text
@@ -44,7 +45,7 @@ def native_text(value: Value, kind: str) -> str:
         return value.hex()
     if kind == "S" and isinstance(value, str):
         return value
-    raise TypeError(f"{value!r} is not a key of type {kind}")
+    raise TypeError(f"{brief(value)} is not a key of type {kind}")
 
 
 @frozen

@@ -20,7 +20,7 @@ from odm.backends.dynamodb.schema import Layout, layout_of
 from odm.backends.dynamodb.transports import Transports
 from odm.backends.dynamodb.units import MeteredConnection
 from odm.codec import EntityCodec
-from odm.errors import BadValue
+from odm.errors import BadValue, brief
 from odm.expressions.nodes import AddValue, Item
 from odm.hints import DYNAMODB_OPTIONS, options_of
 from odm.protocol.connection import DEFAULT_POLICY, Backend, Connection, Rehearsal, RetryPolicy
@@ -93,9 +93,9 @@ class DynamoDB(Backend):
         transport: Literal["lean", "vendor"] | None = None,
     ) -> None:
         if transport not in ("lean", "vendor", None):
-            raise BadValue(f"transport={transport!r} is not known: write 'lean' or 'vendor', or leave it out")
+            raise BadValue(f"transport={brief(transport)} is not known: write 'lean' or 'vendor', or leave it out")
         if endpoint_url is not None and not endpoint_url.startswith(("http://", "https://")):
-            raise BadValue(f"endpoint_url={endpoint_url!r} is not a URL: write it like 'http://localhost:8000'")
+            raise BadValue(f"endpoint_url={brief(endpoint_url)} is not a URL: write it like 'http://localhost:8000'")
         if session is not None and not hasattr(session, "region_name"):  # checked without importing boto3
             raise BadValue(
                 f"the session is a {type(session).__name__}, not a boto3.Session: write DynamoDB(endpoint_url=...) or "

@@ -21,7 +21,7 @@ from odm.backends.dynamodb.errors import CHANGES_LOST, CHANGES_TRIMMED, ITERATOR
 from odm.backends.dynamodb.native import Call, Steps
 from odm.backends.dynamodb.schema import Layout
 from odm.backends.dynamodb.stream_records import read_record
-from odm.errors import BadCursor, Unsupported
+from odm.errors import BadCursor, Unsupported, brief
 from odm.protocol.changes import ChangePage, ChangeShard
 from odm.protocol.requests import ReadChanges
 
@@ -85,7 +85,8 @@ def read_changes(layout: Layout, request: ReadChanges) -> Steps[ChangePage]:
         place = _place((yield from _latest(layout)), request)
     if place is None:
         raise BadCursor(
-            f"{request.after!r} is not a position of the stream of table {layout.table!r}. If it is one of an earlier "
+            f"{brief(request.after)} is not a position of the stream of table {layout.table!r}. If it is one of "
+            "an earlier "
             f"stream, {_NOT_RECORDED}"
         )
     try:
@@ -95,7 +96,8 @@ def read_changes(layout: Layout, request: ReadChanges) -> Steps[ChangePage]:
             raise
         layout.stream.arn = None
         raise BadCursor(
-            f"shard {request.shard!r} is no longer in the stream of table {layout.table!r}: if it was not read to its "
+            f"shard {brief(request.shard)} is no longer in the stream of table {layout.table!r}: if it was not "
+            "read to its "
             f"end, {CHANGES_LOST}"
         ) from error
 
@@ -226,7 +228,7 @@ def _iterator(layout: Layout, request: ReadChanges, place: _Place) -> Steps[str]
     elif time.time() - place.since < RETENTION:
         arguments["ShardIteratorType"] = "TRIM_HORIZON"
     else:
-        raise BadCursor(f"shard {request.shard!r} of the stream of table {layout.table!r}: {CHANGES_LOST}")
+        raise BadCursor(f"shard {brief(request.shard)} of the stream of table {layout.table!r}: {CHANGES_LOST}")
     response = yield Call("get_shard_iterator", arguments)
     iterator: str = response["ShardIterator"]
     return iterator

@@ -5,7 +5,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 from attrs import field, frozen
 
-from odm.errors import BadValue
+from odm.errors import BadValue, brief
 
 Stream: TypeAlias = Literal["new_and_old_images", "new_image", "old_image", "keys_only"]
 """What a stream record contains of the item: DynamoDB's StreamViewType in lower case."""
@@ -41,10 +41,12 @@ class Provisioned:
     def __attrs_post_init__(self) -> None:
         for name, units in (("read", self.read), ("write", self.write)):
             if type(units) is not int or units < 1:
-                raise BadValue(f"Provisioned({name}={units!r}): pass the units per second, an int of 1 or more")
+                raise BadValue(f"Provisioned({name}={brief(units)}): pass the units per second, an int of 1 or more")
         for index, given in self.indexes.items():
             if not isinstance(given, Provisioned) or given.indexes:
-                raise BadValue(f"Provisioned(indexes=...): {index!r} is {given!r}: write Provisioned(read=5, write=5)")
+                raise BadValue(
+                    f"Provisioned(indexes=...): {index!r} is {brief(given)}: write Provisioned(read=5, write=5)"
+                )
 
     def of(self, index: str) -> "Provisioned":
         """The capacity of a global secondary index."""
@@ -83,7 +85,7 @@ class TableOptions:
             raise BadValue(f"billing={self.billing!r}: write 'on-demand' or Provisioned(read=5, write=5)")
         for name, given, known in (("stream", self.stream, STREAMS), ("table_class", self.table_class, CLASSES)):
             if given is not None and given not in known:
-                raise BadValue(f"{name}={given!r}: write one of {', '.join(map(repr, known))}, or None")
+                raise BadValue(f"{name}={brief(given)}: write one of {', '.join(map(repr, known))}, or None")
 
 
 NO_OPTIONS: Final = TableOptions()

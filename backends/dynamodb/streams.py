@@ -19,7 +19,7 @@ from attrs import evolve, frozen
 
 from odm.backends.dynamodb.schema import Layout, layout_of
 from odm.backends.dynamodb.stream_records import read_record, sequence_of
-from odm.errors import BadValue, ItemInvalid, OdmError
+from odm.errors import BadValue, ItemInvalid, OdmError, brief
 from odm.protocol.changes import change_of
 from odm.protocol.on_invalid import OnInvalid, skipping
 from odm.schema.model import Schema
@@ -196,7 +196,9 @@ def _records(event: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
         raise BadValue(f"a stream event has 'Records', but this one has {', '.join(map(str, event)) or 'nothing'}")
     records: Iterable[Mapping[str, Any]] = event["Records"]
     if not isinstance(records, Iterable):
-        raise BadValue(f"the 'Records' of a stream event are a list, but these are {records!r}: pass the event itself")
+        raise BadValue(
+            f"the 'Records' of a stream event are a list, but these are {brief(records)}: pass the event itself"
+        )
     return records
 
 
@@ -238,7 +240,7 @@ def _reader(what: str, table: Table, prefix: str, on_unknown: str, on_invalid: O
     if not isinstance(table, Table):
         raise TypeError(f"{what}: {table!r} is not a Table; pass the Table of the entities")
     if on_unknown not in ("raise", "skip"):
-        raise BadValue(f"on_unknown={on_unknown!r}: write 'raise' or 'skip'")
+        raise BadValue(f"on_unknown={brief(on_unknown)}: write 'raise' or 'skip'")
     schema = table.compile()
     if prefix:
         schema = evolve(schema, name=prefix + schema.name, prefix=prefix)

@@ -22,7 +22,7 @@ from odm.backends.dynamodb.errors import FORBIDDEN, INVALID, LIMIT_EXCEEDED, TAB
 from odm.backends.dynamodb.native import Call, Steps
 from odm.backends.dynamodb.options import TableOptions
 from odm.backends.dynamodb.schema import Layout, check_capacity, global_indexes
-from odm.errors import BackendError, BadValue
+from odm.errors import BackendError, BadValue, brief
 from odm.protocol.admin import ADDITIVE, Kind, TableChange, Tell, silent
 from odm.protocol.requests import Sleep, TableIdentity, TableSize
 
@@ -161,7 +161,7 @@ def alter(layout: Layout, options: object, *, dry_run: bool) -> Steps[tuple[str,
         BackendError: the table has another key than the models, or a change is not complete after ten minutes.
     """
     if not isinstance(options, TableOptions):
-        raise BadValue(f"table {layout.table!r}: {options!r} is not TableOptions(billing=..., table_class=...)")
+        raise BadValue(f"table {layout.table!r}: {brief(options)} is not TableOptions(billing=..., table_class=...)")
     check_capacity(layout.table, global_indexes(layout), options)
     wanted, tries, refusals = evolve(layout, options=options), 0, 0
     made: dict[str, str] = {}

@@ -27,7 +27,7 @@ from odm.codec.emitter import Unsupported
 from odm.codec.numbers import exact_decimal
 from odm.codec.texts import HEAD
 from odm.codec.writers import Spelling, TextWrites, decimal_digits
-from odm.errors import BackendError, BadValue
+from odm.errors import BackendError, BadValue, brief
 from odm.expressions.nodes import Item, Value
 
 _DAMAGE: Final = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError)
@@ -222,7 +222,7 @@ def _tagged(value: Value) -> Any:
             return value
         case _:
             raise BadValue(
-                f"{value!r} of type {type(value).__name__} cannot be stored; stored values are None, bool, int, "
+                f"{brief(value)} of type {type(value).__name__} cannot be stored; stored values are None, bool, int, "
                 "Decimal, str, bytes, list, dict and frozenset"
             )
 

@@ -31,7 +31,7 @@ from odm.backends.local.storage import Storage
 from odm.backends.local.units import Measured, measured
 from odm.backends.local.upkeep import Compaction, compact, copy
 from odm.codec import EntityCodec
-from odm.errors import BackendError, BadValue
+from odm.errors import BackendError, BadValue, brief
 from odm.expressions.nodes import Item
 from odm.protocol.capacity import Units
 from odm.protocol.connection import Backend, Connection, ForwardingConnection, NativeGen, RetryPolicy
@@ -206,7 +206,7 @@ class Memory(Backend):
     ) -> None:
         self._changes = seconds_of(changes)
         if not isfinite(index_lag) or index_lag < 0:
-            raise BadValue(f"index_lag={index_lag!r}: pass seconds, 0 or more")
+            raise BadValue(f"index_lag={brief(index_lag)}: pass seconds, 0 or more")
         _check_page(page_bytes)
         self.clock = clock
         self._tables: dict[str, MemoryTable] = {}
@@ -267,7 +267,7 @@ class LocalFile(Backend):
     ) -> None:
         self._changes = seconds_of(changes)
         if not 0 <= timeout <= TIMEOUT_MAX:
-            raise BadValue(f"LocalFile(timeout={timeout!r}): pass seconds, from 0 to {TIMEOUT_MAX:.0f}")
+            raise BadValue(f"LocalFile(timeout={brief(timeout)}): pass seconds, from 0 to {TIMEOUT_MAX:.0f}")
         _check_page(page_bytes)
         self.path = _absolute(path)
         self.timeout = timeout
@@ -320,16 +320,18 @@ class LocalFile(Backend):
 
 def _absolute(path: str | os.PathLike[str]) -> Path:
     if "\0" in str(path):
-        raise BadValue(f"LocalFile({str(path)!r}): a path cannot contain the character U+0000; pass the path of a file")
+        raise BadValue(
+            f"LocalFile({brief(str(path))}): a path cannot contain the character U+0000; pass the path of a file"
+        )
     try:
         os.fsencode(path)
         return Path(path).absolute()
     except UnicodeEncodeError as error:
-        raise BadValue(f"LocalFile({str(path)!r}): no file can have this name; pass the path of a file") from error
+        raise BadValue(f"LocalFile({brief(str(path))}): no file can have this name; pass the path of a file") from error
     except FileNotFoundError as error:
         what = "the current folder does not exist any more"
         raise BackendError(
-            f"LocalFile({str(path)!r}): {what}; change to another one, or pass an absolute path"
+            f"LocalFile({brief(str(path))}): {what}; change to another one, or pass an absolute path"
         ) from error
 
 
@@ -343,4 +345,4 @@ def _engine(schema: Schema, storage: Storage, page_bytes: int) -> Engine:
 
 def _check_page(page_bytes: int) -> None:
     if page_bytes < 1:
-        raise BadValue(f"page_bytes={page_bytes!r}: pass the bytes per page, 1 or more")
+        raise BadValue(f"page_bytes={brief(page_bytes)}: pass the bytes per page, 1 or more")

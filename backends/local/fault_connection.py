@@ -13,7 +13,7 @@ from attrs import evolve, field, frozen
 
 from odm.backends.local.call_names import call_name_of
 from odm.backends.local.faults import Before, Delay, Fail, Faults, Lose, Throttle
-from odm.errors import BackendError, BadValue, OdmError, OutcomeUnknown, Throttled
+from odm.errors import BackendError, BadValue, OdmError, OutcomeUnknown, Throttled, brief
 from odm.protocol.connection import ForwardingConnection, NativeGen, arun, run
 from odm.protocol.requests import BatchGet, BatchMerge, BatchWrite, Request, repeatable
 from odm.schema.model import Schema
@@ -126,7 +126,9 @@ def _act(act: Callable[[], object]) -> None:
     if isawaitable(answer):
         if iscoroutine(answer):
             answer.close()
-        raise BadValue(f"{act!r} is an async function, and a Store cannot await it: pass a sync one, or use AsyncStore")
+        raise BadValue(
+            f"{brief(act)} is an async function, and a Store cannot await it: pass a sync one, or use AsyncStore"
+        )
 
 
 async def _aact(act: Callable[[], object]) -> None:

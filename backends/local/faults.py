@@ -22,7 +22,7 @@ from odm.backends.local.call_names import (
     call_names_of,
     keys_of,
 )
-from odm.errors import BadValue, OdmError
+from odm.errors import BadValue, OdmError, brief
 from odm.protocol.requests import Request
 from odm.schema.entity import Key
 from odm.schema.model import Schema
@@ -217,7 +217,7 @@ class Faults:
             BadValue: an argument is not valid.
         """
         if not isfinite(seconds) or seconds < 0:
-            raise BadValue(f"delay({operation!r}, {seconds!r}): pass the seconds to wait, 0 or more")
+            raise BadValue(f"delay({operation!r}, {brief(seconds)}): pass the seconds to wait, 0 or more")
         self._set(operation, Delay(seconds), {"times": None, **which})
 
     def before(self, operation: Operation, act: Callable[[], object], **which: Unpack[Which]) -> None:
@@ -234,7 +234,7 @@ class Faults:
             BadValue: an argument is not valid.
         """
         if not callable(act):
-            raise BadValue(f"before({operation!r}, {act!r}): pass a function to call")
+            raise BadValue(f"before({operation!r}, {brief(act)}): pass a function to call")
         self._set(operation, Before(act), which)
 
     def clear(self) -> None:
@@ -267,7 +267,7 @@ class Faults:
         words = call_names_of(operation)
         rule = _rule(fault, words, **which)
         if "on" in which and words <= WITHOUT_KEYS:
-            raise BadValue(f"on={which['on']!r}: a request to {operation} is not for single items; leave it out")
+            raise BadValue(f"on={brief(which['on'])}: a request to {operation} is not for single items; leave it out")
         with self._lock:
             self._rules.append(rule)
 
@@ -284,13 +284,13 @@ def _rule(
         _check_count("times", times)
     _check_count("after", after)
     if not 0 <= chance <= 1:
-        raise BadValue(f"chance={chance!r}: pass a number from 0 to 1")
+        raise BadValue(f"chance={brief(chance)}: pass a number from 0 to 1")
     return _Rule(fault, words, None if on is None else _fitting(on), times, after, chance)
 
 
 def _check_count(name: str, value: object) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise BadValue(f"{name}={value!r}: pass an int of 0 or more")
+        raise BadValue(f"{name}={brief(value)}: pass an int of 0 or more")
 
 
 def _fitting(on: Any) -> Callable[[Key, Schema], bool]:
@@ -302,4 +302,4 @@ def _fitting(on: Any) -> Callable[[Key, Schema], bool]:
         return lambda key, schema: key == wanted and cls in schema.by_class
     if callable(on) and not isinstance(on, type):
         return lambda key, _: bool(on(key))
-    raise BadValue(f"on={on!r}: pass an entity, its key such as Order.primary(...), or a function of a key")
+    raise BadValue(f"on={brief(on)}: pass an entity, its key such as Order.primary(...), or a function of a key")

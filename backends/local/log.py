@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from odm.backends.local.codec import decode
 from odm.backends.local.storage import Change, View
-from odm.errors import BadCursor, BadValue, Unsupported
+from odm.errors import BadCursor, BadValue, Unsupported, brief
 from odm.protocol.changes import ChangePage, ChangeRecord, ChangeShard, Kind
 from odm.protocol.requests import Key, ListShards, ReadChanges
 
@@ -42,7 +42,9 @@ def seconds_of(changes: bool | timedelta) -> float | None:
     if isinstance(changes, bool):
         return DEFAULT.total_seconds() if changes else None
     if not isinstance(changes, timedelta) or changes <= timedelta():
-        raise BadValue(f"changes={changes!r}: write changes=True, or how long to keep changes, as a timedelta above 0")
+        raise BadValue(
+            f"changes={brief(changes)}: write changes=True, or how long to keep changes, as a timedelta above 0"
+        )
     return changes.total_seconds()
 
 
@@ -70,7 +72,8 @@ def answer(view: View, table: str, request: ListShards | ReadChanges) -> tuple[C
     rows = view.logged(after, request.limit)
     if request.after is not None and rows and rows[0].number > after + 1:
         raise BadCursor(
-            f"table {table!r}: the change after position {request.after!r} is no longer kept, so changes were lost: "
+            f"table {table!r}: the change after position {brief(request.after)} is no longer kept, so changes "
+            "were lost: "
             "build what was made of the feed again from the table, and read the feed from its start"
         )
     last = rows[-1].number if rows else after
@@ -90,7 +93,7 @@ def _feed_of(view: View, table: str) -> str:
 def _number(position: str, feed: str, table: str) -> int:
     name, _, number = position.rpartition(":")
     if name != feed or not (number.isascii() and number.isdigit()):
-        raise BadCursor(f"{position!r} is not a position of the change feed of table {table!r}, {feed!r}")
+        raise BadCursor(f"{brief(position)} is not a position of the change feed of table {table!r}, {brief(feed)}")
     return int(number)
 
 

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from odm.errors import BadValue
+from odm.errors import BadValue, brief
 
 TAG: Final = "_t"
 """The stored name of the entity's tag."""
@@ -32,7 +32,9 @@ def ttl_seconds(expiry: datetime) -> int:
         BadValue: the datetime is naive.
     """
     if expiry.utcoffset() is None:
-        raise BadValue(f"{expiry!r} has no time zone, so it is not a timestamp: give it one, as in datetime.now(UTC)")
+        raise BadValue(
+            f"{brief(expiry)} has no time zone, so it is not a timestamp: give it one, as in datetime.now(UTC)"
+        )
     return -((_EPOCH - expiry) // _SECOND)
 
 

@@ -20,6 +20,7 @@ from odm.codec.stored import BINARY, LIST, MAP, TEXT, StoredType
 from odm.codec.unions import Around, UnionType, bare
 from odm.codec.unreadable import Unreadable
 from odm.entities.markers import Compressed
+from odm.errors import brief
 from odm.expressions.nodes import Value
 
 ZSTD: Final = b"\x28\xb5\x2f\xfd"
@@ -104,12 +105,12 @@ def compressed_type(type_: StoredType, how: Compressed) -> CompressedType:
         raise ValueError("is neither str nor bytes, so it cannot be Compressed")
     least, most = _LEVELS.get(how.algorithm, (0, 0))
     if not most:
-        raise ValueError(f"has Compressed({how.algorithm!r}), and the algorithms are 'zstd' and 'gzip'")
+        raise ValueError(f"has Compressed({brief(how.algorithm)}), and the algorithms are 'zstd' and 'gzip'")
     if how.level is not None and not (type(how.level) is int and least <= how.level <= most):
-        raise ValueError(f"has level={how.level!r}, and {how.algorithm} has the levels {least} to {most}")
+        raise ValueError(f"has level={brief(how.level)}, and {how.algorithm} has the levels {least} to {most}")
     for name, number in (("over", how.over), ("max_size", how.max_size)):
         if type(number) is not int or number < 0:
-            raise ValueError(f"has {name}={number!r}, which is not a number of bytes")
+            raise ValueError(f"has {name}={brief(number)}, which is not a number of bytes")
     if how.algorithm == "zstd":
         try:
             zstd()

@@ -13,6 +13,7 @@ from odm.codec.moments import DATETIME, in_utc
 from odm.codec.numbers import canonical
 from odm.codec.stored import NUMBER, TEXT, StoredType, unfit
 from odm.codec.unreadable import Unreadable
+from odm.errors import brief
 from odm.expressions.nodes import Value
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -133,7 +134,7 @@ def storable(type_: StoredType) -> Callable[[datetime], datetime]:
 def epoch_type(unit: str) -> EpochType:
     """The type of a datetime as a number. Raises ValueError for an unknown unit."""
     if unit not in _UNITS:
-        raise ValueError(f"epoch={unit!r} is neither 's' nor 'ms'")
+        raise ValueError(f"epoch={brief(unit)} is neither 's' nor 'ms'")
     return EpochType(f"datetime in {unit} since 1970", NUMBER, cast('Literal["s", "ms"]', unit))
 
 
@@ -142,12 +143,12 @@ def format_type(form: str, of: type) -> FormatType:
     used = [found[1] for found in _DIRECTIVE.finditer(form)]
     known = (*_WIDTHS, *_ZONES, "%") if of is datetime else ("Y", "m", "d", "%")
     if unknown := [name for name in used if name not in known]:
-        raise ValueError(f"format={form!r} has %{unknown[0]}, and odm reads {DIRECTIVES}")
+        raise ValueError(f"format={brief(form)} has %{unknown[0]}, and odm reads {DIRECTIVES}")
     if lacking := [name for name in ("Y", "m", "d") if name not in used]:
-        raise ValueError(f"format={form!r} lacks %{lacking[0]}, without which no day can be read back")
+        raise ValueError(f"format={brief(form)} lacks %{lacking[0]}, without which no day can be read back")
     if len(set(used) - {"%"}) != len([name for name in used if name != "%"]) or {"3f", "f"} <= set(used):
-        raise ValueError(f"format={form!r} has a part twice")
-    return FormatType(f"{of.__name__} as {form!r}", TEXT, form, of)
+        raise ValueError(f"format={brief(form)} has a part twice")
+    return FormatType(f"{of.__name__} as {brief(form)}", TEXT, form, of)
 
 
 def _directives(form: str) -> list[tuple[str]]:

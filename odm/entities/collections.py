@@ -7,7 +7,7 @@ from attrs import evolve
 
 from odm.entities.entity import Entity
 from odm.entities.query import Query
-from odm.errors import BadValue
+from odm.errors import BadValue, brief
 
 E = TypeVar("E", bound=Entity)
 E1 = TypeVar("E1", bound=Entity)
@@ -26,7 +26,7 @@ def select(entity: type[E]) -> Query[E]:
         BadValue: ``entity`` is not a class.
     """
     if not isinstance(entity, type):
-        raise BadValue(f"select({entity!r}): give the entity class, as in select(Order)")
+        raise BadValue(f"select({brief(entity)}): give the entity class, as in select(Order)")
     return Query(entity)
 
 
@@ -72,7 +72,9 @@ def collection(of: Query[Any], *kinds: type[Any], prefix: bool = False) -> Query
         )
     for kind in kinds:
         if not isinstance(kind, type) or not issubclass(kind, Entity):
-            raise BadValue(f"collection({of}, ...): {kind!r} is not an entity class: name the classes of the items")
+            raise BadValue(
+                f"collection({of}, ...): {brief(kind)} is not an entity class: name the classes of the items"
+            )
     return evolve(of, scope="prefix" if prefix else "partition", conditions=(), within=of.conditions, kinds=kinds)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Never, NoReturn, TypeVa
 from attrs import evolve, frozen
 
 from odm.entities.metaclass import ReferringModel
-from odm.errors import BadValue
+from odm.errors import BadValue, brief
 from odm.expressions.build import checked
 from odm.expressions.nodes import Condition, shown
 from odm.hints import QUERY, Hinted
@@ -98,7 +98,7 @@ class Query(Hinted, Generic[E_co]):
             BadValue: it is not a positive int.
         """
         if not isinstance(most, int) or isinstance(most, bool) or most < 1:
-            raise BadValue(f"limit({most!r}): give the number of results, an int of 1 or more")
+            raise BadValue(f"limit({brief(most)}): give the number of results, an int of 1 or more")
         return evolve(self, most=most)
 
     if not TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from odm.errors import BadValue
+from odm.errors import BadValue, brief
 from odm.expressions.nodes import (
     Action,
     AddTo,
@@ -95,10 +95,12 @@ def is_in(reference: T, choices: Iterable[T]) -> Condition:
         BadValue: there are no choices, so nothing could match; or they are one text, whose characters would be.
     """
     if isinstance(choices, str | bytes):
-        raise BadValue(f"is_in({reference!r}, {choices!r}) takes a list of choices: write [{choices!r}] for one")
+        raise BadValue(
+            f"is_in({brief(reference)}, {brief(choices)}) takes a list of choices: write [{brief(choices)}] for one"
+        )
     constants = tuple(Const(choice) for choice in choices)
     if not constants:
-        raise BadValue(f"is_in({reference!r}, ...) needs at least one choice")
+        raise BadValue(f"is_in({brief(reference)}, ...) needs at least one choice")
     return IsIn(operand_of(reference), constants)
 
 
@@ -111,7 +113,7 @@ def set_(reference: T, value: T) -> Action:
     """Give the field this value; for a whole field, its validator runs."""
     if isinstance(reference, type | Mapping):
         raise TypeError(
-            f"set_({reference!r}, ...) takes one field: for a dict of fields, write *set_fields(Order, changes)"
+            f"set_({brief(reference)}, ...) takes one field: for a dict of fields, write *set_fields(Order, changes)"
         )
     return Set(path_of(reference), value)
 
@@ -132,10 +134,12 @@ def set_fields(entity: type[BaseModel], values: Mapping[str, object]) -> list[Ac
             fields of the primary key, and no actions at all.
     """
     if not isinstance(entity, type) or not issubclass(entity, BaseModel):
-        raise BadValue(f"set_fields({entity!r}, ...): give the entity class first, as in set_fields(Order, changes)")
+        raise BadValue(
+            f"set_fields({brief(entity)}, ...): give the entity class first, as in set_fields(Order, changes)"
+        )
     if not isinstance(values, Mapping):
         why = "write model.model_dump(exclude_unset=True)" if isinstance(values, BaseModel) else "give a dict"
-        raise BadValue(f"set_fields({entity.__name__}, {values!r}) takes new values by field name: {why}")
+        raise BadValue(f"set_fields({entity.__name__}, {brief(values)}) takes new values by field name: {why}")
     for name in values:
         if name not in entity.model_fields:
             raise BadValue(f"set_fields({entity.__name__}, ...): {_no_field(entity, name)}")
@@ -200,8 +204,8 @@ def _members(function: str, reference: object, members: tuple[T, ...]) -> frozen
     except TypeError as error:
         shown = ", ".join(map(repr, members))
         raise TypeError(
-            f"{function}({reference!r}, {shown}): {error}; give the members one by one, as in "
-            f"{function}({reference!r}, *members)"
+            f"{function}({brief(reference)}, {shown}): {error}; give the members one by one, as in "
+            f"{function}({brief(reference)}, *members)"
         ) from error
 
 
@@ -218,7 +222,7 @@ def checked(condition: object, where: str) -> Condition:
         "field?)"
     )
     raise TypeError(
-        f"{where} takes conditions on fields, not {condition!r}{hint if isinstance(condition, bool) else ''}"
+        f"{where} takes conditions on fields, not {brief(condition)}{hint if isinstance(condition, bool) else ''}"
     )
 
 

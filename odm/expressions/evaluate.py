@@ -11,7 +11,7 @@ from operator import ge, gt, le, lt
 from types import NoneType
 from typing import Any, Final, Literal, assert_never, cast
 
-from odm.errors import BadValue
+from odm.errors import BadValue, brief
 from odm.expressions.nodes import (
     Action,
     AddTo,
@@ -145,7 +145,8 @@ def kind_of(value: Value) -> Kind:
         if isinstance(value, dict):  # a pointer that still has the bytes of its blob, see `odm.codec.blobs`
             return "map"
         raise BadValue(
-            f"{value!r} of type {type(value).__name__} is not a stored value; these are None, bool, int, Decimal, str, "
+            f"{brief(value)} of type {type(value).__name__} is not a stored value; these are None, bool, int, "
+            "Decimal, str, "
             "bytes, list, dict and frozenset"
         ) from None
 
@@ -272,7 +273,9 @@ def _result(action: Action, item: Item) -> Value:
 
 def _expect(kind: Kind, value: Value, path: Path) -> Value:
     if kind_of(value) != kind:
-        raise BadValue(f"{path} is stored as a {kind_of(value)} ({value!r}), and this action works on a {kind} only")
+        raise BadValue(
+            f"{path} is stored as a {kind_of(value)} ({brief(value)}), and this action works on a {kind} only"
+        )
     return value
 
 
@@ -283,7 +286,8 @@ def _members(old: Value, members: frozenset[Value], path: Path) -> frozenset[Val
     there, given = {kind_of(member) for member in stored}, {kind_of(member) for member in members}
     if not given <= there:
         raise BadValue(
-            f"{path} is a set of {'/'.join(there)} values, and the members given are {'/'.join(given)}: {members!r}"
+            f"{path} is a set of {'/'.join(there)} values, and the members given are {'/'.join(given)}: "
+            f"{brief(members)}"
         )
     return stored
 

@@ -6,6 +6,7 @@ condition. `path_of` is how the rest of odm looks inside.
 
 from typing import NoReturn
 
+from odm.errors import brief
 from odm.expressions.nodes import Comparator, Compare, Condition, Const, Operand, Path, Size
 
 _INSTEAD = {
@@ -95,7 +96,7 @@ class Reference(_Comparable):
     __iter__ = None
 
     def __contains__(self, value: object) -> NoReturn:
-        raise TypeError(f"{self!r} is a reference to a field, not its value: write contains({self!r}, {value!r})")
+        raise TypeError(f"{self!r} is a reference to a field, not its value: write contains({self!r}, {brief(value)})")
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
         *above, last = path_of(self).segments
@@ -112,7 +113,9 @@ class Reference(_Comparable):
 
     def __getitem__(self, key: str | int) -> "Reference":
         if not isinstance(key, str | int) or isinstance(key, bool) or (isinstance(key, int) and key < 0):
-            raise TypeError(f"{self!r}[{key!r}]: a path goes on with a map key (str) or a list position (int from 0)")
+            raise TypeError(
+                f"{self!r}[{brief(key)}]: a path goes on with a map key (str) or a list position (int from 0)"
+            )
         return self._odm_longer(key)
 
     def _odm_longer(self, segment: str | int) -> "Reference":
@@ -143,7 +146,9 @@ def path_of(reference: object) -> Path:
             f"{reference.fget.__qualname__} is a property or computed field, which is not stored: name the fields that "
             "it is made of; a pattern that has it in its key takes its value"
         )
-    raise TypeError(f"{reference!r} is not a field: write it as Entity.field, or field('name') inside the class body")
+    raise TypeError(
+        f"{brief(reference)} is not a field: write it as Entity.field, or field('name') inside the class body"
+    )
 
 
 def operand_of(value: object) -> Operand:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from attrs import frozen
 
+from odm.errors import brief
 from odm.keys.shapes import Shape
 
 
@@ -81,7 +82,7 @@ class KeyType(ABC):
 
     def head(self, value: Any) -> str | None:
         """What the texts of all values that start with `value` start with; None if there are no such values."""
-        raise Refused(f"a prefix needs a text field, and {value!r} is for another; use a range")
+        raise Refused(f"a prefix needs a text field, and {brief(value)} is for another; use a range")
 
     def mirror(self, text: str) -> str:
         """The text that stands for `text` in descending order."""

@@ -12,6 +12,7 @@ from typing import Final
 from attrs import evolve, frozen
 from pydantic.fields import FieldInfo
 
+from odm.errors import brief
 from odm.keys.base import KeyType, Refused
 from odm.keys.shapes import Shape, exactly, join, size_of
 from odm.keys.types import key_type
@@ -103,7 +104,7 @@ def _verbatim_slot(placeholder: str, follow: str, fields: Mapping[str, FieldInfo
         if colon and (form is None or form.kind == "S" or not format_.startswith("0")):
             type_ = key_type(fields[name], *_split_desc(format_))
             if not type_.lossy or type_.variable:
-                raise Refused(f"{format_!r} is not a format of keys as they are; give the field a stored format")
+                raise Refused(f"{brief(format_)} is not a format of keys as they are; give the field a stored format")
             return Slot(name, type_, follow)
         if form is None or form.kind == "B":
             raise Refused("its type has no text in keys; use one that is stored as text or as a number")
@@ -139,10 +140,12 @@ def _check_literals(text: str) -> None:
     if _OBJECT.search(text):  # f"TICKET#{id}", f"TICKET#{type}", or of a name that the class gives a Field(...)
         raise Refused("an f-string fills in its fields at once, here with an object; drop the f before the quotes")
     if bad := re.search(r"[^ -~]|\$", re.sub(r"\{\w+", "{", text)):
-        raise Refused(f"{bad[0]!r} cannot be used in it; literals are printable ASCII without $ {{ }}")
+        raise Refused(f"{brief(bad[0])} cannot be used in it; literals are printable ASCII without $ {{ }}")
     bare = re.sub(r"\{[^{}]*\}", "x", text)
     if low := re.search(r"[ !\"]", bare):
-        raise Refused(f"{low[0]!r} cannot be used in it: it sorts below '#', between a key and what is stored under it")
+        raise Refused(
+            f"{brief(low[0])} cannot be used in it: it sorts below '#', between a key and what is stored under it"
+        )
     if wrong := unpaired(text):
         raise Refused(wrong)
     if "" in bare.split("#"):

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from attrs import field, frozen
 
+from odm.errors import brief
 from odm.keys.base import ABOVE, BELOW, NINES, KeyType, Place, Refused, wrong_type
 from odm.keys.shapes import Shape, like
 
@@ -213,7 +214,7 @@ def time_key(kind: type[date], form: str) -> TimeKey:
         return EpochKey(kind, *_EPOCH_UNITS[form])
     if not form.startswith("%"):
         forms = "a form like %Y%m%d" if kind is date else "s, ms, us or a form like %Y%m%d"
-        raise Refused(f"{form!r} is not a format of a {kind.__name__}; use none, or {forms}")
+        raise Refused(f"{brief(form)} is not a format of a {kind.__name__}; use none, or {forms}")
     return _calendar_key(kind, form)
 
 
@@ -223,10 +224,10 @@ def _calendar_key(kind: type[date], form: str) -> CalendarKey:
     allowed = order[:3] if kind is date else order
     if not directives or directives != allowed[: len(directives)]:
         raise Refused(
-            f"{form!r} does not sort; a form starts with %Y and goes on in the order {' '.join(allowed)}"
+            f"{brief(form)} does not sort; a form starts with %Y and goes on in the order {' '.join(allowed)}"
             ", with none left out and no other"
         )
     if "#" in form:
-        raise Refused(f"{form!r} holds '#', which ends a component; use two placeholders")
+        raise Refused(f"{brief(form)} holds '#', which ends a component; use two placeholders")
     slices, units = zip(*(_DIRECTIVES[d] for d in directives), strict=True)
     return CalendarKey(kind, units[-1], form, re.sub(r"%3f|%.", "%s", form), itemgetter(*slices))

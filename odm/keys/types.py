@@ -19,6 +19,7 @@ from annotated_types import Ge, GroupedMetadata, Gt, Le, Lt
 from pydantic import AwareDatetime, EmailStr, FutureDate, FutureDatetime, PastDate, PastDatetime
 from pydantic.fields import FieldInfo
 
+from odm.errors import brief
 from odm.keys.base import Descending, KeyType, Refused
 from odm.keys.numeric import BigIntKey, BoolKey, DecimalKey, FloatKey, IntKey, UuidKey
 from odm.keys.text import BytesKey, ChoiceKey, IntChoiceKey, PaddedKey, StrKey
@@ -102,7 +103,7 @@ def _make(annotation: Any, metadata: list[Any], form: str) -> KeyType:
         return _padded(form)
     made = _formless(annotation, metadata)
     if form:
-        raise Refused(f"{form!r} is not a format of its type {_name(annotation)}, which takes none; drop it")
+        raise Refused(f"{brief(form)} is not a format of its type {_name(annotation)}, which takes none; drop it")
     return made
 
 
@@ -129,7 +130,7 @@ def _name(annotation: Any) -> str:
 
 def _padded(form: str) -> PaddedKey:
     if not re.fullmatch(r"<[1-9][0-9]*", form, re.ASCII):
-        raise Refused(f"{form!r} is not a format of a str; use none, or <N to pad to N characters")
+        raise Refused(f"{brief(form)} is not a format of a str; use none, or <N to pad to N characters")
     return PaddedKey(int(form[1:]))
 
 
@@ -145,7 +146,7 @@ def _choices(annotation: Any, choices: list[Any]) -> ChoiceKey:
         try:
             made.of_values.encode(value)
         except Refused as why:
-            raise Refused(f"the value {value!r} of {_name(annotation)} cannot stand in a key: {why}") from None
+            raise Refused(f"the value {brief(value)} of {_name(annotation)} cannot stand in a key: {why}") from None
     return made(tuple(choices))
 
 

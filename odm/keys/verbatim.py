@@ -14,6 +14,7 @@ from uuid import UUID
 
 from attrs import Factory, field, frozen
 
+from odm.errors import brief
 from odm.keys.base import BELOW, KeyType, Place, Refused
 from odm.keys.shapes import DIGITS, ESCAPED, HEX, Charset, Shape, exactly, like, size_of
 from odm.keys.spans import Op
@@ -177,7 +178,7 @@ def padded(form: Form, follow: str, format_: str) -> VerbatimKey:
         Refused: the format is another.
     """
     if form.kind != "N" or not re.fullmatch(r"0[1-9][0-9]?", format_, re.ASCII):
-        raise Refused(f"{format_!r} is not a format of keys as they are; use none, or 08 for a number of 8 digits")
+        raise Refused(f"{brief(format_)} is not a format of keys as they are; use none, or 08 for a number of 8 digits")
     return VerbatimKey(form, follow, int(format_))
 
 

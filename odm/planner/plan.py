@@ -11,7 +11,7 @@ from attrs import evolve, field, frozen
 from odm.codec import EntityCodec
 from odm.entities.query import Query
 from odm.entities.views import PlanView
-from odm.errors import BadValue, NoAccessPattern, SchemaError
+from odm.errors import BadValue, NoAccessPattern, SchemaError, brief
 from odm.expressions.nodes import And, Condition, Not, Or
 from odm.keys import Template, compile_template, next_prefix, suffixes_leaving, suffixes_of, suffixes_read
 from odm.keys.base import Descending
@@ -131,7 +131,7 @@ def planned(query: Query[Any]) -> PlanView:
         SchemaError: the models do not compile.
     """
     if not isinstance(query, Query):
-        raise BadValue(f"{query!r} is not a query: call a pattern, such as Order.by_date(...), or select(Order)")
+        raise BadValue(f"{brief(query)} is not a query: call a pattern, such as Order.by_date(...), or select(Order)")
     table = cast("Table", query.entity.__odm_table__)
     return make_plan(table.compile(), query)
 
@@ -359,7 +359,7 @@ def _plan_collection(schema: Schema, entity: EntitySchema, query: Query[Any]) ->
     text = _encoded(pattern.sort, query.values) if set(pattern.sort.fields) <= set(query.values) else None
     if text is None:
         lacking = next(name for name in pattern.sort.fields if name not in query.values)
-        raise BadValue(f"{query}: prefix=True needs the whole key of an item; {lacking!r} is missing")
+        raise BadValue(f"{query}: prefix=True needs the whole key of an item; {brief(lacking)} is missing")
     # Keys below text + "$" are the text itself or continue with "#": values escape all lower characters.
     if pattern.sort.native == "N":
         return evolve(plan, lo=text, hi=text + "\0")

@@ -13,7 +13,7 @@ from odm.codec import TAG
 from odm.concurrency import Bucket
 from odm.entities.entity import Entity
 from odm.entities.patterns import BoundPattern
-from odm.errors import BadValue, ItemInvalid, OdmError
+from odm.errors import BadValue, ItemInvalid, OdmError, brief
 from odm.procedures.backfilled import MOST_FAILURES, Backfilled, Unfilled
 from odm.procedures.calls import Calls, Companion
 from odm.procedures.concurrent import concurrent
@@ -49,7 +49,7 @@ def backfill(
         Unsupported: the writes of a companion cannot be repeated.
     """
     if on_progress is not None and (not callable(on_progress) or iscoroutinefunction(on_progress)):
-        raise BadValue(f"backfill(on_progress={on_progress!r}): give a plain function, also to an AsyncStore")
+        raise BadValue(f"backfill(on_progress={brief(on_progress)}): give a plain function, also to an AsyncStore")
     wanted, segment = wanted_by(session.context.schema, target), session.segment(after)
     bucket = _bucket(rate, size)
     done = Backfilled(cursor=after)
@@ -76,9 +76,9 @@ def backfill(
 def _bucket(rate: float | None, size: int) -> Bucket:
     number = isinstance(rate, int | float) and not isinstance(rate, bool) and 0 < rate < float("inf")
     if rate is not None and not number:
-        raise BadValue(f"backfill(rate={rate!r}): give the items to read per second, more than 0")
+        raise BadValue(f"backfill(rate={brief(rate)}): give the items to read per second, more than 0")
     if type(size) is not int or size < 1:
-        raise BadValue(f"backfill(size={size!r}): give the number of items to read at once, an int of 1 or more")
+        raise BadValue(f"backfill(size={brief(size)}): give the number of items to read at once, an int of 1 or more")
     return Bucket(rate)
 
 
@@ -101,7 +101,8 @@ def wanted_by(schema: Schema, target: object) -> dict[str, Wanted]:
         entity = schema.entity(target.entity)
         if target.name == entity.primary.name:
             raise BadValue(
-                f"backfill({target!r}): the primary key of stored items does not change: give an access pattern, or "
+                f"backfill({brief(target)}): the primary key of stored items does not change: give an access "
+                "pattern, or "
                 f"{entity.name} for whole items"
             )
         return {entity.tag: Wanted(entity, patterns=(entity.patterns[target.name],))}
@@ -110,7 +111,8 @@ def wanted_by(schema: Schema, target: object) -> dict[str, Wanted]:
         companions = cast("tuple[Companion, ...]", entity.companions)
         return {entity.tag: Wanted(entity, companions=companions, whole=True)}
     raise BadValue(
-        f"backfill({target!r}): give an access pattern (Order.by_status, without a call), a declaration with items of "
+        f"backfill({brief(target)}): give an access pattern (Order.by_status, without a call), a declaration "
+        "with items of "
         "its own (Customer.unique_email), or an entity class for whole items"
     )
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Never, TypeVar, cast
 
 from odm.entities.entity import Entity
 from odm.entities.query import Query
-from odm.errors import BadValue, OdmError, Throttled
+from odm.errors import BadValue, OdmError, Throttled, brief
 from odm.expressions.nodes import Action
 from odm.hints import BATCH, Hinted
 from odm.procedures.batch_requests import send_all
@@ -62,7 +62,8 @@ class Pending:
     def __init__(self, current: Callable[[], Context], parallel: int = 1) -> None:
         if type(parallel) is not int or not 1 <= parallel <= MOST_PARALLEL:
             raise BadValue(
-                f"parallel={parallel!r}: give the number of requests to send at the same time, 1 to {MOST_PARALLEL}"
+                f"parallel={brief(parallel)}: give the number of requests to send at the same time, 1 to "
+                f"{MOST_PARALLEL}"
             )
         self._current = current
         self._parallel = parallel
@@ -114,7 +115,7 @@ class Pending:
         self._context.check_key(target)
         if target.revision is not None:
             raise BadValue(
-                f"{which!r} has a Revision, which a batch cannot check: delete() it on its own, or give its key"
+                f"{brief(which)} has a Revision, which a batch cannot check: delete() it on its own, or give its key"
             )
         if any(one.deletes for one in target.entity.companions):
             raise BadValue(

@@ -14,7 +14,7 @@ from odm.codec import TAG
 from odm.codec.blobs import BLOB, Pointer, pointer_of
 from odm.entities.blobs import LazyBytes
 from odm.entities.entity import Entity
-from odm.errors import BackendError, BadValue, Conflict, ItemInvalid, OdmError, Unsupported
+from odm.errors import BackendError, BadValue, Conflict, ItemInvalid, OdmError, Unsupported, brief
 from odm.expressions.nodes import Compare, Condition, Const, Item, Missing, Path, Remove, Set
 from odm.procedures.context import Context
 from odm.procedures.update import ItemUpdate
@@ -148,7 +148,7 @@ def check_eager(entity: EntitySchema, call: str) -> None:
     eager = [stored for stored, eager in entity.blobs.items() if eager]
     if eager:
         raise Unsupported(
-            f"{call} of {entity.name} does not read the large value of {eager[0]!r}, which is read with its item: "
+            f"{call} of {entity.name} does not read the large value of {brief(eager[0])}, which is read with its item: "
             "get() the item afterwards, or declare the field as Annotated[LazyBytes, Blob(...)]"
         )
 

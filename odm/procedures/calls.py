@@ -14,7 +14,7 @@ from attrs import frozen
 from odm.entities.companions import BaseCompanion, Effect
 from odm.entities.entity import Entity
 from odm.entities.query import Finding, Query
-from odm.errors import BadValue
+from odm.errors import BadValue, brief
 from odm.expressions.nodes import Action, Condition
 from odm.procedures.backfilled import Backfilled
 from odm.procedures.batch import BatchSteps
@@ -446,5 +446,7 @@ def started(made: Callable[[Calls], CoreGen[R]], do: Calls) -> CoreGen[R]:
     """
     steps = made(do) if callable(made) else None
     if not isinstance(steps, Generator):
-        raise TypeError(f"run({made!r}): give what a @procedure makes when it is called, as in run(rename(key, 'Ann'))")
+        raise TypeError(
+            f"run({brief(made)}): give what a @procedure makes when it is called, as in run(rename(key, 'Ann'))"
+        )
     return steps

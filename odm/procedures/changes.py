@@ -6,7 +6,7 @@ from typing import Any
 from attrs import Factory, frozen
 
 from odm.entities.changes import Change
-from odm.errors import BadValue
+from odm.errors import BadValue, brief
 from odm.procedures.context import Context
 from odm.protocol import requests as req
 from odm.protocol.changes import ChangePage, ChangeShard, change_of
@@ -48,7 +48,7 @@ def changes(context: Context, shard: str, after: str | None, size: int) -> CoreG
         Unsupported: the table has no change feed.
     """
     if type(size) is not int or size < 1:
-        raise BadValue(f"changes(size={size!r}): give the number of changes to read, an int of 1 or more")
+        raise BadValue(f"changes(size={brief(size)}): give the number of changes to read, an int of 1 or more")
     page: ChangePage = yield req.ReadChanges(shard, after, size, pattern="changes()")
     items: list[tuple[Change[Any], str]] = []
     for record in page.records:

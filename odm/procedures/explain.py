@@ -7,7 +7,7 @@ from attrs import evolve, frozen
 
 from odm.entities.entity import Entity
 from odm.entities.query import Query
-from odm.errors import BadValue
+from odm.errors import BadValue, brief
 from odm.expressions.nodes import Action, Condition
 from odm.planner.plan import Plan, make_plan
 from odm.procedures import read
@@ -215,7 +215,7 @@ def _intent(
         return insert_write(context, what)
     if write_ in (None, "put"):
         return put_write(context, what, when)
-    raise BadValue(f"write={write_!r}: say 'put', 'insert', 'merge' or 'delete'")
+    raise BadValue(f"write={brief(write_)}: say 'put', 'insert', 'merge' or 'delete'")
 
 
 def _explain_merge(session: Session, merge: MergeWrite, when: object) -> Explanation:

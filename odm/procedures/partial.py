@@ -14,7 +14,7 @@ from odm.codec.faults import NOTHING
 from odm.codec.parts import FieldPart
 from odm.entities.entity import Entity
 from odm.entities.query import Query
-from odm.errors import BadValue, SchemaError
+from odm.errors import BadValue, SchemaError, brief
 from odm.expressions.nodes import Item, Path, shown
 from odm.expressions.references import path_of
 from odm.procedures.context import Context
@@ -192,7 +192,7 @@ def wanted(context: Context, cls: type | None, only: object, call: str) -> Wante
     entity = context.schema.entity(cls)
     if not isinstance(only, Sequence) or isinstance(only, str | bytes) or not only:
         raise BadValue(
-            f"{call}(only={only!r}): give a list of one or more fields, such as [{entity.name}.{_any(entity)}]"
+            f"{call}(only={brief(only)}): give a list of one or more fields, such as [{entity.name}.{_any(entity)}]"
         )
     asked = [_path(one, f"{call}(only=...)") for one in only]
     named = dict.fromkeys(Path((name,)) for name in entity.primary.sources)

@@ -13,7 +13,7 @@ from odm.codec import TTL_ATTRIBUTE, EntityCodec
 from odm.codec.blobs import pointer_of
 from odm.entities.entity import Entity
 from odm.entities.query import Query
-from odm.errors import BadValue, ItemInvalid, Unsupported
+from odm.errors import BadValue, ItemInvalid, Unsupported, brief
 from odm.expressions.nodes import Condition, Item
 from odm.procedures.batch import check_strangers, check_unconditional
 from odm.procedures.blobs import new_values
@@ -68,7 +68,7 @@ def cut(parts: int) -> CoreGen[list[Segment]]:
         BadValue: the number is out of range.
     """
     if type(parts) is not int or not 1 <= parts <= MOST_CONCURRENT:
-        raise BadValue(f"parts({parts!r}): give the number of parts to read, 1 to {MOST_CONCURRENT}")
+        raise BadValue(f"parts({brief(parts)}): give the number of parts to read, 1 to {MOST_CONCURRENT}")
     if parts == 1:
         return [Segment()]
     found: tuple[req.Part, ...] | None = yield req.Split(parts, pattern="scan()")
@@ -97,7 +97,7 @@ def scan_page(
             store skips such items.
     """
     if type(size) is not int or size < 1:
-        raise BadValue(f"scan_page(size={size!r}): give the number of items to read, an int of 1 or more")
+        raise BadValue(f"scan_page(size={brief(size)}): give the number of items to read, an int of 1 or more")
     entity = filter_ = None
     if where is not None:
         entity, filter_ = _where(context, where)
@@ -206,7 +206,7 @@ def put_raw(context: Context, items: Sequence[RawItem]) -> CoreGen[None]:
 
 def _put(context: Context, item: RawItem) -> tuple[Target, req.Put]:
     if not isinstance(item, RawItem):
-        raise BadValue(f"put_raw() takes the items of a scan_page(), not {item!r}: put() an entity")
+        raise BadValue(f"put_raw() takes the items of a scan_page(), not {brief(item)}: put() an entity")
     schema = context.schema.entity(type(item.entity))
     key = schema.key(vars(item.entity))
     if any(pointer_of(item.attributes.get(stored)) is not None for stored in schema.blobs):

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from attrs import evolve, frozen
 
-from odm.errors import BadValue
+from odm.errors import BadValue, brief
 from odm.expressions.nodes import Condition, Item
 from odm.procedures.blobs import check_many
 from odm.procedures.concurrent import sent_together
@@ -113,7 +113,7 @@ def begin(  # noqa: PLR0913  # the options of a scan
 def _check_sample(share: object, segments: object, segment: object) -> None:
     number = isinstance(share, int | float) and not isinstance(share, bool)
     if not number or not 0 < cast("float", share) <= 1:
-        raise BadValue(f"scan(sample={share!r}): give the part of the items to read, more than 0 and at most 1")
+        raise BadValue(f"scan(sample={brief(share)}): give the part of the items to read, more than 0 and at most 1")
     if segments is not None or segment is not None:
         raise BadValue("scan() takes sample=, or segments= or segment=: not both")
 
@@ -135,18 +135,20 @@ def _segments(segments: int | None, segment: tuple[int, int] | None) -> tuple[tu
         raise BadValue("scan() takes segments=4, to read all parts together, or segment=(0, 4), to read one: not both")
     if segment is not None:
         if not isinstance(segment, tuple) or len(segment) != 2 or not all(type(number) is int for number in segment):
-            raise BadValue(f"scan(segment={segment!r}): give the number of the part and how many there are: (0, 4)")
+            raise BadValue(
+                f"scan(segment={brief(segment)}): give the number of the part and how many there are: (0, 4)"
+            )
         number, of = segment
         if not 0 <= number < of <= MOST_SEGMENTS:
             raise BadValue(
-                f"scan(segment={segment!r}): parts are numbered from 0, and there are at most {MOST_SEGMENTS}: "
+                f"scan(segment={brief(segment)}): parts are numbered from 0, and there are at most {MOST_SEGMENTS}: "
                 "(0, 4) to (3, 4) are the four quarters"
             )
         return (segment if of > 1 else None,)
     if segments is None:
         return (None,)
     if type(segments) is not int or not 1 <= segments <= MOST_CONCURRENT:
-        raise BadValue(f"scan(segments={segments!r}): give the number of parts to read, 1 to {MOST_CONCURRENT}")
+        raise BadValue(f"scan(segments={brief(segments)}): give the number of parts to read, 1 to {MOST_CONCURRENT}")
     return tuple((number, segments) for number in range(segments)) if segments > 1 else (None,)
 
 

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 
 from odm.entities.patterns import BoundPattern
 from odm.entities.query import Finding, Query
-from odm.errors import BadCursor, BadValue, Unsupported
+from odm.errors import BadCursor, BadValue, Unsupported, brief
 from odm.expressions.build import checked
 from odm.expressions.nodes import Condition
 from odm.hints import PAGE, Hinted
@@ -54,7 +54,7 @@ class Page(Hinted, Generic[T_co]):
             raise TypeError("a page is not a list: loop over page.items; page.cursor leads to the next page")
 
         def __getitem__(self, position: object) -> NoReturn:
-            raise TypeError(f"a page is not a list: take page.items[{position!r}]")
+            raise TypeError(f"a page is not a list: take page.items[{brief(position)}]")
 
         def __len__(self) -> NoReturn:
             raise TypeError("a page is not a list: write len(page.items), or db.count(query) for those of all pages")
@@ -92,10 +92,12 @@ class Session:
         if isinstance(query, Finding):
             query.refuse("query")
         if isinstance(query, BoundPattern):
-            raise BadValue(f"{query!r} is a pattern: call it with values to make a query")
+            raise BadValue(f"{brief(query)} is a pattern: call it with values to make a query")
         entity = self.context.schema.by_class.get(query) if isinstance(query, type) else None
         if entity is None:
-            raise BadValue(f"{query!r} is not a query: call a pattern, such as Order.by_date(...), or select(Order)")
+            raise BadValue(
+                f"{brief(query)} is not a query: call a pattern, such as Order.by_date(...), or select(Order)"
+            )
         raise BadValue(
             f"{entity.name} is an entity class, not a query: call a pattern, as in {entity.key_call}, write "
             f"select({entity.name}).where(...), or read all with scan({entity.name})"
@@ -112,7 +114,7 @@ class Session:
         """
         wanted = self.query(query)
         if after is not None and (not isinstance(after, str) or not after):
-            raise BadCursor(f"{after!r} is not a cursor: pass None for the first page, then page.cursor")
+            raise BadCursor(f"{brief(after)} is not a cursor: pass None for the first page, then page.cursor")
         reading = read.begin(self.context, wanted, consistent=consistent, only=only)
         if after is None or reading is None:
             return reading
@@ -142,7 +144,7 @@ class Session:
             Unsupported: the number of requests cannot be limited.
         """
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            raise BadValue(f"page(size={size!r}): give the number of items a page, an int of 1 or more")
+            raise BadValue(f"page(size={brief(size)}): give the number of items a page, an int of 1 or more")
         if max_requests is not None:
             _check_requests(reading, max_requests)
         if reading is None:
@@ -168,7 +170,7 @@ class Session:
             name = "Order" if owner is None else owner.__name__
             raise BadValue(f"scan() takes the entity first: scan({name}, {entity})")
         if entity is not None and not isinstance(entity, type):
-            raise BadValue(f"scan() takes an entity class, not {entity!r}")
+            raise BadValue(f"scan() takes an entity class, not {brief(entity)}")
         wanted = [checked(condition, "scan()") for condition in conditions]
         return scan.begin(self.context, entity, wanted, **options)
 
@@ -197,7 +199,9 @@ class Session:
         if after is None:
             return Segment()
         if not isinstance(after, str) or not after:
-            raise BadCursor(f"{after!r} is not a cursor: pass None, one of parts(), or the cursor of the page before")
+            raise BadCursor(
+                f"{brief(after)} is not a cursor: pass None, one of parts(), or the cursor of the page before"
+            )
         return cursor.decode_segment(self.context.schema, self.backend, after, self.secret)
 
     def place(self, segment: Segment) -> str:
@@ -208,7 +212,9 @@ class Session:
 def _check_requests(reading: Reading | None, most: object) -> None:
     """Raise an error if a page cannot be read with at most so many requests."""
     if type(most) is not int or most < 1:
-        raise BadValue(f"page(max_requests={most!r}): give the most requests to send, an int of 1 or more, or None")
+        raise BadValue(
+            f"page(max_requests={brief(most)}): give the most requests to send, an int of 1 or more, or None"
+        )
     plan = None if reading is None else reading.plan
     if plan is not None and plan.leaving:
         raise Unsupported(

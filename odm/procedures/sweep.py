@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from attrs import evolve, frozen
 
 from odm.codec.blobs import BLOB, pointer_of
-from odm.errors import BadValue, Unsupported
+from odm.errors import BadValue, Unsupported, brief
 from odm.procedures import raw
 from odm.procedures.blobs import claim, gathered
 from odm.procedures.concurrent import sent_together
@@ -74,7 +74,8 @@ def sweep(
     least = 0.0 if force else HOUR
     if isinstance(grace, bool) or not isinstance(grace, int | float) or not least <= grace < float("inf"):
         raise BadValue(
-            f"grace={grace!r}: give the age in seconds from which a blob may be removed, {HOUR:.0f} or more: a writer "
+            f"grace={brief(grace)}: give the age in seconds from which a blob may be removed, {HOUR:.0f} or "
+            "more: a writer "
             "uploads a blob before the item that refers to it. force=True allows less, if nobody writes"
         )
     folder = context.blobs

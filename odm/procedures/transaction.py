@@ -5,7 +5,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 from odm.entities.entity import Entity
 from odm.entities.query import Query
-from odm.errors import BadValue, Unsupported
+from odm.errors import BadValue, Unsupported, brief
 from odm.expressions.nodes import Action, Condition, Item
 from odm.hints import TRANSACTION, Hinted
 from odm.procedures.context import Context
@@ -231,7 +231,7 @@ def _after(change: ItemUpdate, returning: str) -> Any:
     if returning == "old":
         raise BadValue("returning='old': a transaction returns no item; or get() the item after the transaction")
     if returning != "new":
-        raise BadValue(f"returning={returning!r}: say 'none' or 'new'")
+        raise BadValue(f"returning={brief(returning)}: say 'none' or 'new'")
     check_known(change)
     return entity_after(change)
 

@@ -15,7 +15,7 @@ from odm.codec import TAG
 from odm.codec.actions import FROZEN
 from odm.codec.blobs import kept_inline
 from odm.entities.entity import Entity
-from odm.errors import BadValue, ConditionFailed, ItemInvalid, ItemNotFound, OdmError
+from odm.errors import BadValue, ConditionFailed, ItemInvalid, ItemNotFound, OdmError, brief
 from odm.expressions.build import checked
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import (
@@ -109,10 +109,11 @@ def new_entries(target: Target, patterns: Sequence[PatternSchema]) -> ItemUpdate
 def check_returning(returning: str, *, retry_safe: bool) -> None:
     """Raise BadValue for a ``returning`` that an update cannot return."""
     if returning not in ("none", "old", "new"):
-        raise BadValue(f"returning={returning!r}: say 'none', 'old' or 'new'")
+        raise BadValue(f"returning={brief(returning)}: say 'none', 'old' or 'new'")
     if retry_safe and returning != "none":
         raise BadValue(
-            f"returning={returning!r} is not possible with retry_safe=True: a transaction returns no item; get() it "
+            f"returning={brief(returning)} is not possible with retry_safe=True: a transaction returns no item; "
+            "get() it "
             "afterwards"
         )
 
@@ -197,7 +198,7 @@ def check_actions(entity: EntitySchema, actions: Sequence[Action], call: str = "
         )
     for action in actions:
         if not isinstance(action, Action):
-            raise BadValue(f"{action!r} is not an action: {_instead(entity, action)}")
+            raise BadValue(f"{brief(action)} is not an action: {_instead(entity, action)}")
         root = action.path.root
         if root in entity.primary.fields:
             raise BadValue(

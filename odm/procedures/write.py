@@ -10,7 +10,17 @@ from typing import Any, NamedTuple, TypeVar
 from attrs import evolve
 
 from odm.entities.entity import Entity
-from odm.errors import BadValue, ConditionFailed, Conflict, ItemExists, ItemInvalid, ItemNotFound, OdmError, Unsupported
+from odm.errors import (
+    BadValue,
+    ConditionFailed,
+    Conflict,
+    ItemExists,
+    ItemInvalid,
+    ItemNotFound,
+    OdmError,
+    Unsupported,
+    brief,
+)
 from odm.expressions.build import checked
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Condition, Item, Not, Or
@@ -40,7 +50,7 @@ def put_request(
     """
     known = context.schema.by_class.get(type(instance))  # faster than isinstance
     if known is None and not isinstance(instance, Entity):
-        raise BadValue(f"{instance!r} is not an entity: {_instead(instance)}")
+        raise BadValue(f"{brief(instance)} is not an entity: {_instead(instance)}")
     entity = known or context.schema.entity(type(instance))
     if entity.automatic is not None and not copied:
         instance = assigned(context, entity, instance)

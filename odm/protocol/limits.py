@@ -13,7 +13,7 @@ from typing import Final, TypeAlias, assert_never
 from attrs import frozen
 
 from odm.codec import TAG, Draft
-from odm.errors import BadValue, ItemTooLarge, KeyValueError
+from odm.errors import BadValue, ItemTooLarge, KeyValueError, brief
 from odm.expressions.evaluate import holds, kind_of
 from odm.expressions.nodes import (
     Action,
@@ -138,7 +138,7 @@ def check_item(
         inside = f", {copies} of them in local indexes" if copies else ""
         raise ItemTooLarge(
             f"the {item.get(TAG, 'item')} under {key} has {size + copies} bytes with its names and keys{inside}, and "
-            f"{limits.item_bytes} are the most; the largest attribute is {largest!r} with "
+            f"{limits.item_bytes} are the most; the largest attribute is {brief(largest)} with "
             f"{_value_size(item[largest])} bytes: keep large values outside of the table with Blob(...), compress "
             "them with Compressed(...), or split the item"
         )

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from odm.entities.markers import Cell, CreatedAtMarker, Id, Marker, Stored, TTLMarker, metadata_of
-from odm.errors import BadValue, KeyValueError, SchemaError
+from odm.errors import BadValue, KeyValueError, SchemaError, brief
 from odm.keys import Template
 from odm.keys.types import admits_none
 
@@ -83,7 +83,7 @@ class Computed:
             return self._adapter.validate_python(value)
         except ValidationError as error:
             reasons = "; ".join(reason["msg"] for reason in error.errors())
-            raise BadValue(f"{self.cls.__name__}.{self.name}: {value!r} is refused: {reasons}") from error
+            raise BadValue(f"{self.cls.__name__}.{self.name}: {brief(value)} is refused: {reasons}") from error
 
 
 def computed_fields(cls: "type[Entity]") -> dict[str, FieldInfo]:

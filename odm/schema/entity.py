@@ -11,7 +11,7 @@ from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.codec.entity import EntityCodec
 from odm.entities.companions import BaseCompanion
 from odm.entities.signatures import wrong_names
-from odm.errors import BadValue, KeyValueError
+from odm.errors import BadValue, KeyValueError, brief
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import And, Compare, Condition, Exists, IsIn, Item, Missing, Not, Or, Path, paths
 from odm.keys import Shards, Template, pair_encoder, random_suffix, suffix_of
@@ -130,7 +130,7 @@ class PatternSchema:
         for template in (self.partition, self.sort):
             if template is not None and field in template.fields:
                 return template.text_of(field, value)
-        raise KeyValueError(f"{self.full_name} has no field {field!r}; it has {', '.join(self.fields)}")
+        raise KeyValueError(f"{self.full_name} has no field {brief(field)}; it has {', '.join(self.fields)}")
 
     def key(self, values: Values, random: Random | None = None) -> Key | None:
         """The key for these field values; None if a value is None (no entry: the index is sparse).

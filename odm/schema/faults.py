@@ -6,7 +6,7 @@ from typing import Any
 from odm.codec import TAG
 from odm.entities.entity import Entity
 from odm.entities.query import Finding, Query
-from odm.errors import BadValue, ItemInvalid, KeyValueError, SchemaError
+from odm.errors import BadValue, ItemInvalid, KeyValueError, SchemaError, brief
 from odm.expressions.nodes import Item
 from odm.schema.entity import EntitySchema, Key, Values
 
@@ -46,8 +46,8 @@ def _not_of_the_table(table_name: str, declared: str, by_class: Mapping[type, En
 def no_class(which: object, key: Mapping[str, Any]) -> BadValue:
     """The error for key fields without an entity class."""
     if isinstance(which, Query | Entity):
-        return BadValue(f"key fields ({', '.join(key)}) need an entity class; {which!r} is already a whole key")
-    return BadValue(f"{which!r} is not an entity class: give the class itself, as in get(Order, order_id=...)")
+        return BadValue(f"key fields ({', '.join(key)}) need an entity class; {brief(which)} is already a whole key")
+    return BadValue(f"{brief(which)} is not an entity class: give the class itself, as in get(Order, order_id=...)")
 
 
 def no_names(call: str, entity: EntitySchema | None, which: object, unnamed: Sequence[object]) -> TypeError:
@@ -67,7 +67,7 @@ def no_actions(entity: EntitySchema | None, which: object, fields: Mapping[str, 
         return TypeError(
             f"an update takes an entity or a key, then actions: write update({key}, set_({name}.field, value))"
         )
-    sets = ", ".join(f"set_({name}.{field}, {value!r})" for field, value in fields.items())
+    sets = ", ".join(f"set_({name}.{field}, {brief(value)})" for field, value in fields.items())
     return TypeError(f"an update takes actions, not fields by name: write {sets}, or *set_fields({name}, changes)")
 
 
@@ -121,7 +121,8 @@ def other_key(entity: EntitySchema, item: Item, key: Key, made: Values) -> ItemI
 def naive(entity: EntitySchema, item: Item, key: Key, field: str, value: object) -> ItemInvalid:
     """The error for an item with a datetime that could not be stored again."""
     return ItemInvalid(
-        f"a stored {entity.name} under {key} does not fit the model: {field}: {value!r} has no time zone, so it is not "
+        f"a stored {entity.name} under {key} does not fit the model: {field}: {brief(value)} has no time zone, "
+        "so it is not "
         "a timestamp: fix the stored item, as in 2024-05-01T10:00:00Z, or declare the field as str",
         str(key),
         item,

@@ -15,7 +15,7 @@ from attrs import evolve, frozen
 
 from odm.entities.entity import Entity
 from odm.entities.query import Query
-from odm.errors import BackendError, BadValue
+from odm.errors import BackendError, BadValue, brief
 from odm.expressions.nodes import Action, Condition
 from odm.hints import STORE, STORE_OPTIONS, SYNC_IN_ASYNC, Hinted, options_of, refuse_waiting
 from odm.observe.events import LOG, Hook, Observer
@@ -150,7 +150,7 @@ class BaseStore(Hinted):
             BadValue: a value is not allowed.
         """
         if retry_safe not in (None, True, False):
-            raise BadValue(f"retry_safe={retry_safe!r}: say True or False")
+            raise BadValue(f"retry_safe={brief(retry_safe)}: say True or False")
         now = self._retry_policy
         twin = copy(self)
         twin._retry_policy = _retry_policy(
@@ -381,14 +381,14 @@ def _check_options(  # the options of a store
     if not isinstance(prefix, str) or (prefix and not is_name(prefix + (table.name if name is None else str(name)))):
         raise BadValue(f"prefix={prefix!r}: the name of a table with its prefix has {NAMES}")
     if limits not in ("portable", "native"):
-        raise BadValue(f"limits={limits!r}: say 'portable', what every backend can hold, or 'native'")
+        raise BadValue(f"limits={brief(limits)}: say 'portable', what every backend can hold, or 'native'")
     if on_unknown not in ("raise", "skip"):
-        raise BadValue(f"on_unknown={on_unknown!r}: say 'raise' or 'skip'")
+        raise BadValue(f"on_unknown={brief(on_unknown)}: say 'raise' or 'skip'")
     for option, given in callables.items():
         if given is not None and (not callable(given) or iscoroutinefunction(given)):
-            raise BadValue(f"{option}={given!r}: give a plain function, also to an AsyncStore")
+            raise BadValue(f"{option}={brief(given)}: give a plain function, also to an AsyncStore")
     if random is not None and not isinstance(random, Random):
-        raise BadValue(f"random={random!r}: give a random.Random, such as random.Random(7)")
+        raise BadValue(f"random={brief(random)}: give a random.Random, such as random.Random(7)")
 
 
 def _retry_policy(timeout: float | None, retries: int | None) -> RetryPolicy:
@@ -396,11 +396,11 @@ def _retry_policy(timeout: float | None, retries: int | None) -> RetryPolicy:
     number = isinstance(timeout, int | float) and not isinstance(timeout, bool) and 0 < timeout <= TIMEOUT_MAX
     if timeout is not None and not number:
         raise BadValue(
-            f"timeout={timeout!r}: give the seconds to wait for an answer, more than 0, at most {TIMEOUT_MAX:g}"
+            f"timeout={brief(timeout)}: give the seconds to wait for an answer, more than 0, at most {TIMEOUT_MAX:g}"
         )
     count = isinstance(retries, int) and not isinstance(retries, bool) and retries >= 0
     if retries is not None and not count:
-        raise BadValue(f"retries={retries!r}: give the number of retries, an int of 0 or more")
+        raise BadValue(f"retries={brief(retries)}: give the number of retries, an int of 0 or more")
     return RetryPolicy(timeout, retries)
 
 

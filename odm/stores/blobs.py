@@ -12,7 +12,7 @@ from attrs import define, field
 from pydantic import BaseModel, ValidationError
 
 from odm.codec.blobs import is_name
-from odm.errors import BackendError, BadValue, OdmError, Unsupported
+from odm.errors import BackendError, BadValue, OdmError, Unsupported, brief
 from odm.protocol.blobs import BlobFolder, Listed
 from odm.protocol.requests import TableIdentity
 
@@ -63,7 +63,7 @@ class Blobs:
         if given is None or isinstance(given, Blobs):
             return given
         if not isinstance(given, str | os.PathLike):
-            raise BadValue(f"blobs={given!r}: give the path of a folder, a URL, or Blobs(url, **options)")
+            raise BadValue(f"blobs={brief(given)}: give the path of a folder, a URL, or Blobs(url, **options)")
         return cls(given)
 
     def __repr__(self) -> str:
