@@ -68,11 +68,16 @@ class SeriesSteps(Generic[E, S]):
                 self._stores[period] = self._make(name=self.series.name_of(period))
             return self._stores[period]
 
-    def to_close(self) -> list[S]:
+    def _to_close(self) -> list[S]:
         """The stores that have been used; from now on, no other is opened."""
-        found = [self.base]
         with self._lock:
             self._closed = True
+        return self.opened()
+
+    def opened(self) -> list[S]:
+        """The stores that have been used."""
+        found = [self.base]
+        with self._lock:
             found.extend(self._stores.values())
         return found
 

@@ -25,7 +25,7 @@ class SeriesStore(SeriesSteps[E, Store]):
 
     def close(self) -> None:
         """Release the connections of all periods; every later call raises BackendError. Idempotent."""
-        for store in self.to_close():
+        for store in self._to_close():
             store.close()
 
     def put(self, entity: E, *, when: When = None) -> E:
@@ -166,7 +166,7 @@ class AsyncSeriesStore(SeriesSteps[E, AsyncStore]):
 
     async def aclose(self) -> None:
         """Release the connections of all periods; every later call raises BackendError. Idempotent."""
-        for store in self.to_close():
+        for store in self._to_close():
             await store.aclose()
 
     async def put(self, entity: E, *, when: When = None) -> E:

@@ -133,25 +133,35 @@ class Bigtable(Backend):
 
     def __attrs_post_init__(self) -> None:
         for name, value in (("project", self.project), ("instance", self.instance)):
-            if not value or "/" in value:
+            if not isinstance(value, str) or not value or "/" in value or not is_utf8(value):
                 raise BadValue(
                     f"Bigtable({name}={brief(value)}): pass only the id, as in Bigtable('my-project', 'shop')"
                 )
+        for name, value in (
+            ("endpoint", self.endpoint),
+            ("app_profile", self.app_profile),
+            ("read_app_profile", self.read_app_profile),
+        ):
+            if value is not None and not (isinstance(value, str) and is_utf8(value)):
+                raise BadValue(f"Bigtable({name}={brief(value)}): give text")
         if self.endpoint is not None and self.credentials is not None:
             raise BadValue(
-                f"Bigtable(endpoint={self.endpoint!r}): an endpoint is an emulator. Connections to it are not "
+                f"Bigtable(endpoint={brief(self.endpoint)}): an endpoint is an emulator. Connections to it are not "
                 "encrypted, so odm does not send credentials there: remove endpoint= or credentials="
             )
         if not isinstance(self.abort_after, int | float) or not self.abort_after > 0:
-            raise BadValue(f"abort_after={self.abort_after!r}: give a number of seconds above 0, such as 3.0")
+            raise BadValue(f"abort_after={brief(self.abort_after)}: give a number of seconds above 0, such as 3.0")
         if self.layout not in ("row_per_item", "row_per_partition", None):
             raise BadValue(
-                f"layout={self.layout!r} is not known: write 'row_per_item' or 'row_per_partition', or leave it out"
+                f"layout={brief(self.layout)} is not known: write 'row_per_item' or 'row_per_partition', or "
+                "leave it out"
             )
-        if self.transactions not in (True, False, None):
-            raise BadValue(f"transactions={self.transactions!r} is not known: write True or False, or leave it out")
+        if self.transactions is not None and not isinstance(self.transactions, bool):
+            raise BadValue(
+                f"transactions={brief(self.transactions)} is not known: write True or False, or leave it out"
+            )
         if self.transport not in ("lean", "vendor", None):
-            raise BadValue(f"transport={self.transport!r} is not known: write 'lean' or 'vendor', or leave it out")
+            raise BadValue(f"transport={brief(self.transport)} is not known: write 'lean' or 'vendor', or leave it out")
 
     @property
     def emulator(self) -> str | None:
@@ -184,13 +194,29 @@ class Bigtable(Backend):
         return BigtableConnection(self, schema)
 
 
+def is_utf8(text: str) -> bool:
+    """Whether a text can be sent: it has no lone surrogate."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _check_address(emulator: str | None) -> None:
-    """Refuse a URL: gRPC would look it up as a host name, and its error would not say what is wrong."""
+    """Refuse a URL and a wrong port: gRPC would look it up as a name, and its error would not say what is wrong."""
     scheme, url, rest = (emulator or "").partition("://")
     if url and scheme in {"http", "https"}:
         raise BadValue(
-            f"Bigtable(endpoint=...), or the environment variable {EMULATOR}, is {emulator!r}: pass only host and "
+            f"Bigtable(endpoint=...), or the environment variable {EMULATOR}, is {brief(emulator)}: pass only host and "
             f"port, as in {rest.rstrip('/')}"
+        )
+    host, colon, port = (emulator or "").rpartition(":")
+    number = int(port) if port.isascii() and port.isdecimal() and len(port) < 6 else 0
+    if colon and "/" not in port and (not host or not 0 < number < 65_536) and not port.endswith("]"):
+        raise BadValue(
+            f"Bigtable(endpoint=...), or the environment variable {EMULATOR}, is {brief(emulator)}: the port is a "
+            "number from 1 to 65535, as in localhost:8086"
         )
 
 

@@ -77,11 +77,15 @@ def checked_options(
     Raises:
         BadValue: an option is not valid.
     """
-    if deletion_protection not in (True, False, None):
+    if deletion_protection is not None and not isinstance(deletion_protection, bool):
         raise BadValue(f"deletion_protection={brief(deletion_protection)}: write True or False, or None: unchanged")
     _check_days("stream", stream, *STREAM_DAYS)
     _check_days("automated_backups", backups, *BACKUP_DAYS)
-    if isinstance(splits, str) or not all(isinstance(key, str) and key for key in splits):
+    if (
+        not isinstance(splits, Sequence)
+        or isinstance(splits, str)
+        or not all(isinstance(key, str) and key for key in splits)
+    ):
         raise BadValue(
             f"initial_splits={brief(splits)}: give row keys, or beginnings of row keys, as in ('ORDER#5', 'USER#')"
         )

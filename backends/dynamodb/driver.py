@@ -10,7 +10,7 @@ from attrs import evolve
 
 from odm.backends.dynamodb.clients import AsyncClients, Settings, SyncClient, session_of
 from odm.backends.dynamodb.codec import write_item
-from odm.backends.dynamodb.endpoints import other_host
+from odm.backends.dynamodb.endpoints import is_url, other_host
 from odm.backends.dynamodb.errors import MALFORMED, DamagedAnswer, is_of_credentials
 from odm.backends.dynamodb.native import STREAM_READS, Call, Native, Steps
 from odm.backends.dynamodb.options import Billing, Stream, TableClass, TableOptions
@@ -94,8 +94,11 @@ class DynamoDB(Backend):
     ) -> None:
         if transport not in ("lean", "vendor", None):
             raise BadValue(f"transport={brief(transport)} is not known: write 'lean' or 'vendor', or leave it out")
-        if endpoint_url is not None and not endpoint_url.startswith(("http://", "https://")):
+        if endpoint_url is not None and not is_url(endpoint_url):
             raise BadValue(f"endpoint_url={brief(endpoint_url)} is not a URL: write it like 'http://localhost:8000'")
+        for name, text in (("region", region), ("profile", profile)):
+            if text is not None and not isinstance(text, str):
+                raise BadValue(f"{name}={brief(text)}: give its name, as text")
         if session is not None and not hasattr(session, "region_name"):  # checked without importing boto3
             raise BadValue(
                 f"the session is a {type(session).__name__}, not a boto3.Session: write DynamoDB(endpoint_url=...) or "

@@ -76,6 +76,18 @@ def aws_endpoint(region: str, *, fips: bool, dual_stack: bool, accounts: bool) -
     return None
 
 
+def is_url(value: object) -> bool:
+    """Whether a value is the URL of a server: http or https, a host, and a port from 1 to 65535 if there is one."""
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode()  # a lone surrogate cannot be sent
+        parts = urlsplit(value)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # also of a port that is no number, or too large
+        return False
+
+
 def configured_endpoint(configuration: "Session | Environment") -> str | None:
     """The address in the environment or in the profile, in AWS's order; None if there is none.
 

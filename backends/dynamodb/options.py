@@ -82,7 +82,7 @@ class TableOptions:
 
     def __attrs_post_init__(self) -> None:
         if self.billing is not None and self.billing != ON_DEMAND and not isinstance(self.billing, Provisioned):
-            raise BadValue(f"billing={self.billing!r}: write 'on-demand' or Provisioned(read=5, write=5)")
+            raise BadValue(f"billing={brief(self.billing)}: write 'on-demand' or Provisioned(read=5, write=5)")
         for name, given, known in (("stream", self.stream, STREAMS), ("table_class", self.table_class, CLASSES)):
             if given is not None and given not in known:
                 raise BadValue(f"{name}={brief(given)}: write one of {', '.join(map(repr, known))}, or None")

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
-from math import isfinite
+from math import inf
 from pathlib import Path
 from threading import TIMEOUT_MAX
 from typing import Any, Final
@@ -18,7 +18,7 @@ from attrs import evolve, frozen
 
 from odm.backends.local.clients import turns_of
 from odm.backends.local.codec import write_item
-from odm.backends.local.errors import FILE_ERRORS, translated
+from odm.backends.local.errors import FILE_ERRORS, translated, translating
 from odm.backends.local.fault_connection import FaultConnection
 from odm.backends.local.faults import Faults
 from odm.backends.local.file import FileStorage
@@ -205,7 +205,7 @@ class Memory(Backend):
         changes: bool | timedelta = False,
     ) -> None:
         self._changes = seconds_of(changes)
-        if not isfinite(index_lag) or index_lag < 0:
+        if not _is_number(index_lag) or not 0 <= index_lag < inf:
             raise BadValue(f"index_lag={brief(index_lag)}: pass seconds, 0 or more")
         _check_page(page_bytes)
         self.clock = clock
@@ -266,7 +266,7 @@ class LocalFile(Backend):
         changes: bool | timedelta = False,
     ) -> None:
         self._changes = seconds_of(changes)
-        if not 0 <= timeout <= TIMEOUT_MAX:
+        if not _is_number(timeout) or not 0 <= timeout <= TIMEOUT_MAX:
             raise BadValue(f"LocalFile(timeout={brief(timeout)}): pass seconds, from 0 to {TIMEOUT_MAX:.0f}")
         _check_page(page_bytes)
         self.path = _absolute(path)
@@ -315,10 +315,13 @@ class LocalFile(Backend):
 
     def _real_path(self) -> Path:
         """The path with symbolic links resolved; SQLite creates its other files next to it."""
-        return resolved(self.path)
+        with translating(self.path):
+            return resolved(self.path)
 
 
 def _absolute(path: str | os.PathLike[str]) -> Path:
+    if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
+        raise BadValue(f"LocalFile({brief(path)}): give the path of a file, as str or pathlib.Path")
     if "\0" in str(path):
         raise BadValue(
             f"LocalFile({brief(str(path))}): a path cannot contain the character U+0000; pass the path of a file"
@@ -343,6 +346,10 @@ def _engine(schema: Schema, storage: Storage, page_bytes: int) -> Engine:
     return Engine(schema.name, tuple(schema.indexes), storage, schema.texts, page_bytes, tags, local, held, hash_only)
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float)
+
+
 def _check_page(page_bytes: int) -> None:
-    if page_bytes < 1:
+    if not isinstance(page_bytes, int) or page_bytes < 1:
         raise BadValue(f"page_bytes={brief(page_bytes)}: pass the bytes per page, 1 or more")

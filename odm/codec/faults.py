@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any, Final
 
-from odm.errors import BadValue
+from odm.errors import BadValue, brief
 from odm.expressions.nodes import Path
 
 NOTHING: Final = object()
@@ -48,10 +48,7 @@ class Unfit(Exception):
 
 def show(value: object) -> str:
     """The value for a message, cut to a readable length."""
-    try:
-        text = repr(value)
-    except (ValueError, RecursionError):  # an int of more digits than Python prints, or nested too deep
-        text = f"<{type(value).__name__}>"
+    text = brief(value)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 

@@ -63,7 +63,7 @@ def collection(of: Query[Any], *kinds: type[Any], prefix: bool = False) -> Query
             not an entity class.
     """
     if not isinstance(of, Query):
-        such, given = (of.__name__, of.__name__) if isinstance(of, type) else ("Customer", repr(of))
+        such, given = (of.__name__, of.__name__) if isinstance(of, type) else ("Customer", brief(of))
         raise BadValue(f"collection() takes a pattern call, such as {such}.primary(...), not {given}")
     if of.pattern is None or of.scope != "entity" or (of.conditions and prefix):
         raise BadValue(

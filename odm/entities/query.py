@@ -133,5 +133,5 @@ class Query(Hinted, Generic[E_co]):
 
 
 def _no_conditions(entity: type, fields: Mapping[str, object]) -> TypeError:
-    wanted = ", ".join(f"{entity.__name__}.{name} == {value!r}" for name, value in fields.items())
+    wanted = ", ".join(f"{entity.__name__}.{name} == {brief(value)}" for name, value in fields.items())
     return TypeError(f"where() takes conditions, not values by name: write where({wanted})")

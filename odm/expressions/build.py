@@ -98,6 +98,8 @@ def is_in(reference: T, choices: Iterable[T]) -> Condition:
         raise BadValue(
             f"is_in({brief(reference)}, {brief(choices)}) takes a list of choices: write [{brief(choices)}] for one"
         )
+    if not isinstance(choices, Iterable) or isinstance(choices, type):
+        raise BadValue(f"is_in({brief(reference)}, {brief(choices)}) takes a list of choices: write [value, ...]")
     constants = tuple(Const(choice) for choice in choices)
     if not constants:
         raise BadValue(f"is_in({brief(reference)}, ...) needs at least one choice")
@@ -202,9 +204,9 @@ def _members(function: str, reference: object, members: tuple[T, ...]) -> frozen
     try:
         return frozenset(members)
     except TypeError as error:
-        shown = ", ".join(map(repr, members))
+        listed = ", ".join(map(brief, members))
         raise TypeError(
-            f"{function}({brief(reference)}, {shown}): {error}; give the members one by one, as in "
+            f"{function}({brief(reference)}, {listed}): {error}; give the members one by one, as in "
             f"{function}({brief(reference)}, *members)"
         ) from error
 

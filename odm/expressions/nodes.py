@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 from attrs import frozen
 
+from odm.errors import brief
+
 Value: TypeAlias = Any
 """A stored value: None, bool, int, Decimal (canonical, never integral: those are int), str, bytes,
 list of values, dict of str to value, or a non-empty frozenset of str, numbers or bytes."""
@@ -333,10 +335,10 @@ Action: TypeAlias = Set | SetIfMissing | Remove | Increment | Append | Prepend |
 
 
 def shown(value: object) -> str:
-    """A value for messages: datetimes and numbers as text, other values as their repr."""
+    """A value for messages: datetimes and numbers as text, other values as their repr, cut to a readable length."""
     if isinstance(value, set | frozenset):  # in an order that does not change from run to run
         return f"{{{', '.join(sorted(map(shown, value)))}}}"
-    return str(value) if isinstance(value, date | Decimal) else repr(value)
+    return str(value) if isinstance(value, date | Decimal) else brief(value)
 
 
 def paths(node: object) -> list[Path]:

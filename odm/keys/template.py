@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar, cast
 from attrs import frozen
 from pydantic.fields import FieldInfo
 
-from odm.errors import BadValue, KeyValueError, SchemaError
+from odm.errors import BadValue, KeyValueError, SchemaError, brief
 from odm.keys.base import Descending, KeyType, Refused
 from odm.keys.grammar import Literal, Part, Slot, components, heads, native_slot, parse, parse_verbatim, several_parts
 from odm.keys.shapes import Shape, fits, size_of
@@ -398,8 +398,5 @@ class Template:
 
 
 def _show(value: Any) -> str:
-    try:
-        text = repr(value)
-    except ValueError:  # an int of more digits than Python prints
-        return f"<{type(value).__name__}>"
+    text = brief(value)
     return text if len(text) <= 120 else f"{text[:117]}..."

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from odm.entities.entity import Entity
-from odm.errors import BadValue
+from odm.errors import BadValue, brief
 from odm.expressions.nodes import Action, Path, Set, Value
 from odm.procedures.context import Context
 from odm.procedures.ids import ulid_text, uuid7
@@ -84,7 +84,7 @@ def new_id(context: Context, cls: object) -> Any:
         BadValue: the class is not an entity of the table, or has no Id.
     """
     if not (isinstance(cls, type) and issubclass(cls, Entity)):
-        raise BadValue(f"new_id({cls!r}): give an entity class that has a field with Id()")
+        raise BadValue(f"new_id({brief(cls)}): give an entity class that has a field with Id()")
     fields = context.schema.entity(cls).automatic
     if fields is None or fields.id is None:
         raise BadValue(f"new_id({cls.__name__}): the class has no id: declare id: Annotated[str, Id()] = AUTO")

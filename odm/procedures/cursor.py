@@ -14,7 +14,7 @@ from typing import Any
 
 from attrs import astuple, evolve, has
 
-from odm.errors import BadCursor
+from odm.errors import BadCursor, BadValue, brief
 from odm.procedures.pace import Pace
 from odm.procedures.read import Place, Reading
 from odm.procedures.scan import Segment
@@ -39,8 +39,17 @@ def encode_cursor(schema: Schema, reading: Reading, secret: bytes | None) -> str
 
 
 def sealed(body: Any, secret: bytes | None) -> str:
-    """A value that JSON can hold as an opaque text, with a checksum or signed."""
-    payload = json.dumps(body, separators=(",", ":")).encode()
+    """A value that JSON can hold as an opaque text, with a checksum or signed.
+
+    Raises:
+        BadValue: JSON cannot hold the value.
+    """
+    try:
+        payload = json.dumps(body, separators=(",", ":")).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadValue(
+            f"{brief(body)} cannot be sealed, because JSON cannot hold it: {type(error).__name__}"
+        ) from error
     return base64.urlsafe_b64encode(_mac(payload, secret) + payload).rstrip(b"=").decode()
 
 
@@ -51,7 +60,7 @@ def unsealed(text: object, secret: bytes | None) -> Any:
         BadCursor: the text is damaged or forged, or is a cursor.
     """
     if not isinstance(text, str) or not text:
-        raise BadCursor(f"{text!r} is not a cursor: pass None for the first page, then page.cursor")
+        raise BadCursor(f"{brief(text)} is not a cursor: pass None for the first page, then page.cursor")
     try:
         kind, value = _parsed(_payload(text, secret))
     except (ValueError, TypeError) as error:

@@ -1,11 +1,11 @@
 """Reading the items under several keys: one by one as the backend gets to them, or as they were at one instant."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from odm.codec import TAG
 from odm.entities.query import Query
-from odm.errors import BadValue, ItemTooLarge, Unsupported
+from odm.errors import BadValue, ItemTooLarge, Unsupported, brief
 from odm.expressions.nodes import Item
 from odm.procedures.blobs import check_eager, with_values
 from odm.procedures.concurrent import concurrent
@@ -28,6 +28,8 @@ def get_many(
     only: object = None,
 ) -> CoreGen[list[Any]]:
     """The entities under the keys, in the order of the keys; None for a key without an item."""
+    if not isinstance(queries, Iterable):
+        raise BadValue(f"get_many({brief(queries)}): give a list of keys, such as [Order.primary(...)]")
     targets = [context.schema.key_target(query) for query in queries]
     asked = None if only is None or not targets else _wanted(context, targets, only)
     for target in targets:

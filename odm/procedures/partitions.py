@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from odm.errors import BadValue, KeyValueError, Unsupported
+from odm.errors import BadValue, KeyValueError, Unsupported, brief
 from odm.expressions.nodes import And, Compare, Condition, Const, Or, Path, StartsWith
 from odm.keys import Op, Span, Template
 from odm.keys.base import Descending
@@ -70,7 +70,7 @@ def partitions_of(
 def _leading(entity: EntitySchema, argument: str, given: object) -> dict[str, Any]:
     """The values of an argument, in the order of the template."""
     fields = tuple(dict.fromkeys(entity.primary.partition.fields))
-    call = f"scan({entity.name}, {argument}={given!r})"
+    call = f"scan({entity.name}, {argument}={brief(given)})"
     example = f'{{"{fields[0]}": ...}}' if fields else ""
     if not fields:
         raise BadValue(f"{call}: all items of {entity.name} are in one partition: query it")

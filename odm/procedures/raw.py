@@ -4,7 +4,7 @@ The put of an entity increments its revision, writes its companions' items, and 
 not know. A copy of raw items does none of this; it only computes their keys and index entries again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from attrs import evolve, field, frozen
@@ -196,6 +196,8 @@ def put_raw(context: Context, items: Sequence[RawItem]) -> CoreGen[None]:
         ItemInvalid: a key holds an item of another program; nothing was sent.
         Throttled: ``left`` has the items that were not written.
     """
+    if not isinstance(items, Iterable):
+        raise BadValue(f"put_raw({brief(items)}): give a list of items of scan_page()")
     given = {target.key: (target, put, item) for item in items for target, put in [_put(context, item)]}
     targets = {key: target for key, (target, _, _) in given.items()}
     left = {key: item for key, (_, _, item) in given.items()}

@@ -57,7 +57,7 @@ def put_request(
     values = vars(instance)
     target = Target(entity, entity.key(values), values, instance)
     name = entity.revision
-    stored = instance if name is None else instance.model_copy(update={name: values[name] + 1})
+    stored = instance if name is None else instance.model_copy(update={name: entity.revision_of(values) + 1})
     # A backend's own form has no place for the bytes of a blob.
     item = entity.codec.encode(stored) if entity.blobs else context.encode(entity.codec, stored)
     entity.codec.check(item)

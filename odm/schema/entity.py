@@ -321,14 +321,36 @@ class EntitySchema:
         """The primary key for these field values.
 
         Raises:
-            KeyValueError: a value is None or cannot stand in a key.
+            KeyValueError: a value is missing, is None or cannot stand in a key.
         """
         primary = self.primary
-        key = primary.of_values(values) if primary.shards is None else primary.key(values)
+        try:
+            key = primary.of_values(values) if primary.shards is None else primary.key(values)
+        except KeyError as error:
+            absent = [field for field in primary.fields if field not in values]
+            if not absent:
+                raise
+            raise KeyValueError(
+                f"{self.name}.{absent[0]} has no value, but it is part of the primary key: give it one, also to "
+                "model_construct()"
+            ) from error
         if key is None:
             empty = [field for field in self.primary.fields if values.get(field) is None]
             raise KeyValueError(f"{self.name}.{empty[0]} is None, but it is part of the primary key: give it a value")
         return key
+
+    def revision_of(self, values: Values) -> int:
+        """The revision in these field values, for an entity that has one.
+
+        Raises:
+            BadValue: there is none, as after `model_construct`, or it is not an int.
+        """
+        revision = values.get(str(self.revision))
+        if not isinstance(revision, int):
+            raise BadValue(
+                f"{self.name}.{self.revision}: {brief(revision)} is not a revision: give an int, 0 for a new item"
+            )
+        return revision
 
     def entries(self, values: Values, item: Item, random: Random) -> dict[str, Key]:
         """The index entries of an item: index name to index key, only for indexes that have the item.

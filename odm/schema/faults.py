@@ -52,7 +52,7 @@ def no_class(which: object, key: Mapping[str, Any]) -> BadValue:
 
 def no_names(call: str, entity: EntitySchema | None, which: object, unnamed: Sequence[object]) -> TypeError:
     """The error for key fields or options that are given by position; ``entity`` is that of the argument, if known."""
-    given = ", ".join([*map(repr, unnamed)])
+    given = ", ".join([*map(brief, unnamed)])
     if isinstance(which, type) and entity is not None:
         names = ", ".join(f"{name}=..." for name in entity.primary.fields)
         return TypeError(f"{call}({entity.name}, {given}): give key fields by name: {call}({entity.name}, {names})")
@@ -78,7 +78,7 @@ def no_key(by_class: Mapping[type, EntitySchema], which: object) -> BadValue:
     entity = by_class.get(which) if isinstance(which, type) else None
     if (instance := by_class.get(type(which))) is not None:
         return BadValue(f"a read takes a key, not an entity ({instance.name}): write {instance.key_call}")
-    name, call = (repr(which), "Entity.primary(...)") if entity is None else (entity.name, entity.key_call)
+    name, call = (brief(which), "Entity.primary(...)") if entity is None else (entity.name, entity.key_call)
     if callable(which) and not isinstance(which, type):  # Order.primary, Order.latest
         call = f"{name}(...)"
     return BadValue(f"{name} is not a key: write {call} with every key field")
@@ -86,7 +86,7 @@ def no_key(by_class: Mapping[type, EntitySchema], which: object) -> BadValue:
 
 def no_single_key(entity: EntitySchema, query: Query[Any], missing: str | None, *, plain: bool) -> BadValue:
     """The error for a query that is not the key of one item."""
-    why = f"{missing!r} is missing" if missing and plain else "it is a query"
+    why = f"{brief(missing)} is missing" if missing and plain else "it is a query"
     kind = KeyValueError if missing else BadValue
     otherwise = "" if query.pattern == entity.primary.name else ", or db.first(query) for its first result"
     return kind(f"{query} is not the key of one item, {why}: write {entity.key_call}{otherwise}")
@@ -109,7 +109,7 @@ def unknown_item(table: str, item: Item, key: Key, tag: str | None = TAG) -> Ite
 
 def other_key(entity: EntitySchema, item: Item, key: Key, made: Values) -> ItemInvalid:
     """The error for an item whose fields do not give the key that it is stored under."""
-    values = ", ".join(f"{name}={made[name]!r}" for name in entity.primary.fields)
+    values = ", ".join(f"{name}={brief(made[name])}" for name in entity.primary.fields)
     return ItemInvalid(
         f"a stored {entity.name} under {key} has the fields of another key ({values}), so an update would not find it "
         "and a put would make a second item: fix the stored fields, or store the item under the key of its fields",

@@ -9,7 +9,7 @@ from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.codec.attributes import is_attribute_name
 from odm.entities.companions import companions_of
 from odm.entities.views import EntityView
-from odm.errors import SchemaError
+from odm.errors import SchemaError, brief
 from odm.hints import TABLE_OPTIONS, options_of
 from odm.schema.checks import NAMES, OWN, is_name
 from odm.schema.compile import Style, compile_schema, complete
@@ -246,7 +246,7 @@ _UNUSED: Final = "(the second is not used if no primary key has a sort template)
 
 def _checked(name: object) -> str:
     if not isinstance(name, str) or not is_name(name):
-        raise SchemaError(f"Table({name!r}): a name has {NAMES}")
+        raise SchemaError(f"Table({brief(name)}): a name has {NAMES}")
     return name
 
 

@@ -35,5 +35,6 @@ class Target(NamedTuple):
     @property
     def revision(self) -> int | None:
         """The revision that the caller read, or None if it is not checked."""
-        name = self.entity.revision
-        return None if name is None or self.instance is None else vars(self.instance)[name]
+        if self.entity.revision is None or self.instance is None:
+            return None
+        return self.entity.revision_of(vars(self.instance))

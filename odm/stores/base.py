@@ -9,7 +9,7 @@ from inspect import iscoroutinefunction
 from os import PathLike
 from random import Random, SystemRandom
 from threading import TIMEOUT_MAX, Lock
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 from attrs import evolve, frozen
 
@@ -101,14 +101,14 @@ class BaseStore(Hinted):
         retries: int | None = None,
         blobs: "Blobs | str | PathLike[str] | None" = None,
     ) -> None:
-        wrong = f"{table!r} is not a Table" if not isinstance(table, Table) else ""
+        wrong = f"{brief(table)} is not a Table" if not isinstance(table, Table) else ""
         if not isinstance(backend, Backend):
-            wrong = wrong or f"{backend!r} is not a backend"
+            wrong = wrong or f"{brief(backend)} is not a backend"
         if wrong:
             name = type(self).__name__
             raise TypeError(f"{name}(table, backend): {wrong}; write {name}(table, Memory()), or DynamoDB(...), ...")
         _check_options(table, prefix, name, limits, on_unknown, {"on_request": on_request, "clock": clock}, random)
-        _check_secret(cursor_secret)
+        self._secret = _secret_of(cursor_secret)
         self.table, self.backend = table, backend
         self.prefix, self.name = prefix, prefix + (table.name if name is None else name)
         self._settings: dict[str, Any] = {
@@ -121,7 +121,6 @@ class BaseStore(Hinted):
         }
         self._retry_policy = _retry_policy(timeout, retries)
         self._on_request, self._blobs = on_request, Blobs.of(blobs)
-        self._secret = cursor_secret.encode() if isinstance(cursor_secret, str) else cursor_secret
         self._lock = Lock()
         self._opened: _Opened | None = None
         self._origin: Self | None = None
@@ -149,7 +148,7 @@ class BaseStore(Hinted):
         Raises:
             BadValue: a value is not allowed.
         """
-        if retry_safe not in (None, True, False):
+        if retry_safe is not None and not isinstance(retry_safe, bool):
             raise BadValue(f"retry_safe={brief(retry_safe)}: say True or False")
         now = self._retry_policy
         twin = copy(self)
@@ -377,9 +376,9 @@ def _check_options(  # the options of a store
 ) -> None:
     """Raise BadValue for options that cannot be used."""
     if name is not None and not (isinstance(name, str) and is_name(name)):
-        raise BadValue(f"name={name!r}: the name of a table has {NAMES}")
+        raise BadValue(f"name={brief(name)}: the name of a table has {NAMES}")
     if not isinstance(prefix, str) or (prefix and not is_name(prefix + (table.name if name is None else str(name)))):
-        raise BadValue(f"prefix={prefix!r}: the name of a table with its prefix has {NAMES}")
+        raise BadValue(f"prefix={brief(prefix)}: the name of a table with its prefix has {NAMES}")
     if limits not in ("portable", "native"):
         raise BadValue(f"limits={brief(limits)}: say 'portable', what every backend can hold, or 'native'")
     if on_unknown not in ("raise", "skip"):
@@ -404,10 +403,18 @@ def _retry_policy(timeout: float | None, retries: int | None) -> RetryPolicy:
     return RetryPolicy(timeout, retries)
 
 
-def _check_secret(secret: object) -> None:
-    """Raise BadValue for an empty secret or one of a wrong type; the message does not show it."""
+def _secret_of(secret: object) -> bytes | None:
+    """The bytes of a secret; raises BadValue for an empty one or one of a wrong type, in a message without it."""
     if secret is not None and (not isinstance(secret, str | bytes) or not secret):
         raise BadValue(
             "cursor_secret= must be str or bytes, and not empty: with an empty secret, anybody can sign a cursor; "
             "leave it out for unsigned cursors"
         )
+    if not isinstance(secret, str):
+        return cast("bytes | None", secret)
+    try:
+        return secret.encode()
+    except UnicodeEncodeError:  # of which the message has the secret, so it is not the cause either
+        raise BadValue(
+            "cursor_secret= has a lone surrogate, which UTF-8 cannot encode: pass bytes, as of secrets.token_bytes(32)"
+        ) from None

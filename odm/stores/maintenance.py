@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from odm.entities.query import Query
+from odm.errors import BadValue, brief
 from odm.procedures.backfilled import Backfilled
 from odm.procedures.blobs import create
 from odm.procedures.raw import PAGE, RawItem
@@ -49,7 +50,7 @@ class Maintenance(BaseStore):
 
         On Bigtable, the table of an index is among them.
         """
-        return list(self._call()[1](req.ListTables(beginning)))
+        return list(self._call()[1](req.ListTables(_text(beginning))))
 
     def alter(self, options: object, *, dry_run: bool = False) -> list[str]:
         """Change settings of the existing table that are not part of the models, such as its capacity mode.
@@ -241,7 +242,7 @@ class AsyncMaintenance(BaseStore):
 
         On Bigtable, the table of an index is among them.
         """
-        return list(await self._call()[1](req.ListTables(beginning)))
+        return list(await self._call()[1](req.ListTables(_text(beginning))))
 
     async def alter(self, options: object, *, dry_run: bool = False) -> list[str]:
         """Change settings of the existing table that are not part of the models, such as its capacity mode.
@@ -335,3 +336,9 @@ class AsyncMaintenance(BaseStore):
         """Write raw items unchanged; replaces items under their keys; as `odm.Store.put_raw`."""
         calls, send = self._call()
         await arun(calls.put_raw(items), send)
+
+
+def _text(beginning: object) -> str:
+    if not isinstance(beginning, str):
+        raise BadValue(f"list_tables({brief(beginning)}): give the text with which the names begin")
+    return beginning

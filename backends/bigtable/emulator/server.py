@@ -21,7 +21,7 @@ from odm.backends.bigtable.emulator.faults import Fault, Faults
 from odm.backends.bigtable.emulator.refusals import Refused
 from odm.backends.bigtable.emulator.streams import Streams
 from odm.backends.bigtable.emulator.tables import Tables
-from odm.errors import BackendError, BadValue
+from odm.errors import BackendError, BadValue, brief
 
 _LOG: Final = logging.getLogger("odm.bigtable")
 
@@ -56,8 +56,10 @@ class Server:
     """
 
     def __init__(self, tables: Tables, faults: Faults, host: str, port: int) -> None:
-        if not 0 <= port < 65_536:
-            raise BadValue(f"port={port}: pass 0 to 65535")
+        if type(port) is not int or not 0 <= port < 65_536:
+            raise BadValue(f"port={brief(port)}: pass 0 to 65535")
+        if not isinstance(host, str) or not host.isascii() or not host.isprintable():
+            raise BadValue(f"host={brief(host)}: pass the address to listen on, such as '127.0.0.1'")
         self._streams = Streams(tables)
         self._stopped = Event()
         self._pool = ThreadPoolExecutor(THREADS, "bigtable-emulator")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from odm import BackendError, ItemExists, OdmError, set_
+from odm import BackendError, ItemExists, KeyValueError, OdmError, set_
 from odm.stores.sync import Store
 from odm.testing.entities import Customer, Order
 from odm.testing.stores import Stores
@@ -87,6 +87,12 @@ def put_and_close(block: Any, db: Store) -> None:
         db.close()
 
 
+def put_alone(block: Any, entity: Order) -> None:
+    """Put one entity in a block."""
+    with block:
+        block.put(entity)
+
+
 class TestStores:
     def test_a_closed_store_refuses_every_call(self, db: Store, stores: Stores) -> None:
         db.put(CUSTOMER)
@@ -160,3 +166,21 @@ class TestErrors:
             db.insert(CUSTOMER)
         assert type(caught.value) is ItemExists
         assert {base.__module__.split(".")[0] for base in type(caught.value).__mro__} == {"odm", "builtins"}
+
+    @pytest.mark.parametrize("way", ["put", "insert", "update", "delete", "batch", "transaction", "key_of", "raw_item"])
+    def test_an_entity_without_a_key_field_is_refused(self, db: Store, way: str) -> None:
+        """As `model_construct` makes it."""
+        entity = Order.model_construct(order_id="1")
+        calls: dict[str, Callable[[], object]] = {
+            "put": lambda: db.put(entity),
+            "insert": lambda: db.insert(entity),
+            "update": lambda: db.update(entity, set_(Order.order_id, "2")),
+            "delete": lambda: db.delete(entity),
+            "batch": lambda: put_alone(db.batch(), entity),
+            "transaction": lambda: put_alone(db.transaction(), entity),
+            "key_of": lambda: db.key_of(entity),
+            "raw_item": lambda: db.raw_item(entity),
+        }
+        with pytest.raises(KeyValueError, match=r"Order\.customer_id has no value, but it is part of the primary key"):
+            calls[way]()
+        assert list(db.scan()) == []
