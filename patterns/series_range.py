@@ -44,8 +44,10 @@ class Range:
         query, series = evolve(self.query, most=None), self.series
         if series.by not in self.plan.pattern.partition_fields or series.by in query.values:
             return query
-        field = getattr(series.entity, series.by)
-        return query.where(field >= series.begin(period), field < series.begin(series.shifted(period, 1)))
+        field, following = getattr(series.entity, series.by), series.shifted(period, 1)
+        if following == period:  # the last period that a date can have
+            return query.where(field >= series.begin(period))
+        return query.where(field >= series.begin(period), field < series.begin(following))
 
 
 def range_of(series: "TimeSeries[Any]", query: Any, *, merged: bool = True) -> Range:
@@ -81,5 +83,13 @@ def _bounds(series: "TimeSeries[Any]", plan: PlanView) -> tuple[date | None, dat
         if op in (">", ">="):
             low = max(low, series.period_of(value))
         else:
-            high = min(high, series.period_of(value - value.resolution if op == "<" else value))
+            high = min(high, series.period_of(_before(value) if op == "<" else value))
     return (None if low == date.min else low), (None if high == date.max else high)
+
+
+def _before(value: Any) -> Any:
+    """The last value before a bound; of the first value that there is, itself."""
+    try:
+        return value - value.resolution
+    except OverflowError:
+        return value

@@ -69,8 +69,7 @@ def rotation(db: "SeriesSteps[Any, Any]", today: date, *, drop: bool) -> Steps[R
     series, oldest = db.series, db.oldest(today)
     there = yield from db.listed(fresh=True)
     steps = []
-    for number in range(series.ahead + 1):
-        period = series.shifted(today, number)
+    for period in dict.fromkeys(series.shifted(today, number) for number in range(series.ahead + 1)):
         steps.append(_step(db, "check" if period in there else "create", period))
         if period in there:
             steps += yield from _altered(db, period, series.new)

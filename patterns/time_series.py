@@ -61,7 +61,7 @@ https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-time-series.
 """
 
 import re
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from string import Formatter
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
@@ -195,14 +195,21 @@ class TimeSeries(Generic[E]):
         """
         if not isinstance(at, date) or (isinstance(at, datetime) and at.utcoffset() is None):
             raise BadValue(f"{self.entity.__name__}.{self.by}: {at!r} is not a date, or a datetime with a time zone")
-        day = at.astimezone(UTC).date() if isinstance(at, datetime) else at
+        try:
+            day = at.astimezone(UTC).date() if isinstance(at, datetime) else at
+        except OverflowError as error:
+            raise BadValue(
+                f"{self.entity.__name__}.{self.by}: {at} is in UTC outside the years 1 to 9999; give a time inside"
+            ) from error
         return day.replace(day=1) if self.period == "month" else day
 
     def shifted(self, period: date, number: int) -> date:
-        """The period so many periods later, or earlier with a negative number."""
+        """The period so many periods later, or earlier with a negative number; at most the last or first one."""
         if self.period == "day":
-            return period + timedelta(days=number)
+            day = period.toordinal() + number
+            return date.fromordinal(min(max(day, date.min.toordinal()), date.max.toordinal()))
         months = period.year * 12 + period.month - 1 + number
+        months = min(max(months, date.min.year * 12), date.max.year * 12 + 11)
         return date(months // 12, months % 12 + 1, 1)
 
     def begin(self, period: date) -> date:

@@ -9,7 +9,7 @@ from inspect import iscoroutinefunction
 from os import PathLike
 from random import Random, SystemRandom
 from threading import TIMEOUT_MAX, Lock
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from attrs import evolve, frozen
 
@@ -411,7 +411,7 @@ def _secret_of(secret: object) -> bytes | None:
             "leave it out for unsigned cursors"
         )
     if not isinstance(secret, str):
-        return cast("bytes | None", secret)
+        return secret
     try:
         return secret.encode()
     except UnicodeEncodeError:  # of which the message has the secret, so it is not the cause either

@@ -174,7 +174,7 @@ class TestErrors:
         calls: dict[str, Callable[[], object]] = {
             "put": lambda: db.put(entity),
             "insert": lambda: db.insert(entity),
-            "update": lambda: db.update(entity, set_(Order.order_id, "2")),
+            "update": lambda: db.update(entity, set_(Order.note, "2")),
             "delete": lambda: db.delete(entity),
             "batch": lambda: put_alone(db.batch(), entity),
             "transaction": lambda: put_alone(db.transaction(), entity),
