@@ -137,13 +137,13 @@ class Bigtable(Backend):
                 raise BadValue(
                     f"Bigtable({name}={brief(value)}): pass only the id, as in Bigtable('my-project', 'shop')"
                 )
-        for name, value in (
+        for name, text in (
             ("endpoint", self.endpoint),
             ("app_profile", self.app_profile),
             ("read_app_profile", self.read_app_profile),
         ):
-            if value is not None and not (isinstance(value, str) and is_utf8(value)):
-                raise BadValue(f"Bigtable({name}={brief(value)}): give text")
+            if text is not None and not (isinstance(text, str) and is_utf8(text)):
+                raise BadValue(f"Bigtable({name}={brief(text)}): give text")
         if self.endpoint is not None and self.credentials is not None:
             raise BadValue(
                 f"Bigtable(endpoint={brief(self.endpoint)}): an endpoint is an emulator. Connections to it are not "

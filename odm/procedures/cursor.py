@@ -17,7 +17,7 @@ from attrs import astuple, evolve, has
 from odm.errors import BadCursor, BadValue, brief
 from odm.procedures.pace import Pace
 from odm.procedures.read import Place, Reading
-from odm.procedures.scan import Segment
+from odm.procedures.scan import MOST_SEGMENTS, Segment
 from odm.protocol.requests import Part, Position
 from odm.schema.entity import Key
 from odm.schema.model import Schema
@@ -83,6 +83,9 @@ def decode_cursor(schema: Schema, reading: Reading, cursor: str, secret: bytes |
             f"the cursor belongs to another query than {reading.plan.query}: table, pattern, values, direction, limit "
             "and conditions must be those of the page that it came from"
         )
+    most = reading.plan.query.most
+    if (left is None) is not (most is None) or (left is not None and most is not None and left > most):
+        raise BadCursor(_DAMAGED)
     if place.partition not in reading.plan.partitions or not _inside(reading, place):
         raise BadCursor(f"the cursor's place lies outside of {reading.plan.query}: start again without a cursor")
     found = evolve(reading, place=place, left=left, binding=bound)
@@ -109,6 +112,8 @@ def decode_segment(schema: Schema, backend: str, cursor: str, secret: bytes | No
             None if part is None else _part(part),
             None if after is None else Position(_key(after)),
         )
+        if segment.number is not None and segment.part is not None:
+            raise ValueError(number)
     except (ValueError, TypeError) as error:
         raise BadCursor(_DAMAGED) from error
     if table != _table(schema, backend):
@@ -125,7 +130,7 @@ def _table(schema: Schema, backend: str) -> list[str]:
 
 def _number(parts: Any) -> tuple[int, int]:
     number, of = parts
-    if type(number) is not int or type(of) is not int or not 0 <= number < of:
+    if type(number) is not int or type(of) is not int or not 0 <= number < of <= MOST_SEGMENTS:
         raise ValueError(parts)
     return number, of
 

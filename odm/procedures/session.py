@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 
 from odm.entities.patterns import BoundPattern
 from odm.entities.query import Finding, Query
-from odm.errors import BadCursor, BadValue, Unsupported, brief
+from odm.errors import BadCursor, BadValue, ItemTooLarge, Unsupported, brief
 from odm.expressions.build import checked
 from odm.expressions.nodes import Condition
 from odm.hints import PAGE, Hinted
@@ -149,7 +149,12 @@ class Session:
             _check_requests(reading, max_requests)
         if reading is None:
             return Page([])
-        items, *around = yield from read.page(self.context, reading, size, max_requests)
+        try:
+            items, *around = yield from read.page(self.context, reading, size, max_requests)
+        except ItemTooLarge as error:
+            if not reading.binding:
+                raise
+            raise BadCursor("the cursor's place is longer than a key can be: start again without a cursor") from error
         further, before = (self._cursor(one) for one in around)
         return Page(items[::-1], before, further) if reading.back else Page(items, further, before)
 
@@ -185,9 +190,18 @@ class Session:
         """A page of a part of the table, with the cursor of the next page."""
         segment = self.segment(after)
         chosen = None if where is None else self.query(where)
-        items, further = yield from raw.scan_page(
-            self.context, segment, size, expired=expired, consistent=consistent, where=chosen
-        )
+        try:
+            items, further = yield from raw.scan_page(
+                self.context, segment, size, expired=expired, consistent=consistent, where=chosen
+            )
+        except ItemTooLarge as error:
+            if segment.after is None:
+                raise
+            raise BadCursor("the cursor's place is longer than a key can be: start again without a cursor") from error
+        except Unsupported as error:
+            if segment.number is None:
+                raise
+            raise BadCursor(f"the cursor is not one of {self.backend}, which does not number the parts") from error
         return Page(items, None if further is None else self.place(evolve(segment, after=further)))
 
     def segment(self, after: object) -> Segment:

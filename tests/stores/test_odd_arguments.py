@@ -350,7 +350,7 @@ def test_a_wrong_port_of_an_emulator(address: str, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("address", ["localhost", "localhost:8086", "[::1]:8086", "[::1]", "unix:/tmp/emulator"])
 def test_addresses_of_an_emulator(address: str) -> None:
-    assert Store(offices, Bigtable("p", "i", endpoint=address)).explain(KEY)
+    assert str(Store(offices, Bigtable("p", "i", endpoint=address)).explain(KEY))
 
 
 @pytest.mark.parametrize("options", [{"port": 99999}, {"port": "x"}, {"port": -1}, {"host": "\ud800"}, {"host": None}])

@@ -145,7 +145,7 @@ async def test_a_connection_that_fails_to_close_is_not_used_again() -> None:
 
 
 def customers(number: int) -> list[Customer]:
-    return [Customer(customer_id=str(n), name="Ann") for n in range(number)]
+    return [Customer(customer_id=str(n)) for n in range(number)]
 
 
 async def test_an_iterator_reads_no_page_after_its_store_was_closed() -> None:
