@@ -29,7 +29,7 @@ from odm.backends.bigtable.native_admin import (
 from odm.backends.bigtable.options import NO_OPTIONS, Options
 from odm.backends.bigtable.retry import Retry, answers_of, read_all, until_answered
 from odm.backends.bigtable.schema import tables
-from odm.errors import BackendError, brief
+from odm.errors import BackendError
 from odm.protocol.admin import ADDITIVE, Kind, TableChange, Tell, silent
 from odm.protocol.requests import TableIdentity, TableSize
 from odm.schema.model import Schema

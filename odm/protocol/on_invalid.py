@@ -4,7 +4,7 @@ from collections.abc import Callable
 from inspect import iscoroutinefunction
 from typing import Literal, TypeAlias
 
-from odm.errors import BadValue, ItemInvalid
+from odm.errors import BadValue, ItemInvalid, brief
 
 OnInvalid: TypeAlias = Literal["raise", "skip"] | Callable[[ItemInvalid], object]
 
@@ -20,9 +20,9 @@ def skipping(on_invalid: OnInvalid) -> Callable[[ItemInvalid], object] | None:
     if on_invalid == "skip":
         return _ignore
     if not callable(on_invalid):
-        raise BadValue(f"on_invalid={on_invalid!r}: say 'raise', 'skip' or a function that takes the ItemInvalid")
+        raise BadValue(f"on_invalid={brief(on_invalid)}: say 'raise', 'skip' or a function that takes the ItemInvalid")
     if iscoroutinefunction(on_invalid):
-        raise BadValue(f"on_invalid={on_invalid!r}: give a plain function, also to an AsyncStore")
+        raise BadValue(f"on_invalid={brief(on_invalid)}: give a plain function, also to an AsyncStore")
     return on_invalid
 
 
