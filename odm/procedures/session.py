@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, NoReturn, TypeVar
 
 from attrs import evolve, frozen
 from pydantic import ConfigDict, Field
 
 from odm.entities.patterns import BoundPattern
 from odm.entities.query import Finding, Query
-from odm.errors import BadCursor, BadValue, ItemTooLarge, Unsupported, brief
+from odm.errors import BackendError, BadCursor, BadValue, ItemTooLarge, Unsupported, brief
 from odm.expressions.build import checked
 from odm.expressions.nodes import Condition
 from odm.hints import PAGE, Hinted
@@ -20,6 +20,7 @@ from odm.procedures.raw import RawItem
 from odm.procedures.read import Reading
 from odm.procedures.scan import Scanning, Segment
 from odm.protocol.connection import Connection, CoreGen
+from odm.protocol.requests import Part, Position
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -151,10 +152,10 @@ class Session:
             return Page([])
         try:
             items, *around = yield from read.page(self.context, reading, size, max_requests)
-        except ItemTooLarge as error:
-            if not reading.binding:
+        except (ItemTooLarge, BackendError) as error:
+            if not reading.binding or not _is_long(reading.place.position):
                 raise
-            raise BadCursor("the cursor's place is longer than a key can be: start again without a cursor") from error
+            raise BadCursor(_LONG) from error
         further, before = (self._cursor(one) for one in around)
         return Page(items[::-1], before, further) if reading.back else Page(items, further, before)
 
@@ -194,10 +195,10 @@ class Session:
             items, further = yield from raw.scan_page(
                 self.context, segment, size, expired=expired, consistent=consistent, where=chosen
             )
-        except ItemTooLarge as error:
-            if segment.after is None:
+        except (ItemTooLarge, BackendError) as error:
+            if not _is_long(segment.after, segment.part):
                 raise
-            raise BadCursor("the cursor's place is longer than a key can be: start again without a cursor") from error
+            raise BadCursor(_LONG) from error
         except Unsupported as error:
             if segment.number is None:
                 raise
@@ -221,6 +222,19 @@ class Session:
     def place(self, segment: Segment) -> str:
         """The cursor of a position in a scan."""
         return cursor.encode_segment(self.context.schema, self.backend, segment, self.secret)
+
+
+_LONG: Final = "the cursor's place is longer than a key can be: start again without a cursor"
+
+_SHORTEST: Final = 1024
+"""The most bytes of a key that every service accepts: of a sort key of DynamoDB."""
+
+
+def _is_long(position: Position | None, part: Part | None = None) -> bool:
+    """Whether a service may refuse a position for its length; a client can make a cursor of any length."""
+    keys = () if position is None else (position.key, position.index_key or ())
+    limits = () if part is None else (part.start, part.end or "")
+    return any(len(text) * 4 > _SHORTEST for text in (*limits, *(text for key in keys for text in key)))
 
 
 def _check_requests(reading: Reading | None, most: object) -> None:
