@@ -13,6 +13,7 @@ from typer import echo
 from odm.backends.local import LocalFile
 from odm.cli.bars import bars
 from odm.cli.locations import store_at
+from odm.cli.lock import note_filled
 from odm.cli.target import load_target
 from odm.cli.usage import BadUsage, checked
 from odm.errors import BadValue, ItemInvalid
@@ -36,10 +37,12 @@ class Options:
     Attributes:
         rate: items to read per second; None: no limit.
         state: the file that records the progress.
+        file: the lock file, in which the patterns are recorded as backfilled.
     """
 
     rate: float | None
     state: Path
+    file: Path
 
 
 class _Failure(BaseModel):
@@ -106,7 +109,18 @@ def backfill(target: str, what: str, place: str, options: Options, *, as_json: b
                 echo(f"... {run.far.seen:,} items read; to continue, run the same command again", err=True)
             raise
     _say(what, run.far, as_json=as_json)
+    if not run.far.failed and note_filled(found, options.file, _patterns(found.schema, filled)):
+        echo(f"... {options.file} has {what} as backfilled: commit it when that is so in each place", err=True)
     return int(run.far.failed > 0)
+
+
+def _patterns(schema: Schema, filled: object) -> list[str]:
+    """The access patterns that a backfill fills."""
+    return [
+        pattern.full_name
+        for one in wanted_by(schema, filled).values()
+        for pattern in (one.entity.patterns.values() if one.whole else one.patterns)
+    ]
 
 
 def _filled(schema: Schema, what: str) -> object:

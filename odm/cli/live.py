@@ -174,6 +174,7 @@ def backfill(
     state: Annotated[Path, typer.Option("--state", metavar="PATH", help="The file that records the progress.")] = Path(
         "odm-backfill.state"
     ),
+    file: Lock = Path("odm.lock"),
     json: Json = False,
 ) -> None:
     """Write what a changed model makes of stored items, while other programs write.
@@ -187,12 +188,13 @@ def backfill(
     bigtable:PROJECT/INSTANCE, with options as for odm copy. In a cloud, add new
     indexes with odm apply first.
 
-    If it is interrupted, run it again: it continues where it stopped. Exit code
-    1: it names items that it could not write, and why.
+    If it is interrupted, run it again: it continues where it stopped. At the end
+    it records in the lock file, if there is one, that the pattern is backfilled.
+    Exit code 1: it names items that it could not write, and why.
     """
     from odm.cli.backfill import Options, backfill
 
-    raise typer.Exit(backfill(target, what, place, Options(rate, state), as_json=json))
+    raise typer.Exit(backfill(target, what, place, Options(rate, state, file), as_json=json))
 
 
 def scrub(

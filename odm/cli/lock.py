@@ -3,7 +3,7 @@
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,21 @@ from typer import echo
 
 from odm.cli.target import Target, load_target
 from odm.errors import BadValue
-from odm.schema.lockfile import FORMAT, Finding, Level, LockFile, TableLock, compare, describe, read_lock, write_lock
+from odm.schema.lockfile import (
+    FORMAT,
+    Finding,
+    Level,
+    LockFile,
+    TableLock,
+    backfill_of,
+    compare,
+    describe,
+    lock_at,
+    unfilled,
+    with_filled,
+    with_unfilled,
+    write_lock,
+)
 from odm.schema.table import Table
 
 
@@ -40,6 +54,7 @@ def lock(target: str, file: Path, *, accept: bool, as_json: bool) -> int:
     if before is None:  # a new table is expected here, not a finding
         findings = tuple(finding for finding in findings if finding.level != "safe")
     refused = any(finding.level == "orphans" for finding in findings) and not accept
+    new = with_unfilled(before, new)
     changed = before != new
     if changed and not refused:
         _write(file, LockFile(format=FORMAT, tables={**tables, found.table.name: new}))
@@ -94,6 +109,9 @@ def check(target: str, file: Path, *, as_json: bool) -> int:
         _print_findings(findings)
     else:
         echo(f"table {found.table.name} matches {file}: {_size(new)}")
+        for name in unfilled(old.tables[found.table.name], new, by_fields=False):
+            fill = Finding("backfill", name, "not backfilled", fix=backfill_of(name)).named(found.text).fix
+            echo(f"{name} is not backfilled, by {file}: {fill}")
     if findings:
         levels = {finding.level for finding in findings}
         accept = " --accept" if "orphans" in levels else ""
@@ -108,14 +126,23 @@ def check(target: str, file: Path, *, as_json: bool) -> int:
 
 def read_file(file: Path) -> LockFile | None:
     """The lock file; None: it does not exist. Raises BadValue."""
-    try:
-        return read_lock(file.read_text(encoding="utf-8"), str(file))
-    except FileNotFoundError:
-        return None
-    except UnicodeDecodeError as error:
-        raise BadValue(f"{file} is not a lock file of odm: it is not text; choose another path with --file") from error
-    except OSError as error:
-        raise BadValue(f"{file} cannot be read: {error.strerror}; choose another path with --file") from error
+    return lock_at(file, "--file")
+
+
+def note_filled(found: Target, file: Path, names: Collection[str]) -> bool:
+    """Record in a lock file that these patterns are backfilled; returns whether the file has changed.
+
+    Raises:
+        BadValue: the file cannot be read or written, or is not a lock file.
+    """
+    lock = lock_at(file, "--file")
+    if lock is None or found.table.name not in lock.tables:
+        return False
+    before = lock.tables[found.table.name]
+    after = with_filled(before, describe(found.schema), names)
+    if after != before:
+        _write(file, lock.model_copy(update={"tables": {**lock.tables, found.table.name: after}}))
+    return after != before
 
 
 def _write(file: Path, lock: LockFile) -> None:

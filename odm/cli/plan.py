@@ -14,7 +14,7 @@ from odm.cli.clouds import Cloud
 from odm.cli.lock import gone_tables, read_file
 from odm.cli.target import Target, load_target
 from odm.protocol.admin import Admin, Survey, TableChange
-from odm.schema.lockfile import OF_KEYS, Finding, compare, describe
+from odm.schema.lockfile import OF_KEYS, Finding, backfill_of, compare, describe, unfilled
 
 
 @frozen
@@ -178,7 +178,13 @@ def _locked(found: Target, options: Options, survey: Survey) -> tuple[Finding, .
     if options.cloud.backend == "bigtable":  # which has no key attributes: odm writes the entries of every index
         sides = [side.model_copy(update={"index_keys": {}}) for side in sides]
     findings = compare(found.table.name, *sides, gone)
-    return tuple(finding for finding in findings if finding.change in OF_KEYS and finding.level != "safe")
+    of_keys = tuple(finding for finding in findings if finding.change in OF_KEYS and finding.level != "safe")
+    effect = "stored items may be missing from the results of its queries"
+    waiting = (
+        Finding("backfill", name, "not backfilled", effect=effect, fix=backfill_of(name))
+        for name in unfilled(*sides, by_fields=options.cloud.backend == "dynamodb")
+    )
+    return of_keys + tuple(one for one in waiting if one.where not in {finding.where for finding in of_keys})
 
 
 def _only_orphaned(made: Plan) -> bool:

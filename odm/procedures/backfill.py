@@ -70,7 +70,17 @@ def backfill(
         if on_progress is not None:
             on_progress(done)
         if page.next is None:
+            if after is None and not done.failed:
+                _filled(session.context, wanted)
             return done
+
+
+def _filled(context: Context, wanted: Mapping[str, Wanted]) -> None:
+    """Note that all entries of these patterns are as the models make them."""
+    for one in wanted.values():
+        for pattern in one.entity.patterns.values() if one.whole else one.patterns:
+            if context.unfilled:
+                context.unfilled.pop(pattern.full_name, None)
 
 
 def _bucket(rate: float | None, size: int) -> Bucket:

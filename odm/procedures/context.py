@@ -59,6 +59,8 @@ class Context:
         range_unsupported_reason: why no scan reads a range of partitions, see `Connection.range_unsupported_reason`.
         blobs: the folder of large values; None: the store has none.
         bind: lets the large values of an entity that was read be read later; None: no entity of the table has such.
+        unfilled: the access patterns that are not backfilled, such as "Order.by_date", each with the reason; a complete
+            backfill removes its pattern. None: nothing is known.
         merge_rules: the rules of merges that were needed so far, see `odm.procedures.merge`.
     """
 
@@ -79,6 +81,7 @@ class Context:
     range_unsupported_reason: str | None = None
     blobs: BlobFolder | None = field(default=None, repr=False)
     bind: Callable[[Entity], None] | None = field(default=None, repr=False)
+    unfilled: dict[str, str] | None = field(default=None, repr=False)
     # By tag; Any, because `odm.procedures.merge`, which fills it, imports this module.
     merge_rules: dict[str, Any] = field(init=False, factory=dict, repr=False, eq=False)
 

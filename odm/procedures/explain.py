@@ -162,6 +162,8 @@ def explain(
         plan, reading = make_plan(context.schema, what), read.begin(context, what, only=only, call="explain")
         native = None if reading is None else connection.preview(read.first_request(context, reading))
         explanation = explain_plan(plan, native, connection)
+        if unfilled := read.unfilled_note(context, plan):
+            explanation = evolve(explanation, note="; ".join(filter(None, (explanation.note, unfilled))))
         if reading is not None and reading.wanted is not None:
             explanation = evolve(explanation, fields=reading.wanted.explained)
         if context.on_invalid is not None:

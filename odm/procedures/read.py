@@ -14,6 +14,7 @@ from odm.entities.query import Query
 from odm.errors import ItemNotFound
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Condition, Item
+from odm.observe.events import LOG
 from odm.planner.key_checks import KeyCheck, key_check
 from odm.planner.plan import Plan, make_plan
 from odm.procedures.blobs import check_many, with_values
@@ -38,11 +39,15 @@ from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.limits import SHORT_KEY, check_key
 from odm.protocol.predicates import every
-from odm.schema.entity import Key
+from odm.schema.entity import Key, held_by
 from odm.schema.target import Target
 
 MOST_AHEAD: Final = 1000
 """A read of the next results takes at most so many items, when the items before were mostly dropped by the check."""
+
+
+_WARNED: Final[set[tuple[str, str]]] = set()
+"""The tables and patterns of which this process has logged that they are not backfilled."""
 
 
 @frozen
@@ -201,10 +206,31 @@ def begin(
             check_key(Key(partition), plan.pattern.index, plan.entity, context.limits)
     context.check_filter(plan.entity, plan.filter)
     consistent = consistent and plan.pattern.kind != "global"
+    if context.unfilled and plan.pattern.full_name in context.unfilled:
+        _warn(context, plan)
     check = None if plan.pattern.index is None else key_check(context.schema, plan)
     if asked is not None and check is not None:
         asked = _with_check(asked, check)
     return Reading(plan, Place(plan.reading_order[0]), query.most, consistent, wanted=asked, check=check)
+
+
+def unfilled_note(context: Context, plan: Plan) -> str:
+    """What a query of a pattern that is not backfilled does not return; "" for any other."""
+    name = plan.pattern.full_name
+    if not context.unfilled or name not in context.unfilled:
+        return ""
+    return (
+        f"{name} is not backfilled ({context.unfilled[name]}), so stored items may be missing from the results: run "
+        f"odm backfill, or db.backfill({name})"
+    )
+
+
+def _warn(context: Context, plan: Plan) -> None:
+    """Log once a process that a pattern is not backfilled."""
+    which = context.schema.name, plan.pattern.full_name
+    if which not in _WARNED:
+        _WARNED.add(which)
+        LOG.warning("table %s: %s", context.schema.name, unfilled_note(context, plan))
 
 
 def _with_check(asked: Wanted, check: KeyCheck) -> Wanted:
@@ -303,7 +329,7 @@ def count(context: Context, reading: Reading) -> CoreGen[int]:
     passing = passing_older(context, plan.entity, plan.filter)
     if plan.leaving or passing is not plan.filter or context.on_invalid is not None:
         return (yield from _count_read(context, reading))
-    if check is None or not (check.tests or check.by_key):
+    if check is None or not (check.tests or check.by_key) or _trusts(context, check):
         total = yield from _count(context, reading)
     elif (stored := check.stored) is None:
         total = None
@@ -313,6 +339,19 @@ def count(context: Context, reading: Reading) -> CoreGen[int]:
     else:
         total = yield from _count(context, reading, stored)
     return (yield from _count_read(context, reading)) if total is None else total
+
+
+def _trusts(context: Context, check: KeyCheck) -> bool:
+    """Whether a count takes the entries of an index as they are.
+
+    That is so if the lock file has the pattern as backfilled, and a check would read each item by key, because the
+    index does not project the fields.
+    """
+    plan = check.plan
+    held = held_by(plan.pattern.projection)
+    if held is None or context.unfilled is None or plan.pattern.full_name in context.unfilled or plan.entity is None:
+        return False
+    return not {plan.entity.codec.stored.get(name) for name in check.fields} <= {*held}
 
 
 def _count(context: Context, reading: Reading, meeting: Condition | None = None) -> CoreGen[int | None]:

@@ -7,6 +7,7 @@ from copy import copy
 from functools import partial
 from inspect import iscoroutinefunction
 from os import PathLike
+from pathlib import Path
 from random import Random, SystemRandom
 from threading import TIMEOUT_MAX, Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
@@ -41,6 +42,8 @@ from odm.stores.calls import CurrentCalls, StoreCalls
 
 if TYPE_CHECKING:
     from typing import Literal
+
+    from odm.schema.lockfile import TableLock
 
 E = TypeVar("E", bound=Entity)
 
@@ -100,6 +103,7 @@ class BaseStore(Hinted):
         timeout: float | None = None,
         retries: int | None = None,
         blobs: "Blobs | str | PathLike[str] | None" = None,
+        lock: "str | PathLike[str] | None" = None,
     ) -> None:
         wrong = f"{brief(table)} is not a Table" if not isinstance(table, Table) else ""
         if not isinstance(backend, Backend):
@@ -121,6 +125,7 @@ class BaseStore(Hinted):
         }
         self._retry_policy = _retry_policy(timeout, retries)
         self._on_request, self._blobs = on_request, Blobs.of(blobs)
+        self._locked = None if lock is None else _locked(lock, table)
         self._lock = Lock()
         self._opened: _Opened | None = None
         self._origin: Self | None = None
@@ -215,6 +220,7 @@ class BaseStore(Hinted):
                     samples=connection.samples,
                     range_unsupported_reason=connection.range_unsupported_reason,
                     blobs=None if self._blobs is None else self._blobs.folder(self.name),
+                    unfilled=self._unfilled(schema),
                 )
                 if any(entity.blobs for entity in named.entities.values()):
                     context = evolve(context, bind=Binder(context, connection))
@@ -223,6 +229,14 @@ class BaseStore(Hinted):
                 session = Session(context, connection, self.backend.name, self._secret, self._retry_safe)
                 opened = self._opened = self._made(schema, session)
         return opened
+
+    def _unfilled(self, schema: Schema) -> dict[str, str] | None:
+        """See `Context.unfilled`."""
+        if self._locked is None:
+            return None
+        from odm.schema.lockfile import describe, unfilled  # few programs need it, and it takes time to import
+
+        return unfilled(self._locked, describe(schema), by_fields=self.backend.name == "dynamodb")
 
     def _open_twin(self, origin: Self) -> "_Opened":
         """For a store from `with_options`: the connection of its origin, with its own retry policy."""
@@ -401,6 +415,24 @@ def _retry_policy(timeout: float | None, retries: int | None) -> RetryPolicy:
     if retries is not None and not count:
         raise BadValue(f"retries={brief(retries)}: give the number of retries, an int of 0 or more")
     return RetryPolicy(timeout, retries)
+
+
+def _locked(lock: "str | PathLike[str]", table: Table) -> "TableLock":
+    """The description of a table in a lock file.
+
+    Raises:
+        BadValue: there is no such file, it is not a lock file, or the table is not in it.
+    """
+    if not isinstance(lock, str | PathLike):
+        raise BadValue(f"lock={brief(lock)}: give the path of the file that odm lock writes, such as 'odm.lock'")
+    from odm.schema.lockfile import lock_at
+
+    found = lock_at(Path(lock), "lock=")
+    locked = None if found is None else found.tables.get(table.name)
+    if locked is None:
+        what = "there is no such file" if found is None else f"table {table.name!r} is not in it"
+        raise BadValue(f"lock={str(lock)!r}: {what}; write it with odm lock, or leave lock= out")
+    return locked
 
 
 def _secret_of(secret: object) -> bytes | None:

@@ -87,6 +87,30 @@ def test_a_new_pattern(run: Run, file: LocalFile) -> None:
     assert not Path("odm-backfill.state").exists()
 
 
+def test_the_lock_file_knows_what_is_backfilled(run: Run, application: Application, file: LocalFile) -> None:
+    application.change(STATUS[::-1])
+    assert run("lock", "shop:shop").code == 0
+    application.change(STATUS)
+    assert run("lock", "shop:shop").code == 0
+    matches, waits = run("check", "shop:shop").out.splitlines()
+    assert matches == "table shop matches odm.lock: 2 entities, 3 patterns"
+    assert waits == "Order.by_status is not backfilled, by odm.lock: odm backfill shop:shop Order.by_status PLACE"
+    done = run("backfill", "shop:shop", "Order.by_status", "shop.db", "--file", "other.lock")
+    assert (done.code, "lock" in done.err) == (0, False)
+    assert len(run("check", "shop:shop").out.splitlines()) == 2
+    done = run("backfill", "shop:shop", "Order.by_status", "shop.db")
+    assert "... odm.lock has Order.by_status as backfilled" in done.err
+    assert run("check", "shop:shop") == (0, matches + "\n", "")
+
+
+def test_a_backfill_before_the_lock_is_written_counts_too(run: Run, application: Application, file: LocalFile) -> None:
+    application.change(STATUS[::-1])
+    run("lock", "shop:shop")
+    application.change(STATUS)
+    run("backfill", "shop:shop", "Order.by_status", "shop.db")
+    assert run("check", "shop:shop").out == "table shop matches odm.lock: 2 entities, 3 patterns\n"
+
+
 def test_in_both_clouds(run: Run, application: Application, bigtable_emulator: str, dynamodb_local: str) -> None:
     prefix = f"{uuid.uuid4().hex[:12]}-"
     clouds: dict[str, Backend] = {

@@ -169,6 +169,21 @@ def test_entries_that_lack_are_named_until_they_are_written(
     assert cloud("plan").code == 0
 
 
+def test_a_pattern_that_the_lock_has_as_not_backfilled_is_named(
+    cloud: Run, run: Run, application: Application, fill: Callable[[], None]
+) -> None:
+    cloud("apply", "--yes")
+    fill()
+    run("lock", "shop:shop")
+    application.change(WITH_STATUS)
+    run("lock", "shop:shop")
+    cloud("apply", "--yes")
+    planned = cloud("plan")
+    assert planned.code == 1
+    assert "backfill  Order.by_status: not backfilled: stored items may be missing from" in planned.out
+    assert "odm backfill shop:shop Order.by_status 'dynamodb:?prefix=" in planned.out
+
+
 def test_it_prints_what_the_page_shows(cloud: Run, application: Application, address: str, prefix: str) -> None:
     [shown] = [block.text for block in blocks(DOCS / "operate.md") if block.text.startswith("$ odm plan")]
     shop = next(block.text for block in blocks(DOCS / "model.md") if block.language == "python")

@@ -8,6 +8,7 @@ from odm.schema.lockfile.compare import compare
 from odm.schema.lockfile.describe import describe
 from odm.schema.lockfile.description import FORMAT, LockFile, TableLock, plain, read_lock, write_lock
 from odm.schema.lockfile.finding import LEVELS, OF_KEYS, Finding, Level, backfill_of
+from odm.schema.lockfile.unfilled import lock_at, unfilled, with_filled, with_unfilled
 
 __all__ = [
     "FORMAT",
@@ -20,7 +21,11 @@ __all__ = [
     "backfill_of",
     "compare",
     "describe",
+    "lock_at",
     "plain",
     "read_lock",
+    "unfilled",
+    "with_filled",
+    "with_unfilled",
     "write_lock",
 ]

@@ -40,6 +40,7 @@ def compare(
         renamed = [_renamed(name, table) for name, lock in gone.items() if lock.entities.keys() & new.entities.keys()]
         found: Iterable[Finding] = renamed or [Finding("safe", f"table {table}", "not locked yet")]
     else:
+        old = _as_filled(old)
         known = new if old.format >= new.format else as_first(new)
         found = (
             *_compare_formats(f"table {table}", old, new, known),
@@ -47,6 +48,17 @@ def compare(
             *_compare_entities(old, known),
         )
     return tuple(sorted(found, key=lambda finding: LEVELS.index(finding.level)))
+
+
+def _as_filled(table: TableLock) -> TableLock:
+    """The table with all patterns backfilled: whether they are is no difference of models."""
+    entities = {
+        tag: entity.model_copy(
+            update={"patterns": {i: one.model_copy(update={"filled": True}) for i, one in entity.patterns.items()}}
+        )
+        for tag, entity in table.entities.items()
+    }
+    return table.model_copy(update={"entities": entities})
 
 
 def _compare_formats(where: str, old: TableLock, new: TableLock, known: TableLock) -> Iterator[Finding]:

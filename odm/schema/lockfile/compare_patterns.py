@@ -109,7 +109,7 @@ def _looks_at(shards: ShardsLock | None, count: int, by: SlotLock | None) -> boo
 
 
 def _added(entity: EntityLock, pattern: PatternLock, index: str, table: TableLock) -> Finding:
-    if _of_fields(pattern, index, table):
+    if made_of_fields(pattern, index, table):
         return _filled(entity, pattern, "new pattern", "", index)
     effect = "stored items are not in it, so queries do not return them"
     if pattern.kind == "local":
@@ -122,7 +122,7 @@ def _added(entity: EntityLock, pattern: PatternLock, index: str, table: TableLoc
 def _moved(entity: EntityLock, pattern: PatternLock, old: str, new: str, table: TableLock) -> Finding:
     others = _sharers(old, table)
     effect = "stored items have their entries in the old index"
-    if not others and _of_fields(pattern, new, table):
+    if not others and made_of_fields(pattern, new, table):
         return _filled(entity, pattern, "index", old, new)
     if not others:
         return Finding("backfill", _where(entity, pattern), "index", old, new, effect, _fill(entity, pattern))
@@ -131,7 +131,7 @@ def _moved(entity: EntityLock, pattern: PatternLock, old: str, new: str, table: 
     return Finding("orphans", _where(entity, pattern), "index", old, new, effect, fix)
 
 
-def _of_fields(pattern: PatternLock, index: str, table: TableLock) -> bool:
+def made_of_fields(pattern: PatternLock, index: str, table: TableLock) -> bool:
     """Whether all key attributes of a global index are fields, so that stored items have them already."""
     names = table.index_keys.get(index, ())
     templates = [one for one in (pattern.partition, pattern.sort) if one is not None]
@@ -173,6 +173,14 @@ def _fill(entity: EntityLock, pattern: PatternLock) -> str:
 
 def _where(entity: EntityLock, pattern: PatternLock) -> str:
     return f"{entity.name}.{pattern.name}"
+
+
+def same_entries(old: PatternLock, new: PatternLock) -> bool:
+    """Whether the entries of stored items are where the new pattern puts them and looks for them."""
+    keys = _differ(old.partition, new.partition) or _differ(old.sort, new.sort)
+    by = None if old.shards is None else old.shards.by
+    shards = _looks_at(new.shards, 1 if old.shards is None else old.shards.count, by)
+    return not keys and old.when == new.when and shards
 
 
 def _differ(old: TemplateLock | None, new: TemplateLock | None) -> bool:

@@ -64,6 +64,8 @@ class PatternLock(_Description):
     """A primary key or an access pattern. ``when`` is the condition as text, over stored names and values.
 
     ``projection``: the stored names of the attributes that the index holds besides keys on DynamoDB; None: all.
+    ``filled``: stored items have their entries; False: it was new or its key changed, and `odm backfill` has not yet
+    recorded that it is done.
     """
 
     name: str
@@ -73,6 +75,7 @@ class PatternLock(_Description):
     when: str | None = None
     shards: ShardsLock | None = None
     projection: tuple[str, ...] | None = None
+    filled: bool = True
 
     def uses(self, field: str) -> bool:
         """Whether a key or the condition has the field of this stored name."""
