@@ -174,15 +174,15 @@ def _locked(found: Target, options: Options, survey: Survey) -> tuple[Finding, .
     if lock is None or found.table.name not in lock.tables or empty:
         return ()
     gone = gone_tables(found, lock.tables)
-    sides = [lock.tables[found.table.name], describe(found.schema)]
+    locked, models = lock.tables[found.table.name], describe(found.schema)
     if options.cloud.backend == "bigtable":  # which has no key attributes: odm writes the entries of every index
-        sides = [side.model_copy(update={"index_keys": {}}) for side in sides]
-    findings = compare(found.table.name, *sides, gone)
+        locked, models = (side.model_copy(update={"index_keys": {}}) for side in (locked, models))
+    findings = compare(found.table.name, locked, models, gone)
     of_keys = tuple(finding for finding in findings if finding.change in OF_KEYS and finding.level != "safe")
     effect = "stored items may be missing from the results of its queries"
     waiting = (
         Finding("backfill", name, "not backfilled", effect=effect, fix=backfill_of(name))
-        for name in unfilled(*sides, by_fields=options.cloud.backend == "dynamodb")
+        for name in unfilled(locked, models, by_fields=options.cloud.backend == "dynamodb")
     )
     return of_keys + tuple(one for one in waiting if one.where not in {finding.where for finding in of_keys})
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
+from functools import partial
 from operator import eq, ge, gt, le, lt
 from typing import Annotated, Any, Literal, NamedTuple
 from uuid import uuid4
@@ -80,8 +81,7 @@ class Slots(NamedTuple):
     sort: tuple[tuple[str, str], ...]
     shards: Shards | None
 
-    @property
-    def pattern(self) -> AccessPattern:
+    def declared(self) -> AccessPattern:
         partition, sort = ("#".join(f"{{{n}:{form}}}" if form else f"{{{n}}}" for n, form in s) for s in self[:2])
         return AccessPattern(f"P#{partition}" if partition else "P", sort, shards=self.shards, index="index")
 
@@ -99,7 +99,7 @@ def entity_of(table: Table, pattern: Slots) -> Any:
         "__module__": __name__,
         "__annotations__": {"item_id": str, **TYPES},
         "primary": PrimaryKey("ITEM#{item_id}"),
-        "by": pattern.pattern,
+        "by": pattern.declared(),
     }
     make: Any = type(Entity)
     return make("Item", (Entity,), namespace, table=table)
@@ -129,12 +129,20 @@ def cases(draw: st.DrawFn, entity: Any, now: Slots, rows: list[dict[str, Any]]) 
         reference = getattr(entity, name)
         if name in ("text", "word", "flag") and draw(st.booleans()):
             query = query.where(starts_with(reference, value))
-            tests.append((name, lambda other, value=value: other.startswith(value)))
+            tests.append((name, partial(_begins, value)))
             continue
         test = OPERATORS["==" if name in UNORDERED else draw(st.sampled_from([*OPERATORS]))]
         query = query.where(test(reference, value))
-        tests.append((name, lambda other, test=test, value=value: test(other, value)))
+        tests.append((name, partial(_compares, test, value)))
     return Case(query, tests)
+
+
+def _begins(prefix: str, text: str) -> bool:
+    return text.startswith(prefix)
+
+
+def _compares(test: Callable[[Any, Any], bool], value: Any, other: Any) -> bool:
+    return test(other, value)
 
 
 def _same(value: Any, form: str) -> Callable[[Any], bool]:

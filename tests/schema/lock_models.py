@@ -201,6 +201,12 @@ BY_PLACE = (
 
 SAFE = [
     Change(
+        "pattern removed from a shared index",
+        [('    by_date = AccessPattern("BY#{customer_id}", "{placed_at}", index="dated")\n', "")],
+        [("safe", "Order.by_date", "removed pattern")],
+        [('"{placed_at}"', '"VISIT#{order_id}"')],
+    ),
+    Change(
         "a wider bound of the same width",
         [],
         [("safe", "Customer.level", "limits")],
@@ -459,6 +465,12 @@ BACKFILL = [
         ],
         [("backfill", "Customer.nick", "default"), ("safe", "Customer", "version")],
         [BY_NICK],
+    ),
+    Change(
+        "pattern moved from a shared index",
+        [('"{placed_at}", index="dated"', '"VISIT#{order_id}", index="other"')],
+        [("backfill", "Order.by_date", "index")],
+        [('"{placed_at}"', '"VISIT#{order_id}"')],
     ),
 ]
 
@@ -964,18 +976,6 @@ class Kind(Enum):
         [BY_PLACE, ('"{placed_at}", local', '"{placed_at:desc}", local')],
         [("orphans", "Order.by_place", "template")],
         [BY_PLACE],
-    ),
-    Change(
-        "pattern removed from a shared index",
-        [('    by_date = AccessPattern("BY#{customer_id}", "{placed_at}", index="dated")\n', "")],
-        [("orphans", "Order.by_date", "removed pattern")],
-        [('"{placed_at}"', '"VISIT#{order_id}"')],
-    ),
-    Change(
-        "pattern moved from a shared index",
-        [('"{placed_at}", index="dated"', '"VISIT#{order_id}", index="other"')],
-        [("orphans", "Order.by_date", "index")],
-        [('"{placed_at}"', '"VISIT#{order_id}"')],
     ),
     Change("entity removed", [(ORDER, ""), (ORDER_ITEM, "")], [("orphans", "Order", "removed entity")]),
     Change(

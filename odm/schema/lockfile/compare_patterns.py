@@ -126,9 +126,9 @@ def _moved(entity: EntityLock, pattern: PatternLock, old: str, new: str, table: 
         return _filled(entity, pattern, "index", old, new)
     if not others:
         return Finding("backfill", _where(entity, pattern), "index", old, new, effect, _fill(entity, pattern))
-    effect += f", where queries of {others} read them"
+    effect += f", where queries of {others} read them and leave them out"
     fix = f"create() the index, then {backfill_of(entity.name)}"  # which also removes the old entries
-    return Finding("orphans", _where(entity, pattern), "index", old, new, effect, fix)
+    return Finding("backfill", _where(entity, pattern), "index", old, new, effect, fix)
 
 
 def made_of_fields(pattern: PatternLock, index: str, table: TableLock) -> bool:
@@ -158,8 +158,9 @@ def _removed(entity: EntityLock, pattern: PatternLock, index: str, table: TableL
     where, was, others = _where(entity, pattern), f"index {index}", _sharers(index, table)
     if not others:
         return Finding("safe", where, "removed pattern", was, "", "no other pattern uses its index")
-    effect = f"entries of stored items stay in the index, where queries of {others} read them"
-    return Finding("orphans", where, "removed pattern", was, "", effect, backfill_of(entity.name))
+    effect = f"entries of stored items stay in the index, where queries of {others} read them and leave them out"
+    fix = f"a backfill of {entity.name} removes them"
+    return Finding("safe", where, "removed pattern", was, "", effect, fix)
 
 
 def _sharers(index: str, table: TableLock) -> str:
