@@ -170,9 +170,9 @@ class _Brief(Repr):
         self.maxstring = self.maxlong = self.maxother = 200
 
     def repr_int(self, x: int, level: int) -> str:
-        if x.bit_length() > 4 * self.maxlong:  # Python refuses to write more than 4300 digits
+        if x.bit_length() > 14_000:  # Python refuses to write more than 4300 digits
             return f"<an int of {x.bit_length()} bits>"
-        return repr(x)
+        return super().repr_int(x, level)
 
     def repr_bytes(self, x: bytes, level: int) -> str:
         return self.repr_str(x, level)  # type: ignore[arg-type]  # it cuts what can be sliced, before its repr
