@@ -147,6 +147,21 @@ class Pointer(Companion):
             rank = getattr(value, "value", value)  # members of an Enum have no order, but their stored values do
             tx.put(pointer, when=self.forward(pointer), lose=True, rank=rank)
 
+    def rekey_writes(
+        self, tx: CompanionWrites, freed: CompanionWrites, before: Companion, old: Effect[Any], new: Effect[Any]
+    ) -> None:
+        """Let the pointer name the new key, unless it has a higher value."""
+        if not isinstance(before, Pointer):
+            super().rekey_writes(tx, freed, before, old, new)
+            return
+        pointer, former = self._of[new.key.entity].at(new.new), before._of[old.key.entity].at(old.old)
+        if pointer is not None:
+            tracked, value = getattr(type(pointer), self.tracks), getattr(pointer, self.tracks)
+            tx.put(pointer, when=missing(tracked) | (tracked <= value), lose=True, rank=getattr(value, "value", value))
+        if former is not None:
+            tracked = getattr(type(former), before.tracks)
+            freed.delete(former, when=tracked == getattr(former, before.tracks), lose=True)
+
     def without_transaction(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
         writes = do.companion_writes(self, effect)
         yield from commit(mark=writes.marked)

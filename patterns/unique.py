@@ -164,6 +164,26 @@ class Unique(Companion):
         if old is not None:
             tx.delete(claims.key(old), when=contains(claims.made.claim_ids, effect.mark), lose=True)
 
+    def rekey_writes(
+        self, tx: CompanionWrites, freed: CompanionWrites, before: Companion, old: Effect[Any], new: Effect[Any]
+    ) -> None:
+        """Let the claim name the new key, if it is still that of the old item; free a claim on another value."""
+        if not isinstance(before, Unique):
+            super().rekey_writes(tx, freed, before, old, new)
+            return
+        claims, was = self._claims[new.key.entity], before._claims[old.key.entity]
+        values = claims.values(new.new)
+        former = None if old.mark is None else was.values(old.old)
+        if values is not None:
+            claim = claims.new(new.key, values, tx.now())
+            when = missing(claims.made.claimed_at)
+            if former is not None:
+                when |= contains(claims.made.claim_ids, old.mark)
+            tx.put(claim, when=when, refused=lambda there: claims.taken(new.key, values, there))
+            tx.mark(*claim.claim_ids)
+        if former is not None:
+            freed.delete(was.key(former), when=contains(was.made.claim_ids, old.mark), lose=True)
+
     def without_transaction(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
         """Claim the new value, write the item, free the old value; see `odm.patterns.claims`."""
         claims, new, old = self._change(effect)

@@ -78,6 +78,7 @@ from odm import (
     Query,
     Revision,
     SchemaError,
+    Unsupported,
     primary_key,
 )
 from odm.patterns.history import FIRST, LIFE, History, Kept, fields_of
@@ -176,6 +177,17 @@ class Versioned(Companion):
         tx.put(kept.version(new, life))
         for gone in kept.goes(new, life):
             tx.delete(gone)
+
+    def rekey_writes(
+        self, tx: CompanionWrites, freed: CompanionWrites, before: Companion, old: Effect[Any], new: Effect[Any]
+    ) -> None:
+        """The versions stay where they are: only the mark of their life moves with the item."""
+        if not isinstance(before, Versioned) or (before.partition, before.sort) != (self.partition, self.sort):
+            raise Unsupported(
+                f"rekey() to {new.key}: versions stay under their own keys, so {new.key.entity.__name__}.{self.name} "
+                f"needs the templates of {old.key.entity.__name__}.{before.name}, {before!r}"
+            )
+        tx.mark(old.mark)
 
     def without_transaction(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
         """Write the item, then its version: until the next write, the item itself has the content of that version."""

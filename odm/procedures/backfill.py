@@ -51,7 +51,7 @@ def backfill(
     if on_progress is not None and (not callable(on_progress) or iscoroutinefunction(on_progress)):
         raise BadValue(f"backfill(on_progress={brief(on_progress)}): give a plain function, also to an AsyncStore")
     wanted, segment = wanted_by(session.context.schema, target), session.segment(after)
-    bucket = _bucket(rate, size)
+    bucket = paced("backfill", rate, size)
     done = Backfilled(cursor=after)
     while True:
         page: req.Page = yield req.Scan(
@@ -83,12 +83,17 @@ def _filled(context: Context, wanted: Mapping[str, Wanted]) -> None:
                 context.unfilled.pop(pattern.full_name, None)
 
 
-def _bucket(rate: float | None, size: int) -> Bucket:
+def paced(call: str, rate: float | None, size: int) -> Bucket:
+    """The bucket of the items that a call may read.
+
+    Raises:
+        BadValue: a number is out of range.
+    """
     number = isinstance(rate, int | float) and not isinstance(rate, bool) and 0 < rate < float("inf")
     if rate is not None and not number:
-        raise BadValue(f"backfill(rate={brief(rate)}): give the items to read per second, more than 0")
+        raise BadValue(f"{call}(rate={brief(rate)}): give the items to read per second, more than 0")
     if type(size) is not int or size < 1:
-        raise BadValue(f"backfill(size={brief(size)}): give the number of items to read at once, an int of 1 or more")
+        raise BadValue(f"{call}(size={brief(size)}): give the number of items to read at once, an int of 1 or more")
     return Bucket(rate)
 
 

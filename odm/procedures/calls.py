@@ -14,7 +14,7 @@ from attrs import frozen
 from odm.entities.companions import BaseCompanion, Effect
 from odm.entities.entity import Entity
 from odm.entities.query import Finding, Query
-from odm.errors import BadValue, brief
+from odm.errors import BadValue, Unsupported, brief
 from odm.expressions.nodes import Action, Condition
 from odm.procedures.backfilled import Backfilled
 from odm.procedures.batch import BatchSteps
@@ -177,6 +177,20 @@ class Calls(Protocol):
         on_progress: Callable[[Backfilled], object] | None = None,
     ) -> CoreGen[Backfilled]:
         """Bring stored items up to date with the models, while other programs read and write."""
+        ...
+
+    def rekey(
+        self,
+        old: type[Entity],
+        new: type[E],
+        make: Callable[[Any], E] | None = None,
+        *,
+        rate: float | None = None,
+        after: str | None = None,
+        size: int = PAGE,
+        on_progress: Callable[[Backfilled], object] | None = None,
+    ) -> CoreGen[Backfilled]:
+        """Move the stored items of a class to the primary key of another one."""
         ...
 
     @overload
@@ -372,6 +386,26 @@ class Companion(BaseCompanion):
         writes = do.companion_writes(self, effect)
         yield from commit(mark=writes.marked)
         yield from do.write(writes)
+
+    def rekey_writes(
+        self, tx: CompanionWrites, freed: CompanionWrites, before: "Companion", old: Effect[Any], new: Effect[Any]
+    ) -> None:
+        """Collect the writes for an item that `odm.Store.rekey` moves to another key; by default, raise Unsupported.
+
+        Args:
+            tx: collects the writes of this companion, and the mark of the new item.
+            freed: collects deletes of items that the old companion wrote; one of a key that ``tx`` writes is left out.
+            before: the companion of the same name of the old class.
+            old: the delete of the old item, with its mark.
+            new: the insert of the new item.
+
+        Raises:
+            Unsupported: its items cannot follow.
+        """
+        raise Unsupported(
+            f"rekey() to {new.key}: {self.name} does not say how its items follow: define rekey_writes() of "
+            f"{type(self).__name__}"
+        )
 
     def settle(self, do: Calls, effect: Effect[Any]) -> CoreGen[None]:
         """Called after a write was applied, for work that need not be atomic with it; does nothing by default.

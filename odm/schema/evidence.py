@@ -97,7 +97,7 @@ def _compare(entity: EntitySchema, stored: Stored) -> Iterator[_Tally]:
         return
     if key != stored.key:
         effect = "are stored under another key: they are not found, and a put writes a second item"
-        fix = "read them with the old model and put them with the new one"
+        fix = "move them from the old class to the new one with db.rekey()"
         yield _Tally("orphans", _where(entity.primary), "stored key", effect, fix, _text(stored.key), _text(key))
     for pattern in entity.patterns.values():
         yield from _compare_entry(pattern, stored, entries.get(str(pattern.index)))

@@ -26,6 +26,7 @@ from odm.procedures.get_many import get_many
 from odm.procedures.load_new import load_new
 from odm.procedures.merge import merge
 from odm.procedures.raw import PAGE, RawItem
+from odm.procedures.rekey import rekey
 from odm.procedures.reshard import reshard
 from odm.procedures.session import Page, Session
 from odm.procedures.transaction import TransactionSteps
@@ -146,6 +147,19 @@ class StoreCalls(Calls):
         on_progress: Callable[[Backfilled], object] | None = None,
     ) -> CoreGen[Backfilled]:
         return backfill(self._session, self, target, rate=rate, after=after, size=size, on_progress=on_progress)
+
+    def rekey(
+        self,
+        old: type[Entity],
+        new: type[E],
+        make: Callable[[Any], E] | None = None,
+        *,
+        rate: float | None = None,
+        after: str | None = None,
+        size: int = PAGE,
+        on_progress: Callable[[Backfilled], object] | None = None,
+    ) -> CoreGen[Backfilled]:
+        return rekey(self._session, old, new, make, rate=rate, after=after, size=size, on_progress=on_progress)
 
     def query(self, query: Query[Any], *, consistent: bool = True, only: Any = None) -> CoreGen[list[Any]]:
         reading = self._session.begin(query, consistent=consistent, only=only)

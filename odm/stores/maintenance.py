@@ -1,8 +1,9 @@
 """The calls of a store on its whole table: create and drop it, copy its items, bring them up to date."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
+from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, brief
 from odm.procedures.backfilled import Backfilled
@@ -13,6 +14,8 @@ from odm.procedures.sweep import DAY, Confirm, Swept, sweep
 from odm.protocol import requests as req
 from odm.protocol.connection import arun, run
 from odm.stores.base import BaseStore
+
+E = TypeVar("E", bound=Entity)
 
 
 class Maintenance(BaseStore):
@@ -122,6 +125,51 @@ class Maintenance(BaseStore):
         """
         calls, send = self._call()
         found = calls.backfill(target, rate=rate, after=after, size=size, on_progress=on_progress)
+        return run(found, send)
+
+    def rekey(
+        self,
+        old: type[Entity],
+        new: type[E],
+        make: Callable[[Any], E] | None = None,
+        *,
+        rate: float | None = None,
+        after: str | None = None,
+        size: int = PAGE,
+        on_progress: Callable[[Backfilled], object] | None = None,
+    ) -> Backfilled:
+        """Move the stored items of a class to the primary key of another one, while other programs read and write.
+
+        For a changed primary key: the old class, with the same ``tag=``, is declared on a second `odm.Table` of the
+        same name. Each item moves in one transaction, with its index entries and the items of ``Unique``, ``Pointer``
+        and ``Versioned``: it is always under one key. The old item is deleted on the condition that it is unchanged
+        since it was read, otherwise it is read again, so no other write is lost. The Revision, CreatedAt, UpdatedAt,
+        Id, TTL and blobs stay. After a failure, call it again: what has moved costs no write.
+
+        Args:
+            old: the class with the key under which items are stored.
+            new: the class with the new key.
+            make: makes the new entity of an old one, without side effects: it may be called again. Default: from the
+                fields of the same names.
+            rate: items to read per second; None: no limit.
+            after: the cursor of an earlier, interrupted call, or one of `parts`; None: start of the table.
+            size: the most items to read at once, 1 or more.
+            on_progress: called with the progress after each page. Its ``cursor`` can be saved.
+
+        Returns:
+            The counts, ``written`` for those that moved, and the items that could not be moved, with their errors:
+            `odm.ItemExists`: the new key has another item, or another item has the unique value; `odm.ItemInvalid`: it
+            does not fit a class; `odm.Conflict`: other writers kept changing it. These stay under their old keys.
+
+        Raises:
+            BadValue: the classes or another argument cannot be used.
+            BadCursor: the cursor is damaged or belongs to another table or backend.
+            Unsupported: the table has no transactions, as on Bigtable without ``transactions=True``; items show by
+                their keys alone of which entity they are, have former values (CellVersions), or a companion cannot
+                follow.
+        """
+        calls, send = self._call()
+        found = calls.rekey(old, new, make, rate=rate, after=after, size=size, on_progress=on_progress)
         return run(found, send)
 
     def sweep(
@@ -294,6 +342,25 @@ class AsyncMaintenance(BaseStore):
         """
         calls, send = self._call()
         found = calls.backfill(target, rate=rate, after=after, size=size, on_progress=on_progress)
+        return await arun(found, send)
+
+    async def rekey(
+        self,
+        old: type[Entity],
+        new: type[E],
+        make: Callable[[Any], E] | None = None,
+        *,
+        rate: float | None = None,
+        after: str | None = None,
+        size: int = PAGE,
+        on_progress: Callable[[Backfilled], object] | None = None,
+    ) -> Backfilled:
+        """Move the stored items of a class to the primary key of another one; as `odm.Store.rekey`.
+
+        ``make`` and ``on_progress`` are plain functions.
+        """
+        calls, send = self._call()
+        found = calls.rekey(old, new, make, rate=rate, after=after, size=size, on_progress=on_progress)
         return await arun(found, send)
 
     async def sweep(

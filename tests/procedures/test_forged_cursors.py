@@ -82,27 +82,25 @@ def places(body: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
             yield from places(part, (*path, index))
 
 
-def changed(body: Any, path: tuple[Any, ...], change: Callable[[Any, Any], Any], value: Any) -> Any:
+def changed(body: Any, path: tuple[Any, ...], change: Callable[[Any], Any]) -> Any:
     if not path:
-        return change(body, value)
-    return [changed(part, path[1:], change, value) if index == path[0] else part for index, part in enumerate(body)]
-
-
-CHANGES: tuple[Callable[[Any, Any], Any], ...] = (
-    lambda _, value: value,
-    lambda part, _: part[:-1] if isinstance(part, list | str) else part,
-    lambda part, _: part[::-1] if isinstance(part, list | str) else part,
-    lambda part, value: [*part, value] if isinstance(part, list) else part,
-    lambda part, value: part + value if isinstance(part, str) and isinstance(value, str) else part,
-)
+        return change(body)
+    return [changed(part, path[1:], change) if index == path[0] else part for index, part in enumerate(body)]
 
 
 def mutated(data: st.DataObject, body: Any) -> Any:
-    """The payload with one or two parts replaced, cut, turned round or made longer."""
+    """The payload with one or two parts replaced, removed, repeated or swapped."""
     for _ in range(data.draw(st.integers(1, 2))):
-        path, value = data.draw(st.sampled_from([*places(body)])), data.draw(VALUES)
-        change = data.draw(st.sampled_from(CHANGES))
-        body = changed(body, path, change, value)
+        path = data.draw(st.sampled_from([*places(body)]))
+        value = data.draw(VALUES)
+        changes: list[Callable[[Any], Any]] = [lambda _, value=value: value]
+        changes.append(lambda part: part[:-1] if isinstance(part, list | str) else part)
+        changes.append(lambda part, value=value: [*part, value] if isinstance(part, list) else part)
+        changes.append(lambda part: part[::-1] if isinstance(part, list | str) else part)
+        changes.append(
+            lambda part, value=value: part + value if isinstance(part, str) and isinstance(value, str) else part
+        )
+        body = changed(body, path, data.draw(st.sampled_from(changes)))
     return body
 
 

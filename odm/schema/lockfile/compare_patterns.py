@@ -27,7 +27,7 @@ def compare_primary(old: EntityLock, new: EntityLock, *, same_sorts: bool) -> It
     sorts_differ = _differ(was.sort, now.sort) and (same_sorts or not came_or_went)
     if _differ(was.partition, now.partition) or sorts_differ:
         effect = "stored items stay under their old keys: they are not found, and a put writes a second item"
-        fix = "read them with the old model and put them with the new one"
+        fix = "move them from the old class to the new one with db.rekey()"
         yield Finding("orphans", _where(new, now), "primary key", *_keys(was, now), effect, fix)
     if was.shards != now.shards:
         effect = "stored items stay in their old shards: they are not found, and a put writes a second item"

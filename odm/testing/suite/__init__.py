@@ -76,6 +76,7 @@ from odm.testing.suite.procedures import TestProcedures, TestTogetherInProcedure
 from odm.testing.suite.puts import TestConditionalPut, TestInsert, TestPut
 from odm.testing.suite.queries import TestDescending, TestLimit, TestLossy, TestPlanning, TestRanges
 from odm.testing.suite.ranges import TestRefusedRanges, TestSamples, TestScanRanges, ranged
+from odm.testing.suite.rekeys import TestRekey, TestRekeyFields, TestRekeyWithoutTransactions
 from odm.testing.suite.revision import TestNewRevision, TestRevision, TestRevisionRefused, TestRevisionUpdates
 from odm.testing.suite.scans import TestRefusedSegments, TestScan, TestSegments
 from odm.testing.suite.sharded_counters import TestShardedCounter, TestShardedCounterTransactions
@@ -227,6 +228,9 @@ __all__ = [
     "TestRefusedOnly",
     "TestRefusedRanges",
     "TestRefusedSegments",
+    "TestRekey",
+    "TestRekeyFields",
+    "TestRekeyWithoutTransactions",
     "TestRemove",
     "TestRemoveNode",
     "TestRetrySafe",
