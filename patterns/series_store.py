@@ -55,10 +55,13 @@ class SeriesStore(SeriesSteps[E, Store]):
         when: When = None,
         returning: Literal["none", "old", "new"] = "none",
         upsert: bool = False,
+        validate: Literal["item", "values"] = "item",
     ) -> E | None:
         """Change attributes of an item; otherwise as `odm.Store.update` and `put`."""
         stored: E | None = run(
-            self.write(which, "update", which, *actions, when=when, returning=returning, upsert=upsert)
+            self.write(
+                which, "update", which, *actions, when=when, returning=returning, upsert=upsert, validate=validate
+            )
         )
         return stored
 
@@ -191,10 +194,13 @@ class AsyncSeriesStore(SeriesSteps[E, AsyncStore]):
         when: When = None,
         returning: Literal["none", "old", "new"] = "none",
         upsert: bool = False,
+        validate: Literal["item", "values"] = "item",
     ) -> E | None:
         """Change attributes of an item; otherwise as `odm.Store.update` and `put`."""
         stored: E | None = await arun(
-            self.write(which, "update", which, *actions, when=when, returning=returning, upsert=upsert)
+            self.write(
+                which, "update", which, *actions, when=when, returning=returning, upsert=upsert, validate=validate
+            )
         )
         return stored
 

@@ -1,7 +1,8 @@
 """Lowers actions: checks values, replaces names by stored names, and updates ``_ttl`` with the TTL field.
 
-A whole field that is set goes through its own validator. Inside a field only the type is checked: the constraints there
-belong to a model whose other fields are unknown.
+Each value goes through the validator of its place: a field, a member of a nested model, an element, a value of a dict.
+The result of some actions can only be judged with the rest of the item (`ActionLowering.judged_whole`); the update then
+reads the item.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,17 +10,20 @@ from decimal import Decimal
 from typing import Any, Final, Literal, assert_never
 
 from attrs import Factory, frozen
+from pydantic import ValidationError
 
 from odm.codec.attributes import TTL_ATTRIBUTE, ttl_seconds
 from odm.codec.blobs import BlobType
 from odm.codec.containers import ListType, SetType
-from odm.codec.faults import NOTHING
+from odm.codec.faults import NOTHING, show
 from odm.codec.moments import DurationType
 from odm.codec.paths import Place, Resolver
+from odm.codec.places import PlaceRules
 from odm.codec.plain import AnyType
 from odm.codec.scalars import IntType, NumberType
 from odm.codec.stored import StoredType
 from odm.codec.unions import UnionType, bare, member_of
+from odm.codec.validation import reasons
 from odm.entities.blobs import LazyBytes
 from odm.errors import BadValue
 from odm.expressions.nodes import (
@@ -77,13 +81,45 @@ class ActionLowering:
         ]
         return (*lowered, *companions)
 
+    def judged_whole(self, actions: Sequence[Action]) -> str | None:
+        """Why the result can only be judged with the whole item; None: the values and conditions on lengths decide.
+
+        Raises:
+            BadValue: as `lower`.
+        """
+        grown: set[tuple[str | int, ...]] = set()
+        for action in actions:
+            path, place = action.path, self.resolver.resolve(action.path)
+            match action:
+                case Increment() | AddValue():
+                    reason = place.rules.sum
+                case Append() | Prepend() | AddTo() | DiscardFrom():
+                    reason = place.rules.inside
+                    if reason is None and not place.rules.default_fits and not isinstance(action, AddTo | DiscardFrom):
+                        reason = "the default, to which elements may be added, does not fit the model"
+                    if isinstance(action, AddTo | DiscardFrom) and len(action.members) > 1 and any(place.rules.limits):
+                        reason = reason or f"the length of {path} is limited, and several members change it"
+                case _:
+                    reason = place.rules.whole
+                    if place.parents and any(place.parents[-1].limits):
+                        held = place.path.segments[:-1]
+                        if held in grown:
+                            reason = (
+                                reason
+                                or f"the length of {Path(path.segments[:-1])} is limited, and several actions change it"
+                            )
+                        grown.add(held)
+            if reason is not None:
+                return f"{path}: {reason}"
+        return None
+
     def lower(self, action: Action) -> Action:
         """The action over stored names and values.
 
         Raises:
             BadValue: the path leads nowhere, the value does not fit, or the field cannot take the action.
         """
-        place = self.resolver.resolve(action.path)
+        place = self.resolver.resolve(action.path, writes=True)
         if place.frozen is not None:
             raise self.resolver.fault(place.frozen, FROZEN)
         match action:
@@ -110,8 +146,11 @@ class ActionLowering:
 
     def _set(self, action: Set | SetIfMissing, place: Place) -> Set | Remove:
         value = action.value
-        if len(action.path.segments) == 1:
-            value = self.validate(action.path.root, value)
+        value = (
+            self.validate(action.path.root, value)
+            if len(action.path.segments) == 1
+            else self._checked(action, place.rules, place.type, value)
+        )
         if isinstance(value, LazyBytes) and value.pointer is not None:
             why = "the value is in the blob of an item, and a blob is never shared: set the bytes, value.read()"
             raise self.resolver.fault(action.path, why)
@@ -130,9 +169,24 @@ class ActionLowering:
             raise self.resolver.fault(action.path, why)
         return SetIfMissing(done.path, done.value)
 
+    def _checked(self, action: Action, rules: PlaceRules, type_: StoredType, value: Any) -> Any:
+        """The value as the model holds it at a place, or in a list or set there."""
+        try:
+            return rules.validate(value)
+        except ValidationError as error:
+            self.resolver.convert(action.path, type_.dump, value)  # it words the fault of a value of another type
+            why = f"{show(value)} is refused: {reasons(error, 1)}"
+            raise self.resolver.fault(action.path, why) from error
+        except KeyError as error:
+            why = f"its validator looks up the field {error}, which is not there: use info.data.get(...) in it"
+            raise self.resolver.fault(action.path, why) from error
+
     def _remove(self, action: Remove, place: Place) -> Remove:
         if place.required:
             why = "is required, so an item without it could not be read: set it instead, or give the field a default"
+            raise self.resolver.fault(action.path, why)
+        if not place.rules.missing_fits:
+            why = "has a default that the model refuses, so an item without it could not be read: set it instead"
             raise self.resolver.fault(action.path, why)
         return Remove(place.path)
 
@@ -175,7 +229,9 @@ class ActionLowering:
             raise self.resolver.fault(action.path, "there is nothing to append: give at least one value")
         element = found.element
         try:
-            return tuple(self.resolver.convert(action.path, element.dump, value, below=1) for value in action.values)
+            rules = place.rules.elements
+            values = [self._checked(action, rules, element, value) for value in action.values]
+            return tuple(self.resolver.convert(action.path, element.dump, value, below=1) for value in values)
         except BadValue as refused:
             if not any(isinstance(value, list | tuple) for value in action.values):
                 raise
@@ -189,7 +245,10 @@ class ActionLowering:
             raise self.resolver.fault(action.path, why)
         if not action.members:
             raise self.resolver.fault(action.path, "there are no members to add or to discard: give at least one")
-        members: frozenset[Value] = self.resolver.convert(action.path, found.dump, action.members)
+        rules = place.rules.elements
+        element = found.element or found
+        values = frozenset(self._checked(action, rules, element, value) for value in action.members)
+        members: frozenset[Value] = self.resolver.convert(action.path, found.dump, values)
         return members
 
     def _expiry(self, action: Action, lowered: Action) -> Action:

@@ -1,11 +1,14 @@
 """Lowers conditions: from fields and Python values to stored names and stored values.
 
-Values are checked for the type only: ``Order.level < 1000`` is valid even if no level can be 1000. An absent attribute
-counts as what the entity shows, see `odm.codec.absence`; ``exists`` and ``missing`` ask about the attribute itself.
+A value is checked for its type, and normalised as the model does: a text that the model lower-cases is compared in
+lower case. It is never refused for a limit: ``Order.level < 1000`` is valid even if no level can be 1000. An absent
+attribute counts as what the entity shows, see `odm.codec.absence`; ``exists`` and ``missing`` ask about the attribute
+itself.
 """
 
+from collections.abc import Callable
 from datetime import time
-from typing import Final, assert_never, cast
+from typing import Any, Final, assert_never, cast
 from uuid import UUID
 
 from attrs import frozen
@@ -17,6 +20,7 @@ from odm.codec.compressed import holds_compressed
 from odm.codec.containers import SetType
 from odm.codec.faults import NOTHING, show
 from odm.codec.paths import Resolver
+from odm.codec.places import PlaceRules
 from odm.codec.plain import AnyType
 from odm.codec.scalars import INT, TextType
 from odm.codec.stored import BINARY, LIST, MAP, ORDERED, SET, TEXT, StoredType, kind_of
@@ -50,10 +54,11 @@ _SIZED: Final = TEXT | BINARY | LIST | MAP | SET
 
 @frozen
 class _Subject:
-    """The field that a comparison is about, and the type that its constants must have."""
+    """The field that a comparison is about, the type that its constants must have, and how they are normalised."""
 
     path: Path
     type: StoredType
+    normalise: Callable[[Any], Any] | None = None
 
 
 def lower_condition(resolver: Resolver, condition: Condition) -> Condition:
@@ -187,6 +192,8 @@ def _starts_with(resolver: Resolver, node: StartsWith) -> Condition:
         why = f"is of type {place.type.text}, and only str and bytes have a prefix: compare with >= and < instead"
         raise resolver.fault(node.path, why)
     prefix = resolver.convert(node.path, text.dump, node.prefix.value)
+    if isinstance(prefix, str) and place.rules.normalises:
+        prefix = place.rules.normalise_start(prefix)
     if kind_of(prefix) not in {"S", "B"}:
         raise resolver.fault(node.path, f"{show(node.prefix.value)} is not a prefix: give str or bytes")
     return _as_shown(resolver, node, StartsWith(place.path, Const(prefix)))
@@ -198,7 +205,10 @@ def _contains(resolver: Resolver, node: Contains) -> Condition:
     if element is None:
         why = f"is of type {place.type.text}, and only str, bytes, lists and sets contain something"
         raise resolver.fault(node.path, why)
-    value = resolver.convert(node.path, element.loose, node.value.value)
+    normalise = None
+    if place.rules.normalises:
+        normalise = place.rules.normalise_part if place.type.element is None else place.rules.elements.normalise
+    value = _normalised(resolver, node.path, element.loose, node.value.value, normalise)
     found = _as_shown(resolver, node, Contains(place.path, Const(value)))
     for form in forms(element, value)[1:] if resolver.defaults else ():
         found = either(found, Contains(place.path, Const(form)))
@@ -209,7 +219,8 @@ def _subject(resolver: Resolver, node: Condition, *operands: Operand) -> _Subjec
     for operand in operands:
         match operand:
             case Path():
-                return _Subject(operand, resolver.resolve(operand).type)
+                place = resolver.resolve(operand)
+                return _Subject(operand, place.type, _normaliser(place.rules, node))
             case Size():
                 return _Subject(operand.path, INT)
             case Const():
@@ -217,6 +228,14 @@ def _subject(resolver: Resolver, node: Condition, *operands: Operand) -> _Subjec
             case _:
                 assert_never(operand)
     raise BadValue(f"{resolver.entity}: {node} compares no field: write a field on one side")
+
+
+def _normaliser(rules: PlaceRules, node: Condition) -> Callable[[Any], Any] | None:
+    """What changes the constants of a comparison. Of a range only text: a rounded bound would be another range."""
+    if not rules.normalises:
+        return None
+    equality = isinstance(node, IsIn) or (isinstance(node, Compare) and node.op in ("=", "<>"))
+    return rules.normalise if equality else rules.normalise_bound
 
 
 def _operand(resolver: Resolver, subject: _Subject, operand: Operand) -> Operand:
@@ -247,7 +266,20 @@ def _check_inline(resolver: Resolver, path: Path, type_: StoredType) -> None:
 def _constant(resolver: Resolver, subject: _Subject, const: Const) -> Value:
     if const.value is None:  # every field can be compared with None
         return None
-    return resolver.convert(subject.path, subject.type.loose, const.value)
+    return _normalised(resolver, subject.path, subject.type.loose, const.value, subject.normalise)
+
+
+def _normalised(
+    resolver: Resolver, path: Path, loose: Callable[[Any], Value], value: Any, normalise: Callable[[Any], Any] | None
+) -> Value:
+    """The stored form of a value to compare with, as the model would hold the value."""
+    stored = resolver.convert(path, loose, value)  # raises for a value of another type
+    if normalise is None:
+        return stored
+    try:
+        return resolver.convert(path, loose, normalise(value))
+    except BadValue:
+        return stored  # a validator made a value of another type
 
 
 def _check_ordered(resolver: Resolver, subject: _Subject, *operands: Operand) -> None:

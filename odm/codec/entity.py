@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from attrs import Factory, field, frozen
 from pydantic import BaseModel, ValidationError
-from pydantic_core import CoreSchema, ErrorDetails, SchemaValidator
+from pydantic_core import CoreSchema, SchemaValidator
 
 from odm.codec.absence import of_absent_item
 from odm.codec.actions import ActionLowering
@@ -27,13 +27,13 @@ from odm.codec.moments import DATETIME
 from odm.codec.normal import Normal, normal_form
 from odm.codec.parts import FieldPart, Validators, compile_part, needs_whole
 from odm.codec.paths import Resolver
+from odm.codec.places import PlaceRules, sees_others, whole_reason
 from odm.codec.proofs import levels_of, nodes_of, reads_json, takes_all
 from odm.codec.records import RecordField, RecordType
 from odm.codec.stored_moments import is_datetime
 from odm.codec.unions import bare
-from odm.codec.unreadable import Unreadable
 from odm.codec.upgrades import FIRST, Upgrades
-from odm.codec.validation import ModelSchema, model_schema, validated
+from odm.codec.validation import ModelSchema, model_schema, reasons, validated
 from odm.entities.markers import TTLMarker, aggregates_of, find_marker
 from odm.errors import BadValue, ItemInvalid, SchemaError
 from odm.expressions.evaluate import holds
@@ -74,7 +74,9 @@ class EntityCodec:
     _actions: ActionLowering = field(
         init=False,
         default=Factory(
-            lambda self: ActionLowering(Resolver(self._record), self.validate, self._ttl, aggregates_of(self.cls)),
+            lambda self: ActionLowering(
+                Resolver(self._record, self.rules), self.validate, self._ttl, aggregates_of(self.cls)
+            ),
             takes_self=True,
         ),
     )
@@ -107,13 +109,14 @@ class EntityCodec:
         default=Factory(lambda self: self._schema.as_they_are, takes_self=True),
     )
     _stored_resolver: Resolver = field(
-        init=False, default=Factory(lambda self: Resolver(self._record, defaults=False), takes_self=True)
+        init=False, default=Factory(lambda self: Resolver(self._record, self.rules, defaults=False), takes_self=True)
     )
     # Compiled at first use: most fields are never validated alone.
     _validators: dict[str, SchemaValidator] = Factory(dict)
     _drafts: dict[Drafts[Any], Callable[[Any], tuple[Any, int] | None]] = Factory(dict)
     _parts: dict[tuple[str | int, ...], FieldPart] = Factory(dict)
     _part_validators: Validators = Factory(dict)
+    _rules: dict[str, PlaceRules] = Factory(dict)
 
     @cached_property
     def _dump(self) -> Callable[[Any], dict[str, Value] | None]:
@@ -189,7 +192,7 @@ class EntityCodec:
         try:
             validated(self._record.validator, self._record.input(item))
         except ValidationError as error:
-            raise BadValue(f"{self.cls.__name__} could not be read back as it is: {_reasons(error)}") from error
+            raise BadValue(f"{self.cls.__name__} could not be read back as it is: {reasons(error)}") from error
 
     def value(self, name: str, value: Any) -> Value:
         """The stored value of one field.
@@ -214,9 +217,31 @@ class EntityCodec:
         try:
             return self._validator(name).validate_python({name: value})[name]
         except ValidationError as error:
-            raise BadValue(f"{self.cls.__name__}.{name}: {show(value)} is refused: {_reasons(error)}") from error
+            raise BadValue(f"{self.cls.__name__}.{name}: {show(value)} is refused: {reasons(error)}") from error
         except KeyError as error:
             raise self._alone(name, error) from error
+
+    def rules(self, name: str) -> PlaceRules:
+        """What pydantic validates in a field."""
+        rules = self._rules.get(name)
+        if rules is None:
+            definitions = {str(one.get("ref")): one for one in self._schema.definitions}
+            sees = sees_others(self._schema.fields, name, definitions)
+            schema = self._schema.fields[name]
+            rules = self._rules[name] = PlaceRules(schema, self._schema.config, definitions, sees)
+        return rules
+
+    def comparable(self, name: str, value: Any, *, bound: bool = False) -> Any:
+        """A value to compare a field with, normalised as in `lower`; ``bound``: of a range, or a prefix."""
+        rules = self.rules(name) if name in self._record.fields else None
+        if rules is None or not rules.normalises:
+            return value
+        return rules.normalise_bound(value) if bound else rules.normalise(value)
+
+    @cached_property
+    def whole(self) -> str | None:
+        """Why every change of an item can only be judged with the whole item; None: it need not."""
+        return whole_reason(self.cls.__pydantic_core_schema__)
 
     def read(self, item: Item, fields: Iterable[str], key: str = "") -> dict[str, Any]:
         """Python values of some fields of a stored item; an absent field has its default, or None without one.
@@ -271,7 +296,7 @@ class EntityCodec:
     def lower(self, condition: Condition) -> Condition:
         """The condition over stored names and values, for a stored item: an absent field counts as its default.
 
-        Values are checked for the type only.
+        Values are checked for the type, and normalised as the model does.
 
         Raises:
             BadValue: a path leads nowhere or belongs to another entity, a value is of a wrong type, or the condition is
@@ -305,6 +330,14 @@ class EntityCodec:
             BadValue: the path leads nowhere, the value does not fit, or the field cannot take the action.
         """
         return self._actions.lower(action)
+
+    def judged_whole(self, actions: Sequence[Action]) -> str | None:
+        """Why the result of these actions can only be judged with the whole item; None: their values are enough.
+
+        Raises:
+            BadValue: as `lower_action`.
+        """
+        return self.whole or self._actions.judged_whole(actions)
 
     def lower_actions(self, actions: Sequence[Action]) -> tuple[Action, ...]:
         """All actions of one update, lowered. An action on the TTL field adds one on ``_ttl``.
@@ -384,7 +417,7 @@ class EntityCodec:
     def _invalid(self, error: ValidationError, item: Item, key: str) -> ItemInvalid:
         under = f" under {key}" if key else ""
         message = (
-            f"a stored {self.cls.__name__}{under} does not fit the model: {_reasons(error)}; fix the stored item, or "
+            f"a stored {self.cls.__name__}{under} does not fit the model: {reasons(error)}; fix the stored item, or "
             "let the model accept it"
         )
         return ItemInvalid(message, key, item)
@@ -425,16 +458,3 @@ def _ttl_field(record: RecordType) -> str | None:
         if not is_datetime(bare(record.fields[name].type)):
             raise SchemaError(f"{record.text}.{name}: TTL marks a datetime, the time at which the item expires")
     return names[0] if names else None
-
-
-def _reason(detail: ErrorDetails) -> str:
-    found = detail["input"]
-    return found.reason if isinstance(found, Unreadable) and found.reason else detail["msg"]
-
-
-def _reasons(error: ValidationError) -> str:
-    """Pydantic's reasons, each with its location."""
-    return "; ".join(
-        f"{'.'.join(map(str, detail['loc']))}: {_reason(detail)}" if detail["loc"] else _reason(detail)
-        for detail in error.errors(include_url=False, include_context=False)
-    )

@@ -4,12 +4,15 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from attrs import Factory, frozen
+from pydantic import ValidationError
 
 from odm.codec.absence import Absence, absences
 from odm.codec.depth import LEVELS, converted
 from odm.codec.faults import NOTHING, Unfit, show
+from odm.codec.places import PlaceRules
 from odm.codec.records import RecordType
 from odm.codec.stored import StoredType
+from odm.codec.validation import reasons
 from odm.errors import BadValue
 from odm.expressions.nodes import Path, Value
 
@@ -44,14 +47,18 @@ class Place:
         factory: the default factory, if it needs no other fields; or None.
         required: an item without it could not be read.
         frozen: the field with ``frozen=True`` of a nested record that it is in, or None.
+        rules: what pydantic validates there.
+        parents: the rules of what holds it, from the field on.
     """
 
     path: Path
     type: StoredType
+    rules: PlaceRules
     default: Any = NOTHING
     required: bool = False
     factory: Callable[[], Any] | None = None
     frozen: Path | None = None
+    parents: tuple[PlaceRules, ...] = ()
 
 
 @frozen
@@ -60,10 +67,12 @@ class Resolver:
 
     Attributes:
         record: the type of the entity.
+        rules: what pydantic validates in each field.
         defaults: conditions count an absent attribute as the field's default.
     """
 
     record: RecordType
+    rules: Callable[[str], PlaceRules]
     defaults: bool = True
     # The places and absences of whole fields: most conditions are on these.
     _fields: dict[str, Place] = Factory(dict)
@@ -74,12 +83,12 @@ class Resolver:
         """The entity's name, for messages."""
         return self.record.text
 
-    def resolve(self, path: Path) -> Place:
-        """The target of a path.
+    def resolve(self, path: Path, *, writes: bool = False) -> Place:
+        """The target of a path; keys of dicts are normalised as the model does.
 
         Raises:
             BadValue: the path is of another entity, names a part that does not exist, has more than 32 segments, or has
-                a key or position that is too large.
+                a key or position that is too large; or, if the path ``writes``, the model refuses a key in it.
         """
         if path.owner is not None and not issubclass(self.record.cls, path.owner):
             raise BadValue(
@@ -89,7 +98,7 @@ class Resolver:
         root = path.root
         if (known := self._fields.get(root)) is None:
             known = self._fields[root] = self._resolve(Path((root,)))
-        return known if len(path.segments) == 1 else self._resolve(path)
+        return known if len(path.segments) == 1 else self._resolve(path, writes=writes)
 
     def absences(self, path: Path) -> list[Absence]:
         """The ways in which the value at a path can be absent while the entity shows one."""
@@ -102,7 +111,7 @@ class Resolver:
             self._of_fields[path.root] = found
         return found
 
-    def _resolve(self, path: Path) -> Place:
+    def _resolve(self, path: Path, *, writes: bool = False) -> Place:
         if len(path.segments) > LEVELS:
             raise BadValue(
                 f"{self.entity}.{path}: a path has at most {LEVELS} segments, as items have {LEVELS} levels at most"
@@ -113,8 +122,10 @@ class Resolver:
         factory: Callable[[], Any] | None = None
         fixed: Path | None = None
         segments: list[str | int] = []
+        rules: PlaceRules | None = None
+        parents: list[PlaceRules] = []
         if (known := self._fields.get(path.root)) is not None:
-            type_, segments = known.type, [known.path.root]
+            type_, segments, rules = known.type, [known.path.root], known.rules
         for position, segment in enumerate(path.segments[len(segments) :], len(segments)):
             if not _leads_somewhere(segment):
                 why = (
@@ -122,6 +133,8 @@ class Resolver:
                     f"{LAST_POSITION}"
                 )
                 raise self.fault(Path(path.segments[:position]), why)
+            if rules is not None and rules.keys is not None:
+                segment = self._key(rules.keys, path, position, writes=writes)  # noqa: PLW2901  # the normalised one
             try:
                 part = type_.child(segment)
             except Unfit as unfit:
@@ -130,10 +143,26 @@ class Resolver:
                 unfit.path = path.segments[:position]
                 raise unfit.bad_value(self.entity) from None
             segments.append(part.segment)
+            if rules is None:
+                rules = self.rules(str(segment))
+            else:
+                parents.append(rules)
+                rules = rules.child(segment)
             if part.frozen and position:
                 fixed = fixed or Path(path.segments[: position + 1])
             type_, default, required, factory = part.type, part.default, part.required, part.factory
-        return Place(Path(tuple(segments)), type_, default, required, factory, fixed)
+        assert rules is not None  # a path has a segment
+        return Place(Path(tuple(segments)), type_, rules, default, required, factory, fixed, tuple(parents))
+
+    def _key(self, keys: PlaceRules, path: Path, position: int, *, writes: bool) -> str | int:
+        """The key of a dict as the model stores it."""
+        key = path.segments[position]
+        try:
+            normal = keys.validate(key) if writes else keys.normalise(key)
+        except ValidationError as error:
+            why = f"the key {show(key)} is refused: {reasons(error, 1)}"
+            raise self.fault(Path(path.segments[:position]), why) from error
+        return normal if isinstance(normal, str) else key  # keys of another type are converted by their stored type
 
     def convert(self, path: Path, convert: Callable[[Any], Value], value: Any, *, below: int = 0) -> Value:
         """The stored form of a value for the path, or for ``below`` levels under it.

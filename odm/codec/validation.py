@@ -9,8 +9,10 @@ from types import MappingProxyType
 from typing import Any, Final, cast
 
 from attrs import frozen
-from pydantic import BaseModel
-from pydantic_core import CoreSchema, SchemaError, SchemaValidator, core_schema
+from pydantic import BaseModel, ValidationError
+from pydantic_core import CoreSchema, ErrorDetails, SchemaError, SchemaValidator, core_schema
+
+from odm.codec.unreadable import Unreadable
 
 _LOADING: Final = MappingProxyType({"odm": "load"})
 """The ``info.context`` of validators while a stored item is read; read-only, because it is shared."""
@@ -126,3 +128,16 @@ def runs_early(schema: Any) -> bool:
         kind = schema.get("type")
         return kind in _EARLY or (kind not in _NESTED and any(map(runs_early, schema.values())))
     return isinstance(schema, list | tuple) and any(map(runs_early, schema))
+
+
+def _reason(detail: ErrorDetails) -> str:
+    found = detail["input"]
+    return found.reason if isinstance(found, Unreadable) and found.reason else detail["msg"]
+
+
+def reasons(error: ValidationError, below: int = 0) -> str:
+    """Pydantic's reasons, each with its location, without the first ``below`` names of it."""
+    return "; ".join(
+        f"{'.'.join(map(str, at))}: {_reason(detail)}" if (at := detail["loc"][below:]) else _reason(detail)
+        for detail in error.errors(include_url=False, include_context=False)
+    )

@@ -1,9 +1,9 @@
 """The conditions of a query that can limit a key range: equalities, ranges and prefixes of single fields."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, TypeAlias
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from odm.expressions.nodes import And, Between, Compare, Condition, Const, Path, StartsWith, paths
 
@@ -20,6 +20,14 @@ class KeyCondition:
     condition: Condition
     equal: tuple[Any] | None = None
     bounds: tuple[Bound, ...] = ()
+
+    def mapped(self, change: Callable[..., Any]) -> "KeyCondition":
+        """The condition with other values; ``change`` gets each value, and ``bound=True`` for those of a range."""
+        if self.equal is not None:
+            value = change(self.equal[0])
+            return self if value is self.equal[0] else evolve(self, equal=(value,))
+        bounds = tuple((op, change(value, bound=True)) for op, value in self.bounds)
+        return self if bounds == self.bounds else evolve(self, bounds=bounds)
 
     @property
     def range(self) -> tuple[Bound, ...]:

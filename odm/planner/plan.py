@@ -3,7 +3,8 @@
 No I/O. `explain` prints a `Plan`, and the reading operations turn it into requests.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from attrs import evolve, field, frozen
@@ -148,7 +149,7 @@ def make_plan(schema: Schema, query: Query[Any]) -> Plan:
         return _plan_collection(schema, entity, query)
     conditions = tuple(flatten(query.conditions))
     lowered = [entity.codec.lower(condition) for condition in conditions]  # also checks the conditions for keys
-    key_conditions = [one for one in map(key_condition_of, conditions) if one is not None]
+    key_conditions = _key_conditions(entity.codec, conditions)
     if query.pattern is not None:
         fit = _fit(entity, entity.pattern(query.pattern), query.values, key_conditions)
     else:
@@ -158,6 +159,12 @@ def make_plan(schema: Schema, query: Query[Any]) -> Plan:
     shards, leaving = _shards(entity.codec, fit, key_conditions)
     plan = _plan_fit(entity, query, list(zip(conditions, lowered, strict=True)), fit, shards)
     return evolve(plan, leaving=leaving) if leaving else plan
+
+
+def _key_conditions(codec: EntityCodec, conditions: Iterable[Condition]) -> list[KeyCondition]:
+    """The conditions that can limit a key range, with their values normalised as in a filter."""
+    usable = [one for one in map(key_condition_of, conditions) if one is not None]
+    return [one.mapped(partial(codec.comparable, one.field)) for one in usable]
 
 
 def _best(entity: EntitySchema, key_conditions: Sequence[KeyCondition], stored: Sequence[Condition]) -> _Fit:
@@ -371,7 +378,7 @@ def _within(entity: EntitySchema, plan: Plan) -> Plan:
     conditions = tuple(flatten(plan.query.within))
     for condition in conditions:
         entity.codec.lower(condition)  # raises if it does not fit the model
-    key_conditions = [one for one in map(key_condition_of, conditions) if one is not None]
+    key_conditions = _key_conditions(entity.codec, conditions)
     fit = _fit(entity, plan.pattern, plan.query.values, key_conditions)
     taken = [one.condition for one in (*fit.equal, *fit.ranged)]
     sort = plan.pattern.sort

@@ -39,7 +39,7 @@ def concerns(intent: Write | ItemUpdate) -> bool:
     entity = intent.target.entity
     if not entity.blobs or intent.name == "check":
         return False
-    if isinstance(intent, Write) or intent.upsert:
+    if isinstance(intent, Write) or intent.upsert or intent.whole is not None:
         return True
     return any(action.path.root in entity.blobs for action in intent.actions)
 

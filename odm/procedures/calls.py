@@ -25,7 +25,7 @@ from odm.procedures.partial import Partial
 from odm.procedures.raw import PAGE, RawItem
 from odm.procedures.session import Page
 from odm.procedures.transaction import TransactionSteps
-from odm.procedures.update import Returning
+from odm.procedures.update import Returning, Validate
 from odm.protocol.changes import ChangeShard
 from odm.protocol.connection import CoreGen
 
@@ -144,6 +144,7 @@ class Calls(Protocol):
         when: When = None,
         returning: Returning = "none",
         upsert: bool = False,
+        validate: Validate = "item",
         **fields: Never,
     ) -> CoreGen[Any]:
         """Change attributes of an existing item."""

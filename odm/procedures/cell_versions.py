@@ -54,7 +54,7 @@ def keeps(intent: Write | ItemUpdate) -> bool:
     entity = intent.target.entity
     if not entity.versioned or intent.name in ("delete", "check"):
         return False
-    if isinstance(intent, Write) or intent.upsert:
+    if isinstance(intent, Write) or intent.upsert or intent.whole is not None:
         return True
     return _sets(entity, intent.actions)
 

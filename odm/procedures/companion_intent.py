@@ -133,7 +133,7 @@ def concerned(intent: WriteIntent) -> tuple[Companion, ...]:
         return ()
     if intent.name == "delete":
         return tuple(one for one in companions if one.deletes)
-    if isinstance(intent, Write) or intent.upsert:
+    if isinstance(intent, Write) or intent.upsert or intent.whole is not None:  # validators may change any field
         return companions
     if not intent.actions:  # only an index entry moves
         return ()

@@ -311,6 +311,7 @@ def _explain_write(session: Session, intent: WriteIntent) -> Explanation:
     one = IntentWithCompanions(intent)
     read = req.Get(target.key, pattern=target.entity.primary.full_name, former=bool(target.entity.versioned))
     reading = keeps(intent) or concerns(intent)
+    whole = None if change is None else change.whole
     first = reading and one.reads(session.context, in_transaction=session.context.transactions)
     planned = None if first else intent.first(session.context)
     request = read if planned is None else plain(planned)
@@ -322,6 +323,11 @@ def _explain_write(session: Session, intent: WriteIntent) -> Explanation:
         how = "reads {} of the item first"
     else:
         condition = request.condition
+    if whole is not None:
+        read_how = (
+            "reads the item first" if isinstance(request, req.Get) else "takes the item from the entity passed in"
+        )
+        whole = f"{read_how} and validates it as a whole ({whole}); retries if it has changed"
     note = f"{how.format(', '.join(guarded))}, makes them a condition of the write, and retries if they have changed"
     keep = target.entity.keep if intent.name in ("put", "insert") else None
     rehearsal = session.connection.rehearse(request)
@@ -331,12 +337,12 @@ def _explain_write(session: Session, intent: WriteIntent) -> Explanation:
         partitions=(request.key.partition,),
         range=(request.key.sort, request.key.sort + "\0"),
         filter=condition,
-        requests=None if guarded or keep is not None or companions or reading else rehearsal.most,
+        requests=None if guarded or whole or keep is not None or companions or reading else rehearsal.most,
         companions=tuple(f"{one.name} ({type(one).__name__})" for one in companions),
         in_transaction=session.context.transactions,
         writes=True,
         keep=keep,
-        note=note if guarded else _KEEPS if keeps(intent) else _LARGE if reading else "",
+        note=whole or note if guarded or whole else _KEEPS if keeps(intent) else _LARGE if reading else "",
         native=rehearsal.sent[0],
         then=rehearsal.sent[1:],
         stored=rehearsal.stored,

@@ -22,6 +22,7 @@ from odm.expressions.nodes import (
     Const,
     Contains,
     DiscardFrom,
+    Exists,
     Increment,
     Missing,
     Not,
@@ -29,6 +30,9 @@ from odm.expressions.nodes import (
     Or,
     Path,
     Prepend,
+    Remove,
+    Set,
+    SetIfMissing,
     Size,
 )
 from odm.protocol.predicates import every
@@ -43,7 +47,6 @@ _EXACT: Final = Context(prec=1000)
 _DIGITS: Final = 38
 _FARTHEST: Final = Decimal("1E126")
 _MICROSECOND: Final = timedelta(microseconds=1)
-_WAY_OUT: Final = "read the item, change it and put it instead"
 
 
 def limits_of(entity: EntitySchema, actions: Iterable[Action]) -> Iterator[tuple[str, Condition]]:
@@ -58,6 +61,8 @@ def limits_of(entity: EntitySchema, actions: Iterable[Action]) -> Iterator[tuple
             said = "adding {0.by} to {0.path}"
         elif isinstance(action, Sized):
             limit, said = _within_length(entity, action), "changing the elements of {0.path}"
+        elif isinstance(action, Set | SetIfMissing | Remove) and len(action.path.segments) > 1:
+            limit, said = _within_members(entity, action), "changing the member {0.path}"
         else:
             continue
         if limit is not None:
@@ -65,30 +70,19 @@ def limits_of(entity: EntitySchema, actions: Iterable[Action]) -> Iterator[tuple
 
 
 def check_steps(entity: EntitySchema, actions: Iterable[Action]) -> None:
-    """Refuse actions that could make an item invalid if no condition can prevent it.
+    """Refuse increments that leave the multiples that a field holds, which no condition can prevent.
 
     Raises:
-        BadValue: an increment is not a multiple of ``multiple_of``, or has too many ``decimal_places``; the field has
-            ``max_digits`` without ``decimal_places``; or an action names several members of a set of limited length.
+        BadValue: an increment is not a multiple of ``multiple_of``, or has too many ``decimal_places``.
     """
     for action in actions:
         if isinstance(action, Increment):
             _check_step(entity, action)
-        elif (
-            isinstance(action, AddTo | DiscardFrom) and len(action.members) > 1 and _length(entity, action) is not None
-        ):
-            raise BadValue(
-                f"{entity.name}.{action.path}: its length is limited, and which of the {len(action.members)} are in "
-                f"it is not known: give one at a time, or {_WAY_OUT}"
-            )
 
 
 def _check_step(entity: EntitySchema, action: Increment) -> None:
     for mark in marks_at(entity.cls, action.path):
         grid, places = _number(getattr(mark, "multiple_of", None)), getattr(mark, "decimal_places", None)
-        digits = getattr(mark, "max_digits", None)
-        if digits is not None and (places is None or places > digits):
-            raise BadValue(f"{entity.name}.{action.path}: has max_digits, which no sum can promise to keep: {_WAY_OUT}")
         if places is not None:
             grid = Decimal(1).scaleb(-places)
         if grid and _EXACT.remainder(Decimal(action.by), grid):
@@ -151,6 +145,17 @@ def _within_length(entity: EntitySchema, action: Sized) -> Condition | None:
         return Or((Not(there), Compare(">", Size(path), Const(length))))
     absent = (Missing(path),) if length else ()
     return Or((*absent, there, Compare("<", Size(path), Const(length))))
+
+
+def _within_members(entity: EntitySchema, action: Set | SetIfMissing | Remove) -> Condition | None:
+    """The condition on the list or dict that keeps its length within its bounds if a member is set or removed."""
+    held = Path(action.path.segments[:-1])
+    marks = marks_at(entity.cls, held)
+    if isinstance(action, Remove):
+        least = max((mark.min_length for mark in marks if getattr(mark, "min_length", None)), default=0)
+        return Or((Missing(action.path), Compare(">", Size(held), Const(least)))) if least else None
+    lengths = [length for mark in marks if (length := getattr(mark, "max_length", None)) is not None]
+    return Or((Exists(action.path), Compare("<", Size(held), Const(min(lengths))))) if lengths else None
 
 
 def _length(entity: EntitySchema, action: Sized) -> int | None:

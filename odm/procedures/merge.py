@@ -29,6 +29,7 @@ from odm.expressions.nodes import (
 )
 from odm.procedures.automatic import with_time
 from odm.procedures.context import Context
+from odm.procedures.field_bounds import limits_of
 from odm.procedures.update import check_actions
 from odm.protocol import requests as req
 from odm.protocol.apply_update import merged_item
@@ -224,8 +225,13 @@ def merge_write(context: Context, which: object, actions: Sequence[Action]) -> M
     rules = rules_of(context, entity)
     check_actions(entity, actions, "merge")
     codec = entity.codec
-    lowered = codec.lower_actions(with_time(context, entity, actions))
+    actions = with_time(context, entity, actions)
+    lowered = codec.lower_actions(actions)
     rules.check(lowered)
+    if (whole := codec.judged_whole(actions)) is not None:
+        raise BadValue(f"{entity.name}.{whole}, and a merge does not read the item: {_OTHERWISE}")
+    for reason, _ in limits_of(entity, lowered):
+        raise BadValue(f"{entity.name}: {reason}, which a merge cannot see: {_OTHERWISE}")
     marks = {codec.stored[name]: codec.value(name, target.values[name]) for name in entity.primary.fields}
     marks |= codec.marks
     check_written(lowered, {}, target, context.limits)

@@ -23,7 +23,7 @@ from odm.procedures.context import Context
 from odm.procedures.read import Reading, keys_chunk, rows_chunk
 from odm.procedures.retention import trim_after
 from odm.procedures.unprocessed import send_batch
-from odm.procedures.update import ItemUpdate, Returning, attempt, check_returning, item_update
+from odm.procedures.update import ItemUpdate, Returning, Validate, attempt, check_returning, item_update
 from odm.procedures.write import Write, delete_write, insert_write, put_write
 from odm.procedures.write_intent import Planned, WriteIntent, mark_of
 from odm.protocol import requests as req
@@ -68,11 +68,12 @@ def update(  # the arguments of an update
     returning: Returning,
     *,
     upsert: bool = False,
+    validate: Validate = "item",
     retry_safe: bool = False,
 ) -> CoreGen[Any]:
     """Change an existing item, with its companions' items; returns the previous or the new item, or None."""
     check_returning(returning, retry_safe=retry_safe)
-    change = item_update(context, which, actions, when, returning, upsert=upsert)
+    change = item_update(context, which, actions, when, returning, upsert=upsert, validate=validate)
     if returning != "none":
         check_eager(change.target.entity, f"update(returning={returning!r})")
     if retry_safe or concerned(change) or keeps(change) or concerns(change):

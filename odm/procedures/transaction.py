@@ -86,6 +86,7 @@ class Operations(Hinted):
         when: Condition | bool | None = None,
         returning: Literal["none"] = "none",
         upsert: bool = False,
+        validate: Literal["item", "values"] = "item",
     ) -> None: ...
     @overload
     def update(
@@ -99,6 +100,7 @@ class Operations(Hinted):
         when: Condition | bool | None = None,
         returning: Literal["none", "new"] = "none",
         upsert: bool = False,
+        validate: Literal["item", "values"] = "item",
         **fields: Any,
     ) -> Any:
         """Change attributes of an existing item, and its index entries with them; as `odm.Store.update`.
@@ -110,6 +112,8 @@ class Operations(Hinted):
             returning: "new": return the entity as it will be stored, with its new Revision, to write it again later. It
                 is computed from the entity, so pass it as you read it; it must have a Revision.
             upsert: create the item if it does not exist; the actions must set every required field.
+            validate: "values": validate only the values that are written, where the model would have the whole item
+                validated and so read. Then odm does not promise that the item can be read afterwards.
             fields: not allowed; write actions.
 
         Raises:
@@ -118,7 +122,7 @@ class Operations(Hinted):
         if fields:
             raise self._context.schema.no_actions(which, fields)
         as_now = which.model_copy() if isinstance(which, Entity) else which  # user code may change it before the commit
-        change = item_update(self._context, as_now, actions, when, upsert=upsert)
+        change = item_update(self._context, as_now, actions, when, upsert=upsert, validate=validate)
         made = _after(change, returning)
         self._add(change)
         return made

@@ -10,14 +10,16 @@ from random import Random
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from attrs import evolve, field, frozen
+from pydantic import ValidationError
 
-from odm.codec import TAG
+from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.codec.actions import FROZEN
-from odm.codec.blobs import kept_inline
+from odm.codec.blobs import Pointer, kept_inline, pointer_of
+from odm.codec.validation import reasons
 from odm.entities.entity import Entity
-from odm.errors import BadValue, ConditionFailed, ItemInvalid, ItemNotFound, OdmError, brief
+from odm.errors import BadValue, ConditionFailed, ItemInvalid, ItemNotFound, OdmError, Unsupported, brief
 from odm.expressions.build import checked
-from odm.expressions.evaluate import apply, holds
+from odm.expressions.evaluate import apply, equal, holds
 from odm.expressions.nodes import (
     Action,
     Condition,
@@ -46,6 +48,9 @@ from odm.schema.target import Target
 
 Returning: TypeAlias = Literal["none", "old", "new"]
 
+Validate: TypeAlias = Literal["item", "values"]
+"""What an update validates: also the whole item, where the model needs that, or only the values that it writes."""
+
 
 @frozen
 class ItemUpdate:
@@ -57,6 +62,7 @@ class ItemUpdate:
         from_key: attributes whose value is known from the item's key, by stored name; none without ``touched``.
         needed: attributes that ``touched`` uses and that neither the call nor the key sets, as stored names.
         base: the item from which the first attempt is computed; None: the stored item must be read.
+        whole: why the new item must be validated as a whole; None: the values that are written were, which is enough.
     """
 
     target: Target
@@ -69,6 +75,7 @@ class ItemUpdate:
     from_key: Mapping[str, Value] = field(factory=dict)
     needed: tuple[str, ...] = ()
     base: Item | None = None
+    whole: str | None = None
 
     name: ClassVar[str] = "update"
     stored: ClassVar[None] = None
@@ -126,6 +133,7 @@ def item_update(  # the arguments of an update
     returning: Returning = "none",
     *,
     upsert: bool = False,
+    validate: Validate = "item",
 ) -> ItemUpdate:
     """The intent of an update, checked without a request.
 
@@ -137,13 +145,17 @@ def item_update(  # the arguments of an update
     context.check_key(target)
     entity = target.entity
     check_actions(entity, actions)
+    if validate not in ("item", "values"):
+        raise BadValue(f"validate={validate!r}: say 'item', or 'values' to validate only the values that are written")
     codec = entity.codec
-    lowered = codec.lower_actions(with_time(context, entity, actions))
+    actions = with_time(context, entity, actions)
+    lowered = codec.lower_actions(actions)
+    whole = codec.judged_whole(actions) if validate == "item" else None
     check_steps(entity, lowered)
     roots = {action.path.root for action in lowered}
     _check_match(entity, roots)
     known = {a.path.root: _outcome(a) for a in lowered if isinstance(a, Set | Remove) and len(a.path.segments) == 1}
-    touched = tuple(p for p in entity.patterns.values() if roots & set(_attributes(entity, p)))
+    touched = tuple(p for p in entity.patterns.values() if roots & set(_attributes(entity, p))) if whole is None else ()
     from_key = _from_key(target) if touched else {}
     given = known.keys() | from_key.keys()
     needed = dict.fromkeys(name for p in touched for name in _attributes(entity, p) if name not in given)
@@ -153,8 +165,10 @@ def item_update(  # the arguments of an update
         lowered = (*lowered, Increment(Path((codec.stored[entity.revision],)), 1))
     wanted = None if when is None else entity.answerable(codec.lower(checked(when, "when=")))
     check_written(lowered, {}, target, context.limits)
-    base: Item | None = None if needed else {}
-    change = ItemUpdate(target, lowered, wanted, returning, upsert, known, touched, from_key, tuple(needed), base)
+    base: Item | None = None if needed or whole is not None else {}
+    change = ItemUpdate(
+        target, lowered, wanted, returning, upsert, known, touched, from_key, tuple(needed), base, whole
+    )
     if context.limits.expressions and not (are_few(lowered) and surely_fits(wanted)):
         _check_expressions(context, change)
     if base is not None or target.instance is None or entity.blobs:
@@ -266,9 +280,12 @@ def _from_instance(context: Context, change: ItemUpdate, instance: Entity) -> It
     if not all(holds(limit, base) for _, limit in limits_of(change.target.entity, change.actions)):
         return change
     try:
-        _entries(change, base, context.random)
+        if change.whole is not None:
+            _validated(context, change, base)
+        else:
+            _entries(change, base, context.random)
     except BadValue:
-        return change  # no key can be made from a sum outside of its bounds
+        return change  # no key can be made from a sum outside of its bounds; the stored item may allow the change
     return evolve(change, base=base)
 
 
@@ -285,6 +302,8 @@ def attempt(context: Context, change: ItemUpdate, base: Item | None, *, read: bo
     if base and not change.target.entity.codec.upgrades.current(base):
         return _upgrading(context, change, base)
     item = {} if base is None else base
+    if change.whole is not None:
+        return _validated(context, change, item)
     target = change.target
     actions, guards = (change.actions, []) if context.adds_values else as_sets(change.actions, item if read else None)
     condition = _condition(context, change, [*(equals(name, item) for name in change.needed), *guards])
@@ -303,6 +322,61 @@ def attempt(context: Context, change: ItemUpdate, base: Item | None, *, read: bo
         pattern=target.entity.primary.full_name,
         base=base,
     )
+
+
+def _validated(context: Context, change: ItemUpdate, item: Item) -> req.Update:
+    """The write of what the actions, and the model's own validators, change in an item that was validated as a whole.
+
+    Its condition is that nothing has changed that a validator may have seen.
+
+    Raises:
+        BadValue: the model refuses the item after the actions.
+        Unsupported: a validator needs a large value, which an update does not read.
+    """
+    target, entity, codec = change.target, change.target.entity, change.target.entity.codec
+    after = apply(change.actions, item)
+    unread = [name for name, eager in entity.blobs.items() if eager and pointer_of(after.get(name)) is not None]
+    if any(not isinstance(after[name], Pointer) for name in unread):
+        raise Unsupported(
+            f"{target}: {change.whole}, so the whole item must be validated, and the value of {unread[0]!r} is in a "
+            "blob, which an update does not read: put() the entity, or say validate='values'"
+        )
+    try:
+        instance = codec.decode(after, str(target.key))
+    except ItemInvalid as error:
+        why = reasons(error.__cause__) if isinstance(error.__cause__, ValidationError) else str(error)
+        raise BadValue(f"{target}: the model refuses the item after this update: {why}") from error
+    new = kept_inline(entity.blobs, after, codec.encode(instance))
+    own = (*codec.stored.values(), TTL_ATTRIBUTE)
+    written = {action.path.root for action in change.actions}
+    changed = [name for name in own if name in written or not _same(item, new, name)]
+    actions = tuple(Set(Path((name,)), new[name]) if name in new else Remove(Path((name,))) for name in changed)
+    guards: list[Condition | None] = [unchanged(entity, item)]
+    if entity.revision is not None:
+        stored = codec.stored[entity.revision]
+        uncounted = sorted(codec.stored[name] for name in entity.counters)  # their increments leave the revision alone
+        guards = [revision_is(entity, item.get(stored, 0)), *(equals(name, item) for name in uncounted)]
+    touched = [p for p in entity.patterns.values() if not set(changed).isdisjoint(_attributes(entity, p))]
+    entries: dict[str, Key | None] = {str(pattern.index): None for pattern in touched}
+    if touched:
+        keys = entity.entries(vars(instance), new, context.random)
+        entries = {index: keys.get(index) for index in entries}
+    made = {index: key for index, key in entries.items() if key is not None}
+    check_keys(target.key, made, entity, context.limits)
+    check_written(actions, made, target, context.limits)
+    alive = context.now().alive if entity.ttl is not None else None
+    locked = None if target.revision is None else revision_is(entity, target.revision)
+    condition = every(has_tag(entity.tag), version_is(entity), alive, locked, change.wanted, *guards)
+    if context.limits.expressions:
+        check_update(actions, condition)
+    name = entity.primary.full_name
+    return req.Update(
+        target.key, actions, entries, condition, change.returning, context.limits, pattern=name, base=item
+    )
+
+
+def _same(one: Item, other: Item, name: str) -> bool:
+    return equal(one[name], other[name]) if name in one and name in other else (name in one) == (name in other)
 
 
 def _condition(context: Context, change: ItemUpdate, guards: Iterable[Condition]) -> Condition | None:

@@ -156,6 +156,7 @@ class AsyncStore(AsyncReads, AsyncMaintenance, Async):
         when: Condition | bool | None = None,
         returning: Literal["none"] = "none",
         upsert: bool = False,
+        validate: Literal["item", "values"] = "item",
     ) -> None: ...
     @overload
     async def update(
@@ -166,6 +167,7 @@ class AsyncStore(AsyncReads, AsyncMaintenance, Async):
         when: Condition | bool | None = None,
         returning: Literal["new"],
         upsert: bool = False,
+        validate: Literal["item", "values"] = "item",
     ) -> E: ...
     @overload
     async def update(
@@ -176,6 +178,7 @@ class AsyncStore(AsyncReads, AsyncMaintenance, Async):
         when: Condition | bool | None = None,
         returning: Literal["old"],
         upsert: bool = False,
+        validate: Literal["item", "values"] = "item",
     ) -> E | None: ...
     async def update(
         self,
@@ -185,6 +188,7 @@ class AsyncStore(AsyncReads, AsyncMaintenance, Async):
         when: Condition | bool | None = None,
         returning: Literal["none", "old", "new"] = "none",
         upsert: bool = False,
+        validate: Literal["item", "values"] = "item",
         **fields: Any,
     ) -> Any:
         """Change attributes of an existing item, and its index entries with them.
@@ -195,6 +199,8 @@ class AsyncStore(AsyncReads, AsyncMaintenance, Async):
             when: a condition on the stored item.
             returning: "new" or "old": return the item after or before the update.
             upsert: create the item if it does not exist; the actions must set every required field.
+            validate: "values": validate only the values that are written, where the model would have the whole item
+                validated and so read. Then odm does not promise that the item can be read afterwards.
             fields: not allowed; write actions.
 
         Raises:
@@ -205,7 +211,10 @@ class AsyncStore(AsyncReads, AsyncMaintenance, Async):
             OutcomeUnknown: the answer was lost, and it may have been applied; see `with_options` (``retry_safe``).
         """
         calls, send = self._call()
-        return await arun(calls.update(which, *actions, when=when, returning=returning, upsert=upsert, **fields), send)
+        return await arun(
+            calls.update(which, *actions, when=when, returning=returning, upsert=upsert, validate=validate, **fields),
+            send,
+        )
 
     async def merge(self, which: E | Query[E], /, *actions: Action) -> None:
         """Write parts of an item without reading it; creates the item if it does not exist.

@@ -30,7 +30,7 @@ from odm.procedures.rekey import rekey
 from odm.procedures.reshard import reshard
 from odm.procedures.session import Page, Session
 from odm.procedures.transaction import TransactionSteps
-from odm.procedures.update import Returning
+from odm.procedures.update import Returning, Validate
 from odm.procedures.write_intent import WriteIntent
 from odm.protocol.changes import ChangeShard
 from odm.protocol.connection import CoreGen
@@ -115,12 +115,21 @@ class StoreCalls(Calls):
         when: Condition | bool | None = None,
         returning: Returning = "none",
         upsert: bool = False,
+        validate: Validate = "item",
         **fields: Any,
     ) -> CoreGen[Any]:
         if fields:
             raise self._context.schema.no_actions(which, fields)
         return store_writes.update(
-            self._context, self, which, actions, when, returning, upsert=upsert, retry_safe=self._session.retry_safe
+            self._context,
+            self,
+            which,
+            actions,
+            when,
+            returning,
+            upsert=upsert,
+            validate=validate,
+            retry_safe=self._session.retry_safe,
         )
 
     def merge(self, which: Entity | Query[Any], /, *actions: Action) -> CoreGen[None]:

@@ -166,6 +166,7 @@ class Store(Reads, Maintenance, Sync):
         when: Condition | bool | None = None,
         returning: Literal["none"] = "none",
         upsert: bool = False,
+        validate: Literal["item", "values"] = "item",
     ) -> None: ...
     @overload
     def update(
@@ -176,6 +177,7 @@ class Store(Reads, Maintenance, Sync):
         when: Condition | bool | None = None,
         returning: Literal["new"],
         upsert: bool = False,
+        validate: Literal["item", "values"] = "item",
     ) -> E: ...
     @overload
     def update(
@@ -186,6 +188,7 @@ class Store(Reads, Maintenance, Sync):
         when: Condition | bool | None = None,
         returning: Literal["old"],
         upsert: bool = False,
+        validate: Literal["item", "values"] = "item",
     ) -> E | None: ...
     def update(
         self,
@@ -195,6 +198,7 @@ class Store(Reads, Maintenance, Sync):
         when: Condition | bool | None = None,
         returning: Literal["none", "old", "new"] = "none",
         upsert: bool = False,
+        validate: Literal["item", "values"] = "item",
         **fields: Any,
     ) -> Any:
         """Change attributes of an existing item, and its index entries with them.
@@ -205,6 +209,8 @@ class Store(Reads, Maintenance, Sync):
             when: a condition on the stored item.
             returning: "new" or "old": return the item after or before the update.
             upsert: create the item if it does not exist; the actions must set every required field.
+            validate: "values": validate only the values that are written, where the model would have the whole item
+                validated and so read. Then odm does not promise that the item can be read afterwards.
             fields: not allowed; write actions.
 
         Raises:
@@ -215,7 +221,10 @@ class Store(Reads, Maintenance, Sync):
             OutcomeUnknown: the answer was lost, and it may have been applied; see `with_options` (``retry_safe``).
         """
         calls, send = self._call()
-        return run(calls.update(which, *actions, when=when, returning=returning, upsert=upsert, **fields), send)
+        return run(
+            calls.update(which, *actions, when=when, returning=returning, upsert=upsert, validate=validate, **fields),
+            send,
+        )
 
     def merge(self, which: E | Query[E], /, *actions: Action) -> None:
         """Write parts of an item without reading it; creates the item if it does not exist.
