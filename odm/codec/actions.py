@@ -5,21 +5,22 @@ The result of some actions can only be judged with the rest of the item (`Action
 reads the item.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, Literal, assert_never
 
-from attrs import Factory, frozen
+from attrs import Factory, evolve, frozen
 from pydantic import ValidationError
 
 from odm.codec.attributes import TTL_ATTRIBUTE, ttl_seconds
 from odm.codec.blobs import BlobType
-from odm.codec.containers import ListType, SetType
-from odm.codec.faults import NOTHING, show
+from odm.codec.containers import DictType, ListType, SetType
+from odm.codec.faults import NOTHING, nearest, show
 from odm.codec.moments import DurationType
 from odm.codec.paths import Place, Resolver
 from odm.codec.places import PlaceRules
 from odm.codec.plain import AnyType
+from odm.codec.records import RecordType
 from odm.codec.scalars import IntType, NumberType
 from odm.codec.stored import StoredType
 from odm.codec.unions import UnionType, bare, member_of
@@ -62,6 +63,47 @@ class ActionLowering:
     validate: Callable[[str, Any], Any]
     ttl: str | None = None
     aggregates: Mapping[str, Literal["sum", "min", "max", "hll"]] = Factory(dict)
+
+    def expand(self, actions: Sequence[Action]) -> tuple[Action, ...]:
+        """The actions, with a Set for each member that the dicts of `odm.set_fields` name in a nested model.
+
+        Raises:
+            BadValue: a dict names a member that its model does not have.
+        """
+        if not any(isinstance(action, Set) and action.nested for action in actions):
+            return tuple(actions)
+        return tuple(part for action in actions for part in self._members_named(action))
+
+    def _members_named(self, action: Action) -> Iterator[Action]:
+        if not isinstance(action, Set) or not action.nested:
+            yield action
+            return
+        record = _record(self.resolver.resolve(action.path, writes=True).type)
+        if record is None or not isinstance(action.value, Mapping):
+            yield evolve(action, nested=len(action.path.segments) > 1)
+            return
+        for name, value in action.value.items():
+            if name not in record.fields:
+                raise self.resolver.fault(action.path, f"has no field {name!r}: {nearest(str(name), record.fields)}")
+            path = Path((*action.path.segments, name), action.path.owner)
+            yield from self._members_named(Set(path, value, nested=True))
+
+    def created(self, path: Path, sets: Sequence[Set]) -> Value:
+        """The stored form of a nested model that is not stored yet: its default with these members.
+
+        Args:
+            path: the model's, as the user writes it.
+            sets: the members, of which it is a parent; not lowered.
+
+        Raises:
+            BadValue: the model refuses it, such as for a required member that is not among them.
+        """
+        place = self.resolver.resolve(path, writes=True)
+        default = place.default if place.factory is None else place.factory()
+        values = _with_members(
+            place.type, default, [(one.path.segments[len(path.segments) :], one.value) for one in sets]
+        )
+        return self.resolver.convert(path, place.type.dump, self._checked(sets[0], place.rules, place.type, values))
 
     def lower_all(self, actions: Sequence[Action]) -> tuple[Action, ...]:
         """All actions lowered. An action on the TTL field adds one on ``_ttl``.
@@ -156,7 +198,8 @@ class ActionLowering:
             raise self.resolver.fault(action.path, why)
         if (value is None and place.default is None) or (isinstance(place.type, SetType) and not value):
             return Remove(place.path)
-        return Set(place.path, self.resolver.convert(action.path, place.type.dump, value))
+        nested = isinstance(action, Set) and action.nested
+        return Set(place.path, self.resolver.convert(action.path, place.type.dump, value), nested)
 
     def _set_if_missing(self, action: SetIfMissing, place: Place) -> SetIfMissing:
         if isinstance(bare(place.type), BlobType):
@@ -280,6 +323,35 @@ class ActionLowering:
             f"the actions on {entity}.{one} and {entity}.{other} touch the same place, so their order would matter: "
             "make one action of them, or two updates"
         )
+
+
+def _record(type_: StoredType) -> RecordType | None:
+    """The model that values of the type are of; None if they may be dicts, or of several models."""
+    inner = bare(type_)
+    members = inner.members if isinstance(inner, UnionType) else (inner,)
+    records = [one for one in members if isinstance(one, RecordType)]
+    others = any(isinstance(one, DictType | AnyType) for one in members)
+    return records[0] if len(records) == 1 and not others else None
+
+
+def _with_members(
+    type_: StoredType, start: Any, members: Sequence[tuple[tuple[str | int, ...], Any]]
+) -> dict[str, Any]:
+    """The values of a model by field name: those of an instance, if there is one, with these members."""
+    record = _record(type_)
+    assert record is not None  # `ActionLowering.expand` names members of models only
+    values = dict(record.values(start)) if type(start) is record.cls else {}
+    deeper: dict[str, list[tuple[tuple[str | int, ...], Any]]] = {}
+    for (name, *rest), value in members:
+        if rest:
+            deeper.setdefault(str(name), []).append((tuple(rest), value))
+        else:
+            values[str(name)] = value
+    for name, inner in deeper.items():
+        field = record.fields[name]
+        default = field.default if field.factory is None else field.factory()
+        values[name] = _with_members(field.type, values.get(name, default), inner)
+    return values
 
 
 def _is_number(type_: StoredType) -> bool:

@@ -26,7 +26,7 @@ from odm.codec.generate import generated_dump
 from odm.codec.moments import DATETIME
 from odm.codec.normal import Normal, normal_form
 from odm.codec.parts import FieldPart, Validators, compile_part, needs_whole
-from odm.codec.paths import Resolver
+from odm.codec.paths import Place, Resolver
 from odm.codec.places import PlaceRules, sees_others, whole_reason
 from odm.codec.proofs import levels_of, nodes_of, reads_json, takes_all
 from odm.codec.records import RecordField, RecordType
@@ -37,7 +37,7 @@ from odm.codec.validation import ModelSchema, model_schema, reasons, validated
 from odm.entities.markers import TTLMarker, aggregates_of, find_marker
 from odm.errors import BadValue, ItemInvalid, SchemaError
 from odm.expressions.evaluate import holds
-from odm.expressions.nodes import Action, And, Condition, Exists, Item, Missing, Or, Path, Value, paths
+from odm.expressions.nodes import Action, And, Condition, Exists, Item, Missing, Or, Path, Set, Value, paths
 
 F = TypeVar("F")
 
@@ -330,6 +330,18 @@ class EntityCodec:
             BadValue: the path leads nowhere, the value does not fit, or the field cannot take the action.
         """
         return self._actions.lower(action)
+
+    def expand_actions(self, actions: Sequence[Action]) -> tuple[Action, ...]:
+        """See `ActionLowering.expand`."""
+        return self._actions.expand(actions)
+
+    def created(self, path: Path, sets: Sequence[Set]) -> Value:
+        """See `ActionLowering.created`."""
+        return self._actions.created(path, sets)
+
+    def place(self, path: Path) -> Place:
+        """The target of a path that the user wrote; raises as `lower`."""
+        return self._actions.resolver.resolve(path)
 
     def judged_whole(self, actions: Sequence[Action]) -> str | None:
         """Why the result of these actions can only be judged with the whole item; None: their values are enough.

@@ -127,6 +127,10 @@ def set_fields(entity: type[BaseModel], values: Mapping[str, object]) -> list[Ac
 
         db.update(key, *set_fields(Order, body.model_dump(exclude_unset=True)))
 
+    A dict for a field that holds a model sets the members that it names, and leaves the others. If the field has no
+    value yet, it gets the model's defaults with these members. ``set_(Order.address, value)`` replaces the whole value.
+    Lists, and fields of type dict, are replaced.
+
     Args:
         entity: the entity class.
         values: the new values by field name; an alias or a stored name is not one. None empties an optional field.
@@ -145,7 +149,7 @@ def set_fields(entity: type[BaseModel], values: Mapping[str, object]) -> list[Ac
     for name in values:
         if name not in entity.model_fields:
             raise BadValue(f"set_fields({entity.__name__}, ...): {_no_field(entity, name)}")
-    return [Set(Path((name,), entity), value) for name, value in values.items()]
+    return [Set(Path((name,), entity), value, isinstance(value, Mapping)) for name, value in values.items()]
 
 
 def _no_field(entity: type[BaseModel], name: object) -> str:

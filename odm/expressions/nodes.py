@@ -224,10 +224,14 @@ AnyCondition: TypeAlias = Compare | Between | IsIn | StartsWith | Contains | Exi
 
 @frozen(repr=False)
 class Set(_Readable):
-    """Give the attribute this value."""
+    """Give the attribute this value.
+
+    ``nested`` is for `odm.set_fields`: a dict sets the members that it names, and a missing parent is created.
+    """
 
     path: Path
     value: Value
+    nested: bool = False
 
     def __str__(self) -> str:
         return _call("set_", self.path, self.value)

@@ -14,12 +14,16 @@ _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 @frozen
 class KeyCondition:
-    """One condition on one field: ``equal`` has the value of an equality; otherwise ``bounds`` are the range."""
+    """One condition on one field: ``equal`` has the value of an equality; otherwise ``bounds`` are the range.
+
+    ``refused``: the model refuses the value of an equality, so that no item has it.
+    """
 
     field: str
     condition: Condition
     equal: tuple[Any] | None = None
     bounds: tuple[Bound, ...] = ()
+    refused: bool = False
 
     def mapped(self, change: Callable[..., Any]) -> "KeyCondition":
         """The condition with other values; ``change`` gets each value, and ``bound=True`` for those of a range."""

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from attrs import evolve, field, frozen
+from pydantic import ValidationError
 
 from odm.codec import EntityCodec
 from odm.entities.query import Query
@@ -117,6 +118,11 @@ class _Fit:
     ranged: tuple[KeyCondition, ...] = ()
     lack: str | None = None
 
+    @property
+    def impossible(self) -> bool:
+        """Whether an equality has a value that the model refuses, so that no item matches."""
+        return any(one.refused for one in self.equal)
+
     def rank(self, shards: Sequence[str]) -> tuple[int, bool, bool, bool, bool]:
         """Prefers more equalities, then a range, one shard, the primary key, and an index with whole items."""
         pattern, whole = self.pattern, self.pattern.projection is None
@@ -156,7 +162,7 @@ def make_plan(schema: Schema, query: Query[Any]) -> Plan:
         fit = _best(entity, key_conditions, [entity.codec.lower_stored(condition) for condition in conditions])
     if fit.lack is not None:
         raise BadValue(f"{query} lacks {fit.lack}, which names the partition")
-    shards, leaving = _shards(entity.codec, fit, key_conditions)
+    shards, leaving = _shards(fit, key_conditions)
     plan = _plan_fit(entity, query, list(zip(conditions, lowered, strict=True)), fit, shards)
     return evolve(plan, leaving=leaving) if leaving else plan
 
@@ -164,7 +170,18 @@ def make_plan(schema: Schema, query: Query[Any]) -> Plan:
 def _key_conditions(codec: EntityCodec, conditions: Iterable[Condition]) -> list[KeyCondition]:
     """The conditions that can limit a key range, with their values normalised as in a filter."""
     usable = [one for one in map(key_condition_of, conditions) if one is not None]
-    return [one.mapped(partial(codec.comparable, one.field)) for one in usable]
+    return [_as_stored(codec, one.mapped(partial(codec.comparable, one.field))) for one in usable]
+
+
+def _as_stored(codec: EntityCodec, one: KeyCondition) -> KeyCondition:
+    """The condition with the value of an equality as the model holds it."""
+    if one.equal is None:
+        return one
+    try:
+        return evolve(one, equal=(codec.validate(one.field, one.equal[0]),))
+    except BadValue as error:
+        # Another validator of the field may need other fields; then the value is used as it is.
+        return evolve(one, refused=isinstance(error.__cause__, ValidationError))
 
 
 def _best(entity: EntitySchema, key_conditions: Sequence[KeyCondition], stored: Sequence[Condition]) -> _Fit:
@@ -174,7 +191,7 @@ def _best(entity: EntitySchema, key_conditions: Sequence[KeyCondition], stored: 
     ]
     if not usable:
         raise NoAccessPattern(_no_pattern(entity, fits, key_conditions))
-    return max(usable, key=lambda fit: fit.rank(_shards(entity.codec, fit, key_conditions)[0]))
+    return max(usable, key=lambda fit: fit.rank(_shards(fit, key_conditions)[0]))
 
 
 def _may_leave_out(
@@ -190,7 +207,7 @@ def _may_leave_out(
 def _fit(
     entity: EntitySchema, pattern: PatternSchema, values: Mapping[str, Any], key_conditions: Sequence[KeyCondition]
 ) -> _Fit:
-    codec, given, equal = entity.codec, dict(values), []
+    given, equal = dict(values), []
     buckets: tuple[str, tuple[Bound, ...]] | None = None
     for name in pattern.partition.fields:
         if name in given or (buckets and buckets[0] == name):
@@ -200,13 +217,13 @@ def _fit(
                 return _Fit(pattern, lack=f"{name} >= ... and {name} < ...")
             buckets = (name, bounds)
         elif one := _equality(key_conditions, name):
-            given[name] = _validated(codec, one)
+            given[name] = _value(one)
             equal.append(one)
         else:
             return _Fit(pattern, lack=f"{name} = ...")
     narrowing = {name: value for name, value in given.items() if not names_unit_only(pattern, name, values)}
     fit = _Fit(pattern, given, narrowing, buckets, equal=tuple(equal))
-    return fit if pattern.sort is None else _fit_sort(codec, pattern.sort, fit, key_conditions)
+    return fit if pattern.sort is None else _fit_sort(pattern.sort, fit, key_conditions)
 
 
 def names_unit_only(pattern: PatternSchema, name: str, values: Mapping[str, Any]) -> bool:
@@ -221,7 +238,7 @@ def names_unit_only(pattern: PatternSchema, name: str, values: Mapping[str, Any]
     return not any(other in values and other not in pattern.partition.fields for other in behind)
 
 
-def _fit_sort(codec: EntityCodec, sort: Template, fit: _Fit, key_conditions: Sequence[KeyCondition]) -> _Fit:
+def _fit_sort(sort: Template, fit: _Fit, key_conditions: Sequence[KeyCondition]) -> _Fit:
     """Use the leading sort fields with an equality, then one field with a range."""
     given, equal = dict(fit.leading), list(fit.equal)
     for name in sort.fields:
@@ -231,7 +248,7 @@ def _fit_sort(codec: EntityCodec, sort: Template, fit: _Fit, key_conditions: Seq
         if one is None or name in sort.lossy:
             ranged = tuple(t for t in key_conditions if t.field == name)
             return evolve(fit, leading=given, equal=tuple(equal), bounds=_bounds(key_conditions, name), ranged=ranged)
-        given[name] = _validated(codec, one)
+        given[name] = _value(one)
         equal.append(one)
     return evolve(fit, leading=given, equal=tuple(equal))
 
@@ -253,26 +270,26 @@ def _is_closed(bounds: Sequence[Bound]) -> bool:
     return bool(ops & {">", ">="} and ops & {"<", "<="})
 
 
-def _validated(codec: EntityCodec, one: KeyCondition) -> Any:
+def _value(one: KeyCondition) -> Any:
     assert one.equal is not None
-    return codec.validate(one.field, one.equal[0])
+    return one.equal[0]
 
 
-def _shards(
-    codec: EntityCodec, fit: _Fit, key_conditions: Sequence[KeyCondition]
-) -> tuple[tuple[str, ...], frozenset[str]]:
+def _shards(fit: _Fit, key_conditions: Sequence[KeyCondition]) -> tuple[tuple[str, ...], frozenset[str]]:
     """The shards that can hold the results, and the old shards among them.
 
     All shards, or the one that an equality selects, after its old shard if the number of shards has changed.
     """
     pattern = fit.pattern
+    if fit.impossible:
+        return ("",), frozenset()
     shards, hashed = pattern.shards, pattern.hashed
     everywhere = suffixes_read(shards), suffixes_leaving(shards)
     if shards is None or hashed is None:
         return everywhere
     by = str(shards.by)
     if one := _equality(key_conditions, by):
-        found = suffixes_of(shards, hashed, _validated(codec, one))
+        found = suffixes_of(shards, hashed, _value(one))
     # In a lossy format, a value selects its whole unit, so it does not select one shard.
     elif by in fit.leading and (pattern.sort is None or by not in pattern.sort.lossy):
         found = suffixes_of(shards, hashed, fit.leading[by])
@@ -289,6 +306,8 @@ def _plan_fit(
     shards: tuple[str, ...],
 ) -> Plan:
     pattern = fit.pattern
+    if fit.impossible:
+        return Plan(query, entity, pattern, ())
     partitions = _partitions(fit, shards)
     lo, hi, exact = "", None, True
     if pattern.sort is not None:
@@ -380,6 +399,8 @@ def _within(entity: EntitySchema, plan: Plan) -> Plan:
         entity.codec.lower(condition)  # raises if it does not fit the model
     key_conditions = _key_conditions(entity.codec, conditions)
     fit = _fit(entity, plan.pattern, plan.query.values, key_conditions)
+    if fit.impossible:
+        return evolve(plan, partitions=())
     taken = [one.condition for one in (*fit.equal, *fit.ranged)]
     sort = plan.pattern.sort
     span = None if sort is None else sort.span(_leading(sort, fit.leading), fit.bounds)

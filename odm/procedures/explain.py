@@ -27,6 +27,8 @@ from odm.protocol.connection import Connection
 _KEEPS = "reads the item first, to keep the former values of its fields with CellVersions"
 _LARGE = "reads the item first, uploads new large values, and removes those that it replaces after the write"
 
+_CREATES = "creates a nested model that is not stored yet from its defaults: then the update is sent once more"
+
 SHOWN = 5
 """The number of partitions, or lines of a request, that are shown in full."""
 
@@ -328,6 +330,7 @@ def _explain_write(session: Session, intent: WriteIntent) -> Explanation:
             "reads the item first" if isinstance(request, req.Get) else "takes the item from the entity passed in"
         )
         whole = f"{read_how} and validates it as a whole ({whole}); retries if it has changed"
+    nested = change is not None and bool(change.nested)
     note = f"{how.format(', '.join(guarded))}, makes them a condition of the write, and retries if they have changed"
     keep = target.entity.keep if intent.name in ("put", "insert") else None
     rehearsal = session.connection.rehearse(request)
@@ -337,12 +340,20 @@ def _explain_write(session: Session, intent: WriteIntent) -> Explanation:
         partitions=(request.key.partition,),
         range=(request.key.sort, request.key.sort + "\0"),
         filter=condition,
-        requests=None if guarded or whole or keep is not None or companions or reading else rehearsal.most,
+        requests=None if guarded or whole or nested or keep is not None or companions or reading else rehearsal.most,
         companions=tuple(f"{one.name} ({type(one).__name__})" for one in companions),
         in_transaction=session.context.transactions,
         writes=True,
         keep=keep,
-        note=whole or note if guarded or whole else _KEEPS if keeps(intent) else _LARGE if reading else "",
+        note=whole or note
+        if guarded or whole
+        else _CREATES
+        if nested
+        else _KEEPS
+        if keeps(intent)
+        else _LARGE
+        if reading
+        else "",
         native=rehearsal.sent[0],
         then=rehearsal.sent[1:],
         stored=rehearsal.stored,

@@ -225,7 +225,7 @@ def merge_write(context: Context, which: object, actions: Sequence[Action]) -> M
     rules = rules_of(context, entity)
     check_actions(entity, actions, "merge")
     codec = entity.codec
-    actions = with_time(context, entity, actions)
+    actions = codec.expand_actions(with_time(context, entity, actions))
     lowered = codec.lower_actions(actions)
     rules.check(lowered)
     if (whole := codec.judged_whole(actions)) is not None:

@@ -10,7 +10,7 @@ from odm.codec import TAG
 from odm.entities.companions import BaseCompanion
 from odm.entities.entity import Entity
 from odm.errors import ItemInvalid, Unsupported
-from odm.expressions.nodes import Action, Condition, Item
+from odm.expressions.nodes import Condition, Item
 from odm.procedures.blob_commit import commit_with_blobs
 from odm.procedures.blobs import check_eager, concerns
 from odm.procedures.calls import Calls
@@ -23,7 +23,7 @@ from odm.procedures.context import Context
 from odm.procedures.read import Reading, keys_chunk, rows_chunk
 from odm.procedures.retention import trim_after
 from odm.procedures.unprocessed import send_batch
-from odm.procedures.update import ItemUpdate, Returning, Validate, attempt, check_returning, item_update
+from odm.procedures.update import ItemUpdate, attempt, check_returning
 from odm.procedures.write import Write, delete_write, insert_write, put_write
 from odm.procedures.write_intent import Planned, WriteIntent, mark_of
 from odm.protocol import requests as req
@@ -59,21 +59,10 @@ def _stored(context: Context, do: Calls, write: Write) -> CoreGen[Any]:
     return write.stored
 
 
-def update(  # the arguments of an update
-    context: Context,
-    do: Calls,
-    which: object,
-    actions: Sequence[Action],
-    when: Condition | bool | None,
-    returning: Returning,
-    *,
-    upsert: bool = False,
-    validate: Validate = "item",
-    retry_safe: bool = False,
-) -> CoreGen[Any]:
+def update(context: Context, do: Calls, change: ItemUpdate, *, retry_safe: bool = False) -> CoreGen[Any]:
     """Change an existing item, with its companions' items; returns the previous or the new item, or None."""
+    returning = change.returning
     check_returning(returning, retry_safe=retry_safe)
-    change = item_update(context, which, actions, when, returning, upsert=upsert, validate=validate)
     if returning != "none":
         check_eager(change.target.entity, f"update(returning={returning!r})")
     if retry_safe or concerned(change) or keeps(change) or concerns(change):

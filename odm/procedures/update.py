@@ -22,10 +22,15 @@ from odm.expressions.build import checked
 from odm.expressions.evaluate import apply, equal, holds
 from odm.expressions.nodes import (
     Action,
+    And,
+    Compare,
     Condition,
+    Const,
+    Exists,
     Increment,
     Item,
     Missing,
+    Or,
     Path,
     Remove,
     Set,
@@ -63,6 +68,8 @@ class ItemUpdate:
         needed: attributes that ``touched`` uses and that neither the call nor the key sets, as stored names.
         base: the item from which the first attempt is computed; None: the stored item must be read.
         whole: why the new item must be validated as a whole; None: the values that are written were, which is enough.
+        nested: the members of nested models that `odm.set_fields` sets, as the user writes them; their parents are
+            created if they are missing.
     """
 
     target: Target
@@ -76,6 +83,7 @@ class ItemUpdate:
     needed: tuple[str, ...] = ()
     base: Item | None = None
     whole: str | None = None
+    nested: tuple[Set, ...] = ()
 
     name: ClassVar[str] = "update"
     stored: ClassVar[None] = None
@@ -148,7 +156,7 @@ def item_update(  # the arguments of an update
     if validate not in ("item", "values"):
         raise BadValue(f"validate={validate!r}: say 'item', or 'values' to validate only the values that are written")
     codec = entity.codec
-    actions = with_time(context, entity, actions)
+    actions = codec.expand_actions(with_time(context, entity, actions))
     lowered = codec.lower_actions(actions)
     whole = codec.judged_whole(actions) if validate == "item" else None
     check_steps(entity, lowered)
@@ -166,8 +174,9 @@ def item_update(  # the arguments of an update
     wanted = None if when is None else entity.answerable(codec.lower(checked(when, "when=")))
     check_written(lowered, {}, target, context.limits)
     base: Item | None = None if needed or whole is not None else {}
+    nested = tuple(one for one in actions if isinstance(one, Set) and one.nested)
     change = ItemUpdate(
-        target, lowered, wanted, returning, upsert, known, touched, from_key, tuple(needed), base, whole
+        target, lowered, wanted, returning, upsert, known, touched, from_key, tuple(needed), base, whole, nested
     )
     if context.limits.expressions and not (are_few(lowered) and surely_fits(wanted)):
         _check_expressions(context, change)
@@ -297,6 +306,14 @@ def attempt(context: Context, change: ItemUpdate, base: Item | None, *, read: bo
     Raises:
         BadValue: the item after the actions cannot be stored.
     """
+    parents: Condition | None = None
+    if change.nested:
+        seen = base if read or change.base else None
+        if base is None and change.upsert:
+            seen = _start(change)
+        elif base and not change.target.entity.codec.upgrades.current(base):
+            seen = up_to_date(context, change.target.entity, base, change.target.key)
+        change, parents = _with_parents(change, seen)
     if base is None and change.upsert:
         return _creation(context, change)
     if base and not change.target.entity.codec.upgrades.current(base):
@@ -306,7 +323,7 @@ def attempt(context: Context, change: ItemUpdate, base: Item | None, *, read: bo
         return _validated(context, change, item)
     target = change.target
     actions, guards = (change.actions, []) if context.adds_values else as_sets(change.actions, item if read else None)
-    condition = _condition(context, change, [*(equals(name, item) for name in change.needed), *guards])
+    condition = every(_condition(context, change, [*(equals(name, item) for name in change.needed), *guards]), parents)
     entries = _entries(change, item, context.random)
     changed = {index: key for index, key in entries.items() if key is not None}
     check_keys(target.key, changed, target.entity, context.limits)
@@ -322,6 +339,44 @@ def attempt(context: Context, change: ItemUpdate, base: Item | None, *, read: bo
         pattern=target.entity.primary.full_name,
         base=base,
     )
+
+
+def _with_parents(change: ItemUpdate, item: Item | None) -> tuple[ItemUpdate, Condition | None]:
+    """The update with the parents that are missing created, and the condition that the others are there.
+
+    Args:
+        change: an update that sets members of nested models.
+        item: the stored item; None: it was not read, so each parent is assumed to be there.
+    """
+    codec = change.target.entity.codec
+    there: dict[Path, Condition] = {}
+    missing: dict[Path, list[Set]] = {}
+    for one in change.nested:
+        for length in range(1, len(one.path.segments)):
+            parent = Path(one.path.segments[:length], one.path.owner)
+            place = codec.place(parent)
+            stored, nullable = place.path, "NULL" in place.type.kinds
+            if item is not None and _value_at(item, stored) is None:
+                missing.setdefault(parent, []).append(one)
+                there[stored] = (
+                    Or((Missing(stored), Compare("=", stored, Const(None)))) if nullable else Missing(stored)
+                )
+                break
+            there[stored] = And((Exists(stored), Compare("<>", stored, Const(None)))) if nullable else Exists(stored)
+    created = {codec.place(parent).path: codec.created(parent, sets) for parent, sets in missing.items()}
+    inside = {codec.place(one.path).path for sets in missing.values() for one in sets}
+    kept = tuple(evolve(one, nested=False) if isinstance(one, Set) else one for one in change.actions)
+    actions = [one for one in kept if one.path not in inside]
+    actions += [Set(path, value) for path, value in created.items()]
+    return evolve(change, actions=tuple(actions), nested=()), every(*there.values())
+
+
+def _value_at(item: Item, path: Path) -> Value:
+    """The value at a path of an item; None also if there is none."""
+    value: Value = item
+    for segment in path.segments:
+        value = value.get(segment) if isinstance(value, Mapping) else None
+    return value
 
 
 def _validated(context: Context, change: ItemUpdate, item: Item) -> req.Update:

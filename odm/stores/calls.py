@@ -30,7 +30,7 @@ from odm.procedures.rekey import rekey
 from odm.procedures.reshard import reshard
 from odm.procedures.session import Page, Session
 from odm.procedures.transaction import TransactionSteps
-from odm.procedures.update import Returning, Validate
+from odm.procedures.update import Returning, Validate, item_update
 from odm.procedures.write_intent import WriteIntent
 from odm.protocol.changes import ChangeShard
 from odm.protocol.connection import CoreGen
@@ -120,17 +120,8 @@ class StoreCalls(Calls):
     ) -> CoreGen[Any]:
         if fields:
             raise self._context.schema.no_actions(which, fields)
-        return store_writes.update(
-            self._context,
-            self,
-            which,
-            actions,
-            when,
-            returning,
-            upsert=upsert,
-            validate=validate,
-            retry_safe=self._session.retry_safe,
-        )
+        change = item_update(self._context, which, actions, when, returning, upsert=upsert, validate=validate)
+        return store_writes.update(self._context, self, change, retry_safe=self._session.retry_safe)
 
     def merge(self, which: Entity | Query[Any], /, *actions: Action) -> CoreGen[None]:
         return merge(self._context, which, actions)
