@@ -332,6 +332,9 @@ def _explain_write(session: Session, intent: WriteIntent) -> Explanation:
         whole = f"{read_how} and validates it as a whole ({whole}); retries if it has changed"
     nested = change is not None and bool(change.nested)
     note = f"{how.format(', '.join(guarded))}, makes them a condition of the write, and retries if they have changed"
+    if not guarded:
+        note = _CREATES if nested else _KEEPS if keeps(intent) else _LARGE if reading else ""
+    note = whole or note
     keep = target.entity.keep if intent.name in ("put", "insert") else None
     rehearsal = session.connection.rehearse(request)
     return Explanation(

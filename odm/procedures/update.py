@@ -30,6 +30,7 @@ from odm.expressions.nodes import (
     Increment,
     Item,
     Missing,
+    Not,
     Or,
     Path,
     Remove,
@@ -355,14 +356,15 @@ def _with_parents(change: ItemUpdate, item: Item | None) -> tuple[ItemUpdate, Co
         for length in range(1, len(one.path.segments)):
             parent = Path(one.path.segments[:length], one.path.owner)
             place = codec.place(parent)
-            stored, nullable = place.path, "NULL" in place.type.kinds
+            stored, none = place.path, Compare("=", place.path, Const(None))
+            nullable = "NULL" in place.type.kinds
             if item is not None and _value_at(item, stored) is None:
                 missing.setdefault(parent, []).append(one)
                 there[stored] = (
                     Or((Missing(stored), Compare("=", stored, Const(None)))) if nullable else Missing(stored)
                 )
                 break
-            there[stored] = And((Exists(stored), Compare("<>", stored, Const(None)))) if nullable else Exists(stored)
+            there[stored] = And((Exists(stored), Not(none))) if nullable else Exists(stored)
     created = {codec.place(parent).path: codec.created(parent, sets) for parent, sets in missing.items()}
     inside = {codec.place(one.path).path for sets in missing.values() for one in sets}
     kept = tuple(evolve(one, nested=False) if isinstance(one, Set) else one for one in change.actions)
