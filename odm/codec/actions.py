@@ -105,55 +105,29 @@ class ActionLowering:
         )
         return self.resolver.convert(path, place.type.dump, self._checked(sets[0], place.rules, place.type, values))
 
-    def lower_all(self, actions: Sequence[Action]) -> tuple[Action, ...]:
+    def lower_all(self, actions: Sequence[Action]) -> tuple[tuple[Action, ...], str | None]:
         """All actions lowered. An action on the TTL field adds one on ``_ttl``.
+
+        Returns:
+            The actions; and why the result can only be judged with the whole item, None if the values decide, together
+            with conditions on lengths and bounds.
 
         Raises:
             BadValue: as `lower`; or two actions touch the same place.
         """
-        lowered = [self.lower(action) for action in actions]
+        places = [self._place(action) for action in actions]
+        lowered = [self._lower(action, place) for action, place in zip(actions, places, strict=True)]
         if len(lowered) > 1:
             self._check_overlap(actions, lowered)
+        whole = _judged_whole(actions, places)
         if self.ttl is None:
-            return tuple(lowered)
+            return tuple(lowered), whole
         companions = [
             self._expiry(action, done)
             for action, done in zip(actions, lowered, strict=True)
             if action.path.root == self.ttl
         ]
-        return (*lowered, *companions)
-
-    def judged_whole(self, actions: Sequence[Action]) -> str | None:
-        """Why the result can only be judged with the whole item; None: the values and conditions on lengths decide.
-
-        Raises:
-            BadValue: as `lower`.
-        """
-        grown: set[tuple[str | int, ...]] = set()
-        for action in actions:
-            path, place = action.path, self.resolver.resolve(action.path)
-            match action:
-                case Increment() | AddValue():
-                    reason = place.rules.sum
-                case Append() | Prepend() | AddTo() | DiscardFrom():
-                    reason = place.rules.inside
-                    if reason is None and not place.rules.default_fits and not isinstance(action, AddTo | DiscardFrom):
-                        reason = "the default, to which elements may be added, does not fit the model"
-                    if isinstance(action, AddTo | DiscardFrom) and len(action.members) > 1 and any(place.rules.limits):
-                        reason = reason or f"the length of {path} is limited, and several members change it"
-                case _:
-                    reason = place.rules.whole
-                    if place.parents and any(place.parents[-1].limits):
-                        held = place.path.segments[:-1]
-                        if held in grown:
-                            reason = (
-                                reason
-                                or f"the length of {Path(path.segments[:-1])} is limited, and several actions change it"
-                            )
-                        grown.add(held)
-            if reason is not None:
-                return f"{path}: {reason}"
-        return None
+        return (*lowered, *companions), whole
 
     def lower(self, action: Action) -> Action:
         """The action over stored names and values.
@@ -161,9 +135,15 @@ class ActionLowering:
         Raises:
             BadValue: the path leads nowhere, the value does not fit, or the field cannot take the action.
         """
+        return self._lower(action, self._place(action))
+
+    def _place(self, action: Action) -> Place:
         place = self.resolver.resolve(action.path, writes=True)
         if place.frozen is not None:
             raise self.resolver.fault(place.frozen, FROZEN)
+        return place
+
+    def _lower(self, action: Action, place: Place) -> Action:
         match action:
             case Set():
                 return self._set(action, place)
@@ -187,12 +167,10 @@ class ActionLowering:
                 assert_never(action)
 
     def _set(self, action: Set | SetIfMissing, place: Place) -> Set | Remove:
-        value = action.value
-        value = (
-            self.validate(action.path.root, value)
-            if len(action.path.segments) == 1
-            else self._checked(action, place.rules, place.type, value)
-        )
+        if len(action.path.segments) == 1:
+            value = self.validate(action.path.root, action.value)
+        else:
+            value = self._checked(action, place.rules, place.type, action.value)
         if isinstance(value, LazyBytes) and value.pointer is not None:
             why = "the value is in the blob of an item, and a blob is never shared: set the bytes, value.read()"
             raise self.resolver.fault(action.path, why)
@@ -323,6 +301,36 @@ class ActionLowering:
             f"the actions on {entity}.{one} and {entity}.{other} touch the same place, so their order would matter: "
             "make one action of them, or two updates"
         )
+
+
+def _judged_whole(actions: Sequence[Action], places: Sequence[Place]) -> str | None:
+    """Why the result of actions can only be judged with the whole item; None: it need not."""
+    changed: set[tuple[str | int, ...]] = set()  # the lists and dicts of limited length that lose or get a member
+    for action, place in zip(actions, places, strict=True):
+        rules = place.rules
+        match action:
+            case Set() | SetIfMissing() | Remove():
+                reason = rules.whole
+                if place.parents and place.parents[-1].limited:
+                    held = place.path.segments[:-1]
+                    if held in changed:
+                        reason = reason or "the length of what holds it is limited, and several actions change it"
+                    changed.add(held)
+            case Increment() | AddValue():
+                reason = rules.sum
+            case Append() | Prepend():
+                reason = rules.inside
+                if not rules.default_fits:
+                    reason = reason or "its default, to which elements may be added, does not fit the model"
+            case AddTo() | DiscardFrom():
+                reason = rules.inside
+                if len(action.members) > 1 and rules.limited:
+                    reason = reason or "its length is limited, and several members change it"
+            case _:
+                assert_never(action)
+        if reason is not None:
+            return f"{action.path}: {reason}"
+    return None
 
 
 def _record(type_: StoredType) -> RecordType | None:

@@ -27,7 +27,7 @@ from odm.codec.moments import DATETIME
 from odm.codec.normal import Normal, normal_form
 from odm.codec.parts import FieldPart, Validators, compile_part, needs_whole
 from odm.codec.paths import Place, Resolver
-from odm.codec.places import PlaceRules, sees_others, whole_reason
+from odm.codec.places import PlaceRules, normalises_somewhere, sees_others, whole_reason
 from odm.codec.proofs import levels_of, nodes_of, reads_json, takes_all
 from odm.codec.records import RecordField, RecordType
 from odm.codec.stored_moments import is_datetime
@@ -181,16 +181,19 @@ class EntityCodec:
         except ValidationError as error:
             raise self._invalid(error, item, key) from error
 
-    def check(self, item: Item) -> None:
+    def check(self, item: Item) -> Any:
         """Refuse an item of `encode` that `decode` would refuse.
+
+        Returns:
+            The entity that `decode` makes of it; None if no validation can refuse or change it.
 
         Raises:
             BadValue: a value that was assigned without validation breaks a constraint of the model.
         """
-        if self.sure:
-            return
+        if self.sure and not self.normalises:
+            return None
         try:
-            validated(self._record.validator, self._record.input(item))
+            return validated(self._record.validator, self._record.input(item))
         except ValidationError as error:
             raise BadValue(f"{self.cls.__name__} could not be read back as it is: {reasons(error)}") from error
 
@@ -237,6 +240,11 @@ class EntityCodec:
         if rules is None or not rules.normalises:
             return value
         return rules.normalise_bound(value) if bound else rules.normalise(value)
+
+    @cached_property
+    def normalises(self) -> bool:
+        """Whether validation may change an entity whose fields were assigned, which pydantic does not validate."""
+        return normalises_somewhere(self.cls.__pydantic_core_schema__)
 
     @cached_property
     def whole(self) -> str | None:
@@ -343,21 +351,17 @@ class EntityCodec:
         """The target of a path that the user wrote; raises as `lower`."""
         return self._actions.resolver.resolve(path)
 
-    def judged_whole(self, actions: Sequence[Action]) -> str | None:
-        """Why the result of these actions can only be judged with the whole item; None: their values are enough.
-
-        Raises:
-            BadValue: as `lower_action`.
-        """
-        return self.whole or self._actions.judged_whole(actions)
-
-    def lower_actions(self, actions: Sequence[Action]) -> tuple[Action, ...]:
+    def lower_actions(self, actions: Sequence[Action]) -> tuple[tuple[Action, ...], str | None]:
         """All actions of one update, lowered. An action on the TTL field adds one on ``_ttl``.
+
+        Returns:
+            The actions; and why the result can only be judged with the whole item, None if the values decide.
 
         Raises:
             BadValue: as `lower_action`; or two of them touch the same place.
         """
-        return self._actions.lower_all(actions)
+        lowered, whole = self._actions.lower_all(actions)
+        return lowered, self.whole or whole
 
     def _field(self, name: str) -> RecordField:
         found = self._record.fields.get(name)

@@ -29,6 +29,7 @@ _TEXT_FORMS: Final = ("strip_whitespace", "to_lower", "to_upper")
 _CONFIG_FORMS: Final = tuple(f"str_{form}" for form in _TEXT_FORMS)
 _NUMBERS: Final = frozenset({"int", "float", "decimal", "timedelta", "any"})
 _CODE: Final = frozenset({"function-before", "function-after", "function-wrap", "function-plain"})
+_RECORDS: Final = frozenset({"model", "dataclass", "typed-dict"})
 _FIELDS: Final = frozenset({"model-fields", "dataclass-args", "typed-dict"})
 _CONTAINERS: Final = _FIELDS | {"list", "tuple", "dict", "set", "frozenset", "any"}
 
@@ -113,7 +114,10 @@ class PlaceRules:
     @property
     def inside(self) -> str | None:
         """Why a change of a part can only be judged with the whole item; None: the part's own rules are enough."""
-        return self._container[2]
+        node, _, reason = self._container
+        if reason is None and node["type"] == "union" and any(_limits(choice) for choice in node["choices"]):
+            return "the value is of one of several types"
+        return reason
 
     @cached_property
     def sum(self) -> str | None:
@@ -134,10 +138,9 @@ class PlaceRules:
         return reason or (None if self.default_fits else "the default, from which it may start, does not fit the model")
 
     @cached_property
-    def limits(self) -> tuple[int, int | None]:
-        """The least and the most elements of a list, set or dict; None: any number."""
-        node = self._container[0]
-        return (node.get("min_length") or 0, node.get("max_length"))
+    def limited(self) -> bool:
+        """Whether a list, set or dict here must have a least or a most number of elements."""
+        return bool(self._container[0].keys() & {"min_length", "max_length"})
 
     @cached_property
     def default_fits(self) -> bool:
@@ -339,7 +342,7 @@ def _with_data(node: Any, definitions: Mapping[str, Any], around: frozenset[str]
     if not isinstance(node, dict):
         return None
     kind = node.get("type")
-    if kind in ("model", "dataclass", "typed-dict"):
+    if kind in _RECORDS:
         return None
     if kind == "definition-ref":
         ref = node["schema_ref"]
@@ -351,27 +354,48 @@ def _with_data(node: Any, definitions: Mapping[str, Any], around: frozenset[str]
     return next((code for part in node.values() if (code := _with_data(part, definitions, around)) is not None), None)
 
 
+def normalises_somewhere(schema: Any) -> bool:
+    """Whether validation may change an instance of an entity with this core schema: code, or forms of text."""
+    node, definitions = schema, {}
+    while node["type"] == "definitions":
+        definitions |= {one["ref"]: one for one in node["definitions"]}
+        node = node["schema"]
+    return _normalises(node, {}, definitions, models=True)
+
+
 def _normalises(
-    node: Any, config: Mapping[str, Any], definitions: Mapping[str, Any], around: frozenset[str] = frozenset()
+    node: Any,
+    config: Mapping[str, Any],
+    definitions: Mapping[str, Any],
+    around: frozenset[str] = frozenset(),
+    *,
+    models: bool = False,
 ) -> bool:
     if isinstance(node, list | tuple):
-        return any(_normalises(part, config, definitions, around) for part in node)
+        return any(_normalises(part, config, definitions, around, models=models) for part in node)
     if not isinstance(node, dict):
         return False
     kind = node.get("type")
-    if kind in ("model", "dataclass", "typed-dict"):
-        return False  # a comparison gets an instance, which was validated when it was made
+    if kind in _RECORDS:
+        if not models:
+            return False  # a comparison gets an instance, which was validated when it was made
+        config = node.get("config", config)
     if kind == "definition-ref":
         ref = node["schema_ref"]
-        return ref not in around and _normalises(definitions[ref], config, definitions, around | {ref})
-    if kind in _CODE:
+        return ref not in around and _normalises(definitions[ref], config, definitions, around | {ref}, models=models)
+    if kind in _CODE or node.get("post_init") or node.get("custom_init"):
         return True
     if kind == "str" and any(node.get(form) for form in _TEXT_FORMS):
         return True
     if kind == "str" and any(config.get(form) for form in _CONFIG_FORMS):
         return True
     parts = (part for name, part in node.items() if name not in ("metadata", "default", "serialization"))
-    return any(_normalises(part, config, definitions, around) for part in parts)
+    return any(_normalises(part, config, definitions, around, models=models) for part in parts)
+
+
+def _limits(choice: Any) -> bool:
+    node = choice[0] if isinstance(choice, tuple) else choice
+    return bool(node.keys() & {"min_length", "max_length"})
 
 
 def _is_plain_number(choice: Any) -> bool:

@@ -226,9 +226,9 @@ def merge_write(context: Context, which: object, actions: Sequence[Action]) -> M
     check_actions(entity, actions, "merge")
     codec = entity.codec
     actions = codec.expand_actions(with_time(context, entity, actions))
-    lowered = codec.lower_actions(actions)
+    lowered, whole = codec.lower_actions(actions)
     rules.check(lowered)
-    if (whole := codec.judged_whole(actions)) is not None:
+    if whole is not None:
         raise BadValue(f"{entity.name}.{whole}, and a merge does not read the item: {_OTHERWISE}")
     for reason, _ in limits_of(entity, lowered):
         raise BadValue(f"{entity.name}: {reason}, which a merge cannot see: {_OTHERWISE}")

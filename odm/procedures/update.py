@@ -158,8 +158,9 @@ def item_update(  # the arguments of an update
         raise BadValue(f"validate={validate!r}: say 'item', or 'values' to validate only the values that are written")
     codec = entity.codec
     actions = codec.expand_actions(with_time(context, entity, actions))
-    lowered = codec.lower_actions(actions)
-    whole = codec.judged_whole(actions) if validate == "item" else None
+    lowered, whole = codec.lower_actions(actions)
+    if validate == "values":
+        whole = None
     check_steps(entity, lowered)
     roots = {action.path.root for action in lowered}
     _check_match(entity, roots)

@@ -38,7 +38,7 @@ E = TypeVar("E", bound=Entity)
 
 
 def put_request(
-    context: Context, instance: E, *, batched: bool = False, copied: bool = False
+    context: Context, instance: E, *, batched: bool = False, copied: bool = False, settled: bool = False
 ) -> tuple[Target, E, req.Put]:
     """The put of an entity without a condition, and the entity as it will be stored, its revision one higher.
 
@@ -47,6 +47,7 @@ def put_request(
         instance: the entity.
         batched: the put is one of a batch.
         copied: its automatic fields are left as they are.
+        settled: it is as validation has left it.
     """
     known = context.schema.by_class.get(type(instance))  # faster than isinstance
     if known is None and not isinstance(instance, Entity):
@@ -60,7 +61,11 @@ def put_request(
     stored = instance if name is None else instance.model_copy(update={name: entity.revision_of(values) + 1})
     # A backend's own form has no place for the bytes of a blob.
     item = entity.codec.encode(stored) if entity.blobs else context.encode(entity.codec, stored)
-    entity.codec.check(item)
+    read = entity.codec.check(item)
+    if not settled and entity.codec.normalises and any(vars(read)[n] != vars(stored)[n] for n in entity.codec.stored):
+        # Assigned values were not validated, and validation changes them: store what a read would show.
+        read = read if name is None else read.model_copy(update={name: values[name]})
+        return put_request(context, read, batched=batched, copied=True, settled=True)
     entries = entity.entries(vars(stored), item, context.random) if entity.patterns else {}
     check_item(item, target.key, entries, entity, context.limits, entity.local)
     if entity.codec.normal is not None:

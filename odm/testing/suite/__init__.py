@@ -124,6 +124,7 @@ from odm.testing.suite.upgrades import (
     TestUpgradedUpdates,
     TestUpgradedWrites,
 )
+from odm.testing.suite.validated_updates import TestAssignedValues, TestComparedValues, TestValidatedUpdates, made
 from odm.testing.suite.verbatim_rows import TestCells, TestVerbatimRows
 from odm.testing.suite.versioned import TestVersioned, TestVersionedCosts, TestVersionedStopped, archive
 
@@ -131,6 +132,7 @@ __all__ = [
     "TestAbsentFields",
     "TestAdjacencyCosts",
     "TestAdjacencyList",
+    "TestAssignedValues",
     "TestAttributes",
     "TestAutomaticFields",
     "TestBackfill",
@@ -148,6 +150,7 @@ __all__ = [
     "TestCollection",
     "TestCompanions",
     "TestCompanionsTransactions",
+    "TestComparedValues",
     "TestCompressed",
     "TestComputedKeys",
     "TestComputedKeysTransactions",
@@ -286,6 +289,7 @@ __all__ = [
     "TestUpgradedWrites",
     "TestUpsert",
     "TestUpsertOfDefaults",
+    "TestValidatedUpdates",
     "TestVerbatimRows",
     "TestVersioned",
     "TestVersionedCosts",
@@ -308,6 +312,7 @@ __all__ = [
     "lean",
     "library",
     "local",
+    "made",
     "measured",
     "meter_series",
     "metered",
