@@ -205,9 +205,9 @@ class PlaceRules:
             choices.values() if isinstance(choices, dict) else (c[0] if isinstance(c, tuple) else c for c in choices)
         )
         opened = [_open(member, config, self.definitions) for member in members]
-        fitting = [one for one in opened if _has_part(one[0], segment)]
-        if len(fitting) == 1:
-            return fitting[0][0], fitting[0][1], whole or fitting[0][2]
+        holders = [one for one in opened if _holds(one[0], segment)]
+        if len(holders) == 1:
+            return holders[0][0], holders[0][1], whole or holders[0][2]
         return {"type": "any"}, config, whole or "the value is one of several models"
 
     @cached_property
@@ -302,11 +302,11 @@ def _name(function: Any) -> str:
     return str(getattr(function, "__qualname__", type(function).__qualname__)).rpartition("<locals>.")[2]
 
 
-def _has_part(node: Any, segment: str | int) -> bool:
-    kind = node["type"]
+def _holds(node: Any, segment: str | int) -> bool:
+    """Whether values of a schema have parts that such a segment names."""
     if isinstance(segment, int):
-        return kind in ("list", "tuple", "set", "frozenset", "any")
-    return kind in ("dict", "any") or (kind in _FIELDS and segment in dict(_fields_of(node)))
+        return node["type"] in ("list", "tuple", "set", "frozenset", "any")
+    return node["type"] == "dict" or node["type"] == "any" or node["type"] in _FIELDS
 
 
 def _fields_of(node: Any) -> Iterator[tuple[str, Any]]:

@@ -405,6 +405,13 @@ def _validated(context: Context, change: ItemUpdate, item: Item) -> req.Update:
         why = reasons(error.__cause__) if isinstance(error.__cause__, ValidationError) else str(error)
         raise BadValue(f"{target}: the model refuses the item after this update: {why}") from error
     new = kept_inline(entity.blobs, after, codec.encode(instance))
+    for action in change.actions:
+        named = isinstance(action, Set | SetIfMissing) and all(isinstance(name, str) for name in action.path.segments)
+        if named and _value_at(after, action.path) is not None and _value_at(new, action.path) is None:
+            raise BadValue(f"{target}: {action.path} is not a part of the stored value, which is of another model")
+    absent = new.keys() - after.keys()
+    shown = _defaults(entity, absent, after) if absent else {}
+    new = {name: value for name, value in new.items() if name not in shown or not equal(value, shown[name])}
     own = (*codec.stored.values(), TTL_ATTRIBUTE)
     written = {action.path.root for action in change.actions}
     changed = [name for name in own if name in written or not _same(item, new, name)]
