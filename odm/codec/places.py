@@ -356,7 +356,7 @@ def _with_data(node: Any, definitions: Mapping[str, Any], around: frozenset[str]
 
 def normalises_somewhere(schema: Any) -> bool:
     """Whether validation may change an instance of an entity with this core schema: code, or forms of text."""
-    node, definitions = schema, {}
+    node, definitions = schema, dict[str, Any]()
     while node["type"] == "definitions":
         definitions |= {one["ref"]: one for one in node["definitions"]}
         node = node["schema"]

@@ -255,7 +255,7 @@ class Template:
         """The first instant of the unit, such as the day, that the key keeps of a time, and that of the next unit.
 
         Returns:
-            None if the field is no time. The second is None if no unit follows.
+            None if the field is not a time. The second is None if no unit follows.
 
         Raises:
             KeyValueError: the value cannot be used in a key.

@@ -351,7 +351,7 @@ class TestComparedValues:
     def test_are_normalised_as_the_model_does(self, made: Store) -> None:
         made.put(Thing(name="abc def", mails={"a@x"}))
         assert [one.thing_id for one in made.query(select(Thing).where(Thing.name == " ABC def "))] == ["1"]
-        conditions = [
+        conditions: list[Any] = [
             Thing.name == " ABC def",
             is_in(Thing.name, ["q", "ABC DEF "]),
             starts_with(Thing.name, " ABC "),
