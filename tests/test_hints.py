@@ -270,7 +270,7 @@ def _reserved() -> None:
 
 def _conflicting() -> None:
     class Fitted(Entity, table=Table("hints")):
-        model_dump: str
+        model_dump: str  # pyright: ignore[reportIncompatibleMethodOverride]
 
 
 def _hidden() -> None:
@@ -279,7 +279,7 @@ def _hidden() -> None:
 
         class Fitted(Entity, table=table):
             model_id: str
-            model_fields_set: str
+            model_fields_set: str  # pyright: ignore[reportIncompatibleMethodOverride]
 
             primary = PrimaryKey("MODEL#{model_id}")
 

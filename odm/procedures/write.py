@@ -65,7 +65,8 @@ def put_request(
     if not settled and entity.codec.normalises and any(vars(read)[n] != vars(stored)[n] for n in entity.codec.stored):
         # Assigned values were not validated, and validation changes them: store what a read would show.
         read = read if name is None else read.model_copy(update={name: values[name]})
-        return put_request(context, read, batched=batched, copied=True, settled=True)
+        as_read: tuple[Target, Any, req.Put] = put_request(context, read, batched=batched, copied=True, settled=True)
+        return as_read
     entries = entity.entries(vars(stored), item, context.random) if entity.patterns else {}
     check_item(item, target.key, entries, entity, context.limits, entity.local)
     if entity.codec.normal is not None:

@@ -150,7 +150,7 @@ class Point:
 FIELDS: Final[dict[str, tuple[Any, Any]]] = {
     "small": (Small, 1),
     "even": (Even, 2),
-    "optional": (Optional[Small], None),
+    "optional": (Annotated[int | None, Field(ge=0, le=9)], None),
     "text": (Lower, "x"),
     "short": (Short, "a"),
     "colour": (Colour, Colour.RED),
@@ -397,7 +397,12 @@ def example(store: Callable[[Table], Store], most: int = EXAMPLES) -> None:
     """Check the laws for random models."""
 
     # Without Phase.shrink: it takes minutes, and the failing update is in the message.
-    @settings(max_examples=most, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example], phases=PHASES)
+    @settings(
+        max_examples=most,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+        phases=PHASES,
+    )
     @given(models(), st.data())
     def laws(model: type[Entity], data: st.DataObject) -> None:
         check_laws(store, model, data)

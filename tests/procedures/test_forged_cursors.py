@@ -5,6 +5,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from functools import partial
 from typing import Any
 
 import pytest
@@ -88,18 +89,35 @@ def changed(body: Any, path: tuple[Any, ...], change: Callable[[Any], Any]) -> A
     return [changed(part, path[1:], change) if index == path[0] else part for index, part in enumerate(body)]
 
 
+def _replaced(value: Any, _: Any) -> Any:
+    return value
+
+
+def _shortened(part: Any) -> Any:
+    return part[:-1] if isinstance(part, list | str) else part
+
+
+def _lengthened(value: Any, part: Any) -> Any:
+    if isinstance(part, list):
+        return [*part, value]
+    return part + value if isinstance(part, str) and isinstance(value, str) else part
+
+
+def _reversed(part: Any) -> Any:
+    return part[::-1] if isinstance(part, list | str) else part
+
+
 def mutated(data: st.DataObject, body: Any) -> Any:
     """The payload with one or two parts replaced, removed, repeated or swapped."""
     for _ in range(data.draw(st.integers(1, 2))):
         path = data.draw(st.sampled_from([*places(body)]))
         value = data.draw(VALUES)
-        changes: list[Callable[[Any], Any]] = [lambda _, value=value: value]
-        changes.append(lambda part: part[:-1] if isinstance(part, list | str) else part)
-        changes.append(lambda part, value=value: [*part, value] if isinstance(part, list) else part)
-        changes.append(lambda part: part[::-1] if isinstance(part, list | str) else part)
-        changes.append(
-            lambda part, value=value: part + value if isinstance(part, str) and isinstance(value, str) else part
-        )
+        changes: list[Callable[[Any], Any]] = [
+            partial(_replaced, value),
+            _shortened,
+            partial(_lengthened, value),
+            _reversed,
+        ]
         body = changed(body, path, data.draw(st.sampled_from(changes)))
     return body
 

@@ -144,7 +144,7 @@ class Booking(Entity, table=things):
     def _in_order(self) -> "Booking":
         if self.end < self.start:
             raise ValueError("it ends before it starts")
-        self.__dict__["days"] = (self.end - self.start).days
+        vars(self)["days"] = (self.end - self.start).days
         return self
 
 
