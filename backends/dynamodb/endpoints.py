@@ -84,7 +84,7 @@ def is_url(value: object) -> bool:
         value.encode()  # a lone surrogate cannot be sent
         parts = urlsplit(value)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # also of a port that is no number, or too large
+    except ValueError:  # also of a port that is not a number, or too large
         return False
 
 

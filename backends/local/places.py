@@ -141,7 +141,7 @@ def _foreign(path: Path) -> BackendError:
 
 
 def _is_foreign(status: os.stat_result, path: Path, database: Path | None = None) -> bool:
-    """Whether another user planted a file: all users can write in its folder, and its owner is none of those trusted.
+    """Whether another user planted a file: all users can write in its folder, and its owner is not trusted.
 
     Trusted are this user, root, the owner of the folder, and for a side file the owner of the database.
     """

@@ -159,7 +159,7 @@ class PlaceRules:
 
     @cached_property
     def missing_fits(self) -> bool:
-        """Whether an item without the attribute can be read: pydantic validates a default only if told to."""
+        """Whether an item without the attribute can be read: pydantic validates a default only if asked to."""
         return not self._validates_default or self.default_fits
 
     @property
@@ -319,7 +319,7 @@ def _fields_of(node: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _part(node: Any, segment: str | int, definitions: Mapping[str, Any]) -> tuple[Any, str | None]:
-    """The core schema of a part, and why it can only be judged with the parts beside it."""
+    """The core schema of a part, and why it can only be judged with the parts next to it."""
     kind = node["type"]
     if kind in _FIELDS:
         fields = dict(_fields_of(node))

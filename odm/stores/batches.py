@@ -99,7 +99,7 @@ class Batch(Hinted, Sync):
         run(self._pending.flush(), self._send)
 
     def _send(self, request: Any) -> Any:
-        # Asked anew for each request: if the store was closed, the error gets the entries that are left.
+        # Asked again for each request: if the store was closed, the error gets the entries that are left.
         return self._store._call()[1](request)
 
 

@@ -88,7 +88,7 @@ def test_a_new_pattern(run: Run, file: LocalFile) -> None:
 
 
 def test_the_lock_file_knows_what_is_backfilled(run: Run, application: Application, file: LocalFile) -> None:
-    application.change(STATUS[::-1])
+    application.change((STATUS[1], STATUS[0]))
     assert run("lock", "shop:shop").code == 0
     application.change(STATUS)
     assert run("lock", "shop:shop").code == 0
@@ -104,7 +104,7 @@ def test_the_lock_file_knows_what_is_backfilled(run: Run, application: Applicati
 
 
 def test_a_backfill_before_the_lock_is_written_counts_too(run: Run, application: Application, file: LocalFile) -> None:
-    application.change(STATUS[::-1])
+    application.change((STATUS[1], STATUS[0]))
     run("lock", "shop:shop")
     application.change(STATUS)
     run("backfill", "shop:shop", "Order.by_status", "shop.db")

@@ -369,7 +369,7 @@ def check_laws(store: Callable[[Table], Store], model: Any, data: st.DataObject)
     try:
         schema = table.compile()
     except SchemaError:
-        return  # such as a union that cannot be told apart
+        return  # such as a union that cannot be distinguished
     db = store(table)
     key = model.primary(item_id=f"{next(NUMBERS)}")
     try:

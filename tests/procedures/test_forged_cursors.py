@@ -4,8 +4,8 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest

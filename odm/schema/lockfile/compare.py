@@ -51,7 +51,7 @@ def compare(
 
 
 def _as_filled(table: TableLock) -> TableLock:
-    """The table with all patterns backfilled: whether they are is no difference of models."""
+    """The table with all patterns backfilled: whether they are is not a difference of models."""
     entities = {
         tag: entity.model_copy(
             update={"patterns": {i: one.model_copy(update={"filled": True}) for i, one in entity.patterns.items()}}

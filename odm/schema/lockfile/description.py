@@ -65,7 +65,7 @@ class PatternLock(_Description):
 
     ``projection``: the stored names of the attributes that the index holds besides keys on DynamoDB; None: all.
     ``filled``: stored items have their entries; False: it was new or its key changed, and `odm backfill` has not yet
-    recorded that it is done.
+    recorded that it is complete.
     """
 
     name: str
