@@ -30,6 +30,7 @@ from odm.backends.bigtable.native import (
     Read,
     ReadChangeStream,
     ReadRows,
+    Row,
     Steps,
 )
 from odm.backends.bigtable.native_admin import AdminCall, UpdateTable
@@ -118,6 +119,10 @@ class BigtableConnection(Connection[Native]):
         twin._procedures = evolve(self._procedures, retry=self._retry.with_retry_policy(policy))
         twin._wire = evolve(self._wire, seconds=min(policy.timeout or ATTEMPT_SECONDS, COMMIT_WITHIN))
         return twin
+
+    def item_of(self, part: object) -> Item | None:
+        """The item of a row."""
+        return self._procedures.loader.item(part) if isinstance(part, Row) else None
 
     def encode(self, codec: EntityCodec, entity: Any) -> Item:
         """The item of an entity, with its cells already written."""

@@ -171,6 +171,10 @@ class DynamoDBConnection(Connection[Native]):
             self._attempts = attempts_of(self._settings.config, session_of(self._settings), self._policy)
         return self._attempts
 
+    def item_of(self, part: object) -> Item | None:
+        """The item of attributes as DynamoDB sends them."""
+        return self.layout.item(part) if type(part) is dict else None
+
     def encode(self, codec: EntityCodec, entity: Any) -> Item:
         """The item of an entity, as the JSON text that is sent."""
         return write_item(codec, entity)

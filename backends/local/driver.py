@@ -17,7 +17,7 @@ from typing import Any, Final
 from attrs import evolve, frozen
 
 from odm.backends.local.clients import turns_of
-from odm.backends.local.codec import write_item
+from odm.backends.local.codec import decode, write_item
 from odm.backends.local.errors import FILE_ERRORS, translated, translating
 from odm.backends.local.fault_connection import FaultConnection
 from odm.backends.local.faults import Faults
@@ -86,6 +86,10 @@ class LocalConnection(Connection[Request]):
             return (yield request)
         except FILE_ERRORS as error:
             raise translated(error, self._path) from error
+
+    def item_of(self, part: object) -> Item | None:
+        """The item of a row's bytes."""
+        return decode(part) if type(part) is bytes else None
 
     def encode(self, codec: EntityCodec, entity: Any) -> Item:
         """The item of an entity, as the bytes that are stored."""

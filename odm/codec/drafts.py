@@ -63,3 +63,7 @@ class Draft(LazyDict, Generic[F]):
 
     def _make(self) -> dict[str, Value]:
         return self._read(self.form)
+
+    def fresh(self) -> dict[str, Value]:
+        """The item decoded from the form: unlike ``made``, it shares nothing with the entity."""
+        return self._read(self.form)

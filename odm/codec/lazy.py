@@ -87,6 +87,10 @@ class NativeItem(LazyDict):
     def load(self) -> Any:
         """The entity; None if the item must be decoded to find its entity or its fault."""
 
+    def forget(self) -> None:
+        """Drop the decoded form, whose mutable parts now belong to an entity; the next reading decodes it again."""
+        self._made = None
+
 
 class NativeItems(Lazy[P, NativeItem]):
     """A page of stored items in their backend's form."""

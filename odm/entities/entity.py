@@ -4,6 +4,7 @@ A Pydantic model in every respect. With ``table=`` it is an entity of that table
 generic class. Its keys are declared with `PrimaryKey` and `AccessPattern`; they are compiled with the table.
 """
 
+from collections.abc import Callable
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, runtime_checkable
 
@@ -60,6 +61,9 @@ class Entity(ReferringModel):
     `MaxAge`, `MaxVersions` or a combination; without a rule, it keeps the newest value. Both have no effect on other
     backends: an item that must disappear everywhere has a `TTL` field.
     """
+
+    # Pydantic copies, compares, shows, dumps and pickles the attributes in __dict__ only: the slot is none of those.
+    __slots__ = ("__odm_stored__",)
 
     model_config = ConfigDict(ignored_types=(PrimaryKey, AccessPattern, BaseCompanion))
 
@@ -142,3 +146,12 @@ class Entity(ReferringModel):
             if table is not None:
                 cls.__odm_tag__ = cls.__name__ if tag is None else tag
                 table.add(cls, cls.__odm_tag__)
+
+
+hold_stored: Final[Callable[[Entity, object], None]] = Entity.__dict__["__odm_stored__"].__set__
+"""Give an entity the stored item that it was made of, for `odm.Store.save`."""
+
+
+def stored_of(entity: Entity) -> object:
+    """The stored item that an entity was made of, as its read has it; None if it was not read."""
+    return getattr(entity, "__odm_stored__", None)

@@ -150,6 +150,10 @@ class Calls(Protocol):
         """Change attributes of an existing item."""
         ...
 
+    def save(self, entity: E) -> CoreGen[E]:
+        """Write the fields of an entity that have changed since it was read; returns the entity as stored."""
+        ...
+
     def merge(self, which: Entity | Query[Any], /, *actions: Action) -> CoreGen[None]:
         """Write parts of an item without reading it; creates the item if it does not exist."""
         ...

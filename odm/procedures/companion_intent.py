@@ -74,7 +74,8 @@ class IntentWithCompanions:
             operation = remembering(context, target, operation, base)
         effect: Effect[Any] | None = None
         if self.companions:
-            old = None if base is None else context.decode(base, target.key)
+            decode = context.decode_alone if _returns(intent) else context.decode
+            old = None if base is None else decode(base, target.key)
             effect = Effect(target.query, old, self._new(context, operation, there))
         if there is not UNREAD and not isinstance(operation, req.Check):
             operation = evolve(operation, condition=every(operation.condition, self._guard(context, there)))
@@ -94,10 +95,11 @@ class IntentWithCompanions:
             return None
         if self.intent.stored is not None:
             return self.intent.stored
+        decode = context.decode_alone if _returns(self.intent) else context.decode
         if isinstance(operation, req.Put):
-            return context.decode(operation.item, operation.key)
+            return decode(operation.item, operation.key)
         assert isinstance(operation, req.Update)
-        return context.decode(apply(operation.actions, there), operation.key)
+        return decode(apply(operation.actions, there), operation.key)
 
     def _guard(self, context: Context, there: Item | None) -> Condition | None:
         """The condition that every attribute that the write depends on, or the call returns, is unchanged."""
@@ -111,11 +113,15 @@ class IntentWithCompanions:
             number = there.get(entity.codec.stored[entity.revision], 0)
             return every(revision_is(entity, number), *marks)
         fields = [one.sources(entity.cls) for one in self.companions]
-        returns = isinstance(self.intent, ItemUpdate) and self.intent.returning != "none"
-        if self.companions and (None in fields or returns):
+        if self.companions and (None in fields or _returns(self.intent)):
             return every(EXISTS, unchanged(entity, there), *marks)
         names = sorted({entity.codec.stored[name] for some in fields for name in some or ()})
         return every(EXISTS, *(equals(name, there) for name in names), *marks)
+
+
+def _returns(intent: WriteIntent) -> bool:
+    """Whether the call returns an item that its operation does not have."""
+    return isinstance(intent, ItemUpdate) and intent.returning != "none"
 
 
 def companion_writes_of(context: Context, companion: Companion, effect: Effect[Any]) -> CompanionWrites:

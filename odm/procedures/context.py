@@ -1,7 +1,9 @@
 """The context of every operation: the schema, and the settings of the store."""
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from random import Random, SystemRandom
 from typing import Any, NamedTuple
 
@@ -9,7 +11,7 @@ from attrs import Factory, field, frozen
 
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION, WAS, EntityCodec, NativeItems
 from odm.codec.blobs import placeholders
-from odm.entities.entity import Entity
+from odm.entities.entity import Entity, hold_stored, stored_of
 from odm.errors import ItemInvalid, Unsupported
 from odm.expressions.nodes import Condition, Item, Not, Or
 from odm.procedures.ids import OF_PROCESS, IdSource
@@ -27,6 +29,10 @@ from odm.schema.target import Target
 
 def _always_supported(_keys: Sequence[Key]) -> None:
     """None, as the backend supports every transaction."""
+
+
+def _of_another_backend(_part: object) -> None:
+    """None, as for every part of a page of another backend."""
 
 
 class Fitting(NamedTuple):
@@ -49,6 +55,7 @@ class Context:
         on_invalid: reads of many items skip those that do not fit their model, and call this with the error of each;
             None: such an item is an error.
         encode: makes the item of an entity, see `Connection.encode`.
+        item_of: returns the item of a part of a page, see `Connection.item_of`.
         transaction_unsupported_reason: why items cannot be written in one transaction; see `Connection`.
         adds_values: whether an update can have an `AddValue`, see `Connection.adds_values`.
         ids: the source of new ids.
@@ -71,6 +78,7 @@ class Context:
     skip_unknown: bool = False
     on_invalid: Callable[[ItemInvalid], object] | None = None
     encode: Callable[[EntityCodec, Any], Item] = EntityCodec.encode
+    item_of: Callable[[object], Item | None] = _of_another_backend
     transaction_unsupported_reason: Callable[[Sequence[Key]], str | None] = _always_supported
     adds_values: bool = True
     turns: Turns | None = field(default=None, repr=False)
@@ -188,6 +196,13 @@ class Context:
             self.bind(found)
         return found
 
+    def decode_alone(self, item: Item, key: Key) -> Any:
+        """As `decode`, for an item that may be decoded already: the entity holds a copy of it for `odm.Store.save`."""
+        found = self.decode(item, key)
+        if found is not None and stored_of(found) is None:
+            hold_stored(found, deepcopy(dict(item)))
+        return found
+
     def decode_all(self, items: Sequence[Item], positions: Sequence[Position]) -> list[Any]:
         """The entities of a page of stored items.
 
@@ -197,6 +212,7 @@ class Context:
         found = items.load_all() if isinstance(items, NativeItems) else None
         if found is not None:
             self.schema.check_all(found, items, (position[0] for position in positions))
+            deque(map(hold_stored, found, items.parts), 0)
             if self.bind is not None:
                 for one in found:
                     self.bind(one)

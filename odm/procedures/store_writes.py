@@ -4,12 +4,13 @@ The first attempt of an item without companions is sent directly. Only if it is 
 """
 
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any, TypeVar
 
-from odm.codec import TAG
+from odm.codec import TAG, Draft
 from odm.entities.companions import BaseCompanion
-from odm.entities.entity import Entity
-from odm.errors import ItemInvalid, Unsupported
+from odm.entities.entity import Entity, hold_stored
+from odm.errors import ItemInvalid, ItemNotFound, Unsupported
 from odm.expressions.nodes import Condition, Item
 from odm.procedures.blob_commit import commit_with_blobs
 from odm.procedures.blobs import check_eager, concerns
@@ -20,11 +21,12 @@ from odm.procedures.companion_commit import InSteps
 from odm.procedures.companion_intent import IntentWithCompanions, concerned
 from odm.procedures.concurrent import concurrent
 from odm.procedures.context import Context
-from odm.procedures.read import Reading, keys_chunk, rows_chunk
+from odm.procedures.read import Reading, get, keys_chunk, rows_chunk
 from odm.procedures.retention import trim_after
+from odm.procedures.save import save_update
 from odm.procedures.unprocessed import send_batch
 from odm.procedures.update import ItemUpdate, attempt, check_returning
-from odm.procedures.write import Write, delete_write, insert_write, put_write
+from odm.procedures.write import Write, checked_entity, delete_write, insert_write, put_write
 from odm.procedures.write_intent import Planned, WriteIntent, mark_of
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
@@ -48,6 +50,7 @@ def _stored(context: Context, do: Calls, write: Write) -> CoreGen[Any]:
     entity = write.target.entity
     if entity.companions or entity.versioned or entity.blobs:
         yield from _write(context, do, write)
+        _hold(write)
         return write.stored
     operation = write.first(context)
     assert not isinstance(operation, req.Check)  # of transactions only
@@ -56,7 +59,15 @@ def _stored(context: Context, do: Calls, write: Write) -> CoreGen[Any]:
         yield from _refused(context, write, answer)
     elif entity.keep is not None:
         yield from trim_after(context, (operation,))
+    _hold(write)
     return write.stored
+
+
+def _hold(write: Write) -> None:
+    """Let the entity of a put hold the item that is stored now, for `save`."""
+    item = write.operation.item  # type: ignore[union-attr]  # of a put
+    shared = write.target.entity.codec.nests and type(item) is not Draft  # its lists and dicts may be the entity's
+    hold_stored(write.stored, deepcopy(item) if shared else item)
 
 
 def update(context: Context, do: Calls, change: ItemUpdate, *, retry_safe: bool = False) -> CoreGen[Any]:
@@ -77,6 +88,23 @@ def update(context: Context, do: Calls, change: ItemUpdate, *, retry_safe: bool 
     return _returned(context, change, plan, answer)
 
 
+def save(context: Context, do: Calls, instance: E, *, retry_safe: bool) -> CoreGen[E]:
+    """Write what has changed in an entity since it was read; returns the entity as stored."""
+    entity = checked_entity(context, instance)
+    # The answer to these updates has no item, or not the large values of the item.
+    apart = retry_safe or any(entity.blobs.values())
+    change = save_update(context, instance, "none" if apart else "new")
+    if change is None:
+        return instance
+    stored = yield from update(context, do, change, retry_safe=retry_safe)
+    if apart:
+        stored = yield from get(context, change.target)
+        if stored is None:
+            raise ItemNotFound(f"{change.target} was saved, and deleted before odm could read it again")
+    found: E = stored
+    return found
+
+
 def _returned(context: Context, change: ItemUpdate, plan: Planned, answer: req.Written) -> Any:
     """The item that an update returns. The answer to a put has no item, but its plan has the old and the new one."""
     if plan.effect is not None:
@@ -88,7 +116,7 @@ def _returned(context: Context, change: ItemUpdate, plan: Planned, answer: req.W
 
 def _decoded(context: Context, change: ItemUpdate, item: Item | None) -> Any:
     try:
-        return None if item is None else context.decode(item, change.target.key)
+        return None if item is None else context.decode_alone(item, change.target.key)
     except ItemInvalid as error:
         raise ItemInvalid(f"the update was applied, and {error}", error.key, error.item) from error.__cause__
 

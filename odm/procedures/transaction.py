@@ -9,6 +9,7 @@ from odm.errors import BadValue, Unsupported, brief
 from odm.expressions.nodes import Action, Condition, Item
 from odm.hints import TRANSACTION, Hinted
 from odm.procedures.context import Context
+from odm.procedures.save import save_update
 from odm.procedures.update import ItemUpdate, check_known, entity_after, item_update
 from odm.procedures.write import check_write, delete_write, insert_write, put_write
 from odm.procedures.write_intent import WriteIntent
@@ -126,6 +127,22 @@ class Operations(Hinted):
         made = _after(change, returning)
         self._add(change)
         return made
+
+    def save(self, entity: Entity) -> None:
+        """Write the fields of an entity that have changed since it was read; as `odm.Store.save`.
+
+        It returns nothing, as what will be stored depends on other writers: read the item again to save it again. If no
+        field differs, the transaction gets no operation; add `check` if it depends on the item.
+
+        Args:
+            entity: as for `odm.Store.save`.
+
+        Raises:
+            BadValue: the entity was not read, a field of its key has changed, or as for `put`.
+        """
+        change = save_update(self._context, entity)
+        if change is not None:
+            self._add(change)
 
     @overload
     def delete(self, which: type[Entity], /, **key: Any) -> None: ...

@@ -16,7 +16,6 @@ from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.codec.actions import FROZEN
 from odm.codec.blobs import Pointer, kept_inline, pointer_of
 from odm.codec.validation import reasons
-from odm.entities.entity import Entity
 from odm.errors import BadValue, ConditionFailed, ItemInvalid, ItemNotFound, OdmError, Unsupported, brief
 from odm.expressions.build import checked
 from odm.expressions.evaluate import apply, equal, holds
@@ -143,8 +142,11 @@ def item_update(  # the arguments of an update
     *,
     upsert: bool = False,
     validate: Validate = "item",
+    read: Item | None = None,
 ) -> ItemUpdate:
     """The intent of an update, checked without a request.
+
+    ``read``: the stored item as it was read, from which the first attempt is computed; None: the entity passed in.
 
     Raises:
         BadValue: an action or condition does not fit the model, or would change the primary key.
@@ -184,7 +186,7 @@ def item_update(  # the arguments of an update
         _check_expressions(context, change)
     if base is not None or target.instance is None or entity.blobs:
         return change
-    return _from_instance(context, change, target.instance)
+    return _from(context, change, codec.encode(target.instance) if read is None else read)
 
 
 def check_known(change: ItemUpdate) -> None:
@@ -285,9 +287,10 @@ def _attributes(entity: EntitySchema, pattern: PatternSchema) -> list[str]:
     return names if pattern.when is None else [*names, *(path.root for path in paths(pattern.when))]
 
 
-def _from_instance(context: Context, change: ItemUpdate, instance: Entity) -> ItemUpdate:
-    """The update computed from the entity passed in; it may be stale, so if its values do not allow it, unchanged."""
-    base = change.target.entity.codec.encode(instance)
+def _from(context: Context, change: ItemUpdate, base: Item) -> ItemUpdate:
+    """The update computed from an item that may be stale; if its values do not allow that, unchanged."""
+    if not change.target.entity.codec.upgrades.current(base):
+        return change
     if not all(holds(limit, base) for _, limit in limits_of(change.target.entity, change.actions)):
         return change
     try:

@@ -31,7 +31,7 @@ from odm.protocol import requests as req
 from odm.protocol.expressions import check_condition, surely_fits
 from odm.protocol.limits import check_item
 from odm.protocol.predicates import ABSENT, every, has_tag, judged, revision_is, version_is
-from odm.schema.entity import Key
+from odm.schema.entity import EntitySchema, Key
 from odm.schema.target import Target
 
 E = TypeVar("E", bound=Entity)
@@ -49,10 +49,7 @@ def put_request(
         copied: its automatic fields are left as they are.
         settled: it is as validation has left it.
     """
-    known = context.schema.by_class.get(type(instance))  # faster than isinstance
-    if known is None and not isinstance(instance, Entity):
-        raise BadValue(f"{brief(instance)} is not an entity: {_instead(instance)}")
-    entity = known or context.schema.entity(type(instance))
+    entity = checked_entity(context, instance)
     if entity.automatic is not None and not copied:
         instance = assigned(context, entity, instance)
     values = vars(instance)
@@ -74,6 +71,14 @@ def put_request(
     guard = None if batched else context.guard(entity)
     pattern, replaced = entity.primary.full_name, context.known(entity)
     return target, stored, req.Put(target.key, item, entries, pattern=pattern, tag=guard, known=replaced)
+
+
+def checked_entity(context: Context, instance: object) -> EntitySchema:
+    """The entity of an instance. Raises BadValue for what is none of the table's entities."""
+    known = context.schema.by_class.get(type(instance))  # faster than isinstance
+    if known is None and not isinstance(instance, Entity):
+        raise BadValue(f"{brief(instance)} is not an entity: {_instead(instance)}")
+    return known or context.schema.entity(type(instance))
 
 
 class Write(NamedTuple):

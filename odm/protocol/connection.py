@@ -223,6 +223,10 @@ class Connection(ABC, Generic[N]):
         """The response to a request, blocking: runs its `steps` with `call`, or does the same in one call."""
         return run(self.steps(request), self.call)
 
+    def item_of(self, part: object) -> "Item | None":
+        """The item of a part of one of its pages, see `odm.codec.NativeItems`; None: the part is of another backend."""
+        return None
+
     def encode(self, codec: "EntityCodec", entity: "Entity") -> "Item":
         """Make the item of an entity for a `Put`. A backend may encode it in its native form at once.
 
@@ -352,6 +356,9 @@ class ForwardingConnection(Connection[N]):
 
     async def aclose(self) -> None:
         await self.inner.aclose()
+
+    def item_of(self, part: object) -> "Item | None":
+        return self.inner.item_of(part)
 
     def encode(self, codec: "EntityCodec", entity: "Entity") -> "Item":
         return self.inner.encode(codec, entity)

@@ -11,7 +11,7 @@ from attrs import Factory, field, frozen
 
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION, NativeItem
 from odm.codec.texts import TextLoader
-from odm.entities.entity import Entity
+from odm.entities.entity import Entity, hold_stored
 from odm.entities.query import Query
 from odm.errors import KeyValueError
 from odm.expressions.collection import GCRule
@@ -244,14 +244,17 @@ class Schema:
         """
         if living is not None and item.get(TTL_ATTRIBUTE) is not None and living(item) is None:
             return None
+        native: NativeItem | None = None
         load = getattr(item, "load", None)  # a NativeItem has it; isinstance takes four times as long
         if load is not None:
             found = load()
             if found is not None:
                 if not self.exclusive:
                     self.check_values(self.by_class[type(found)], found.__dict__, item, key)
+                hold_stored(found, item)
                 return found
-            item = cast("NativeItem", item).made
+            native = cast("NativeItem", item)
+            item = native.made
         entity = self.entities[item[TAG]] if self.knows(item) else None
         if entity is None:
             if skip_unknown:
@@ -265,6 +268,11 @@ class Schema:
                 raise faults.moved_by_upgrade(entity, item, key, upgraded)
         if not self.exclusive:
             self.check_values(entity, made.__dict__, item, key)
+        if native is not None:
+            hold_stored(made, native)
+            native.forget()
+        elif not entity.codec.nests:  # the lists and dicts of a decoded item may have become the entity's
+            hold_stored(made, item)
         return made
 
     def check_values(self, entity: EntitySchema, values: Values, item: Item, key: Key) -> None:

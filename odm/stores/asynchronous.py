@@ -216,6 +216,11 @@ class AsyncStore(AsyncReads, AsyncMaintenance, Async):
             send,
         )
 
+    async def save(self, entity: E) -> E:
+        """Write the fields of an entity that have changed since it was read; as `odm.Store.save`."""
+        calls, send = self._call()
+        return await arun(calls.save(entity), send)
+
     async def merge(self, which: E | Query[E], /, *actions: Action) -> None:
         """Write parts of an item without reading it; creates the item if it does not exist.
 

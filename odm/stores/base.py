@@ -212,6 +212,7 @@ class BaseStore(Hinted):
                     named,
                     **self._settings,
                     encode=connection.encode,
+                    item_of=connection.item_of,
                     transaction_unsupported_reason=connection.transaction_unsupported_reason,
                     adds_values=connection.adds_values,
                     turns=connection.turns,

@@ -123,6 +123,9 @@ class StoreCalls(Calls):
         change = item_update(self._context, which, actions, when, returning, upsert=upsert, validate=validate)
         return store_writes.update(self._context, self, change, retry_safe=self._session.retry_safe)
 
+    def save(self, entity: E) -> CoreGen[E]:
+        return store_writes.save(self._context, self, entity, retry_safe=self._session.retry_safe)
+
     def merge(self, which: Entity | Query[Any], /, *actions: Action) -> CoreGen[None]:
         return merge(self._context, which, actions)
 

@@ -226,6 +226,30 @@ class Store(Reads, Maintenance, Sync):
             send,
         )
 
+    def save(self, entity: E) -> E:
+        """Write the fields of an entity that have changed since it was read, and its index entries with them.
+
+        odm compares the entity with the stored item of which the read made it, and sends an `update` of the fields that
+        differ. Fields that only another writer has changed stay as that writer left them; an entity with a Revision is
+        saved only if it is still the one you read. If no field differs, nothing is sent.
+
+        Args:
+            entity: what a read, ``put``, ``insert``, ``save`` or an update with ``returning=`` returned; no copy of it.
+
+        Returns:
+            The entity as stored; the same object if no field differs. To save again, change what this returns: the
+            entity that you passed still stands for what you read.
+
+        Raises:
+            ItemNotFound: the item was deleted meanwhile.
+            Conflict: another writer changed the item (Revision), or concurrent writers kept changing it.
+            BadValue: the entity was not read, a field of its key has changed, or a value does not fit the model;
+                nothing was sent.
+            OutcomeUnknown: the answer was lost, and it may have been applied; see `with_options` (``retry_safe``).
+        """
+        calls, send = self._call()
+        return run(calls.save(entity), send)
+
     def merge(self, which: E | Query[E], /, *actions: Action) -> None:
         """Write parts of an item without reading it; creates the item if it does not exist.
 

@@ -29,6 +29,10 @@ class InTransaction:
         """As `odm.Store.update`, but for ``returning``."""
         self._send(lambda tx: tx.update(*args, **options))
 
+    def save(self, *args: Any) -> None:
+        """As `odm.Store.save`, but it returns nothing."""
+        self._send(lambda tx: tx.save(*args))
+
     def delete(self, *args: Any, **options: Any) -> None:
         """As `odm.Store.delete`, but it returns nothing."""
         self._send(lambda tx: tx.delete(*args, **options))
