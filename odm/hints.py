@@ -32,7 +32,8 @@ _BLOCK_ENDS: Final = "leave it out, all is sent when the block ends"
 
 ENTITY: Final = _table(
     {
-        "save put upsert persist create insert add": _PUT,
+        "save persist": "write db.save(entity) if you read it from db, or db.put(entity)",
+        "put upsert create insert add": _PUT,
         "objects query filter filter_by where all find find_all select scan list match": _READ,
         "get get_or_none get_by_id find_one first one fetch load": _GET,
         "refresh reload refresh_from_db": _AGAIN,
@@ -92,7 +93,7 @@ PAGE: Final = _table(
 
 STORE: Final = _table(
     {
-        "save add put_item upsert": _PUT,
+        "add put_item upsert": _PUT,
         "get_item find_one fetch load get_or_none": _GET,
         "find filter filter_by where select all list match": _READ,
         "update_item patch modify": "write db.update(entity_or_key, set_({0}.field, value))",
@@ -124,7 +125,7 @@ BATCH: Final = _table(
 
 TRANSACTION: Final = _table(
     {
-        "save add put_item": "write tx.put(entity)",
+        "add put_item": "write tx.put(entity)",
         "get get_item get_many one query page": "write db.get(...) before the block; the transaction depends on what "
         "you read by tx.check(key, when=...), by when= of a write, or by a Revision",
         "merge upsert": "write tx.update(key, set_({0}.field, value), upsert=True)",

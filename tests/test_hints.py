@@ -133,7 +133,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "values in tx.update": (lambda: tx(lambda tx: tx.update(KEY, status="x")), r"write set_\(Order\.status, 'x'\)"),
     "put of a dict": (lambda: db.put({"order_id": "o"}), r"make one of it, as in Order\(\*\*values\)"),
     "put of a list": (lambda: db.put([ORDER]), r"several with db\.batch\(\)"),
-    "db.save": (lambda: db.save(ORDER), r"Store has no 'save': write db\.put\(entity\)"),
+    "db.add": (lambda: db.add(ORDER), r"Store has no 'add': write db\.put\(entity\)"),
     "db.commit": (lambda: db.commit(), r"each call is sent at once"),
     "query.filter": (lambda: QUERY_.filter(total=1), r"write query\.where\(Order\.field > value\)"),
     "where(total=1)": (lambda: QUERY_.where(total=1), r"write where\(Order\.total == 1\)"),
@@ -197,7 +197,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "part of a page": (lambda: db.page(QUERY_)[0], r"take page\.items\[0\]"),
     "len of a page": (lambda: len(db.page(QUERY_)), r"write len\(page\.items\)"),
     "page.next": (lambda: db.page(QUERY_).last_evaluated_key, r"write page\.cursor"),
-    "order.save": (lambda: ORDER.save(), r"Order has no field or method 'save': write db\.put\(entity\)"),
+    "order.save": (lambda: ORDER.save(), r"Order has no field or method 'save': write db\.save\(entity\) if you read"),
     "Order.objects": (lambda: Order.objects.all(), r"write db\.query\(Order\.by_\.\.\.\(\.\.\.\)\) with a pattern"),
     "Order.query": (lambda: Order.query("c"), r"db\.scan\(Order\) for all"),
     "Order.by_date.query": (lambda: Order.by_date.query("c"), r"call the pattern with values"),
@@ -234,7 +234,7 @@ def test_names_that_exist_are_theirs() -> None:
         assert not hasattr(thing, "filter")
         assert not hasattr(thing, "nonsense")
     assert bool(page) is True
-    assert (db.with_options(retries=1).one(KEY), hasattr(db, "save")) == (ORDER, False)
+    assert (db.with_options(retries=1).one(KEY), hasattr(db, "add")) == (ORDER, False)
     with pytest.raises(AttributeError, match=r"^'Store' object has no attribute 'nonsense'$"):
         db.nonsense()
 
