@@ -62,7 +62,7 @@ class Entity(ReferringModel):
     backends: an item that must disappear everywhere has a `TTL` field.
     """
 
-    # Pydantic copies, compares, shows, dumps and pickles the attributes in __dict__ only: the slot is none of those.
+    # Pydantic copies, compares, shows, dumps and pickles the attributes in __dict__ only: the slot is not one of those.
     __slots__ = ("__odm_stored__",)
 
     model_config = ConfigDict(ignored_types=(PrimaryKey, AccessPattern, BaseCompanion))

@@ -209,10 +209,11 @@ class Context:
         Raises:
             ItemInvalid: as `decode`, for the first invalid item.
         """
-        found = items.load_all() if isinstance(items, NativeItems) else None
-        if found is not None:
+        native = items if isinstance(items, NativeItems) else None
+        found = None if native is None else native.load_all()
+        if native is not None and found is not None:
             self.schema.check_all(found, items, (position[0] for position in positions))
-            deque(map(hold_stored, found, items.parts), 0)
+            deque(map(hold_stored, found, native.parts), 0)
             if self.bind is not None:
                 for one in found:
                     self.bind(one)

@@ -29,7 +29,7 @@ def save_update(context: Context, instance: Any, returning: Returning = "none") 
     """
     entity = checked_entity(context, instance)
     codec, read = entity.codec, _read(context, entity, instance)
-    # Both as the current model stores them: what only the form of the stored item shows is no change of the program.
+    # Both as the current model stores them: another form of the same value is not a change.
     before, after = codec.encode(codec.decode(read)), codec.encode(instance)
     changed = [name for name, stored in codec.stored.items() if not _same(entity, before, after, stored)]
     for name in changed:
@@ -74,11 +74,11 @@ def _same(entity: EntitySchema, one: Item, other: Item, stored: str) -> bool:
     if stored not in one or stored not in other:
         return (stored in one) == (stored in other)
     if stored in entity.blobs:
-        return _content(one[stored]) == _content(other[stored])
+        return bool(_content(one[stored]) == _content(other[stored]))
     return equal(one[stored], other[stored])
 
 
 def _content(value: Value) -> Value:
-    """What tells large values apart: the names of their blobs differ at every encoding."""
+    """What distinguishes large values: the names of their blobs differ at every encoding."""
     pointer = pointer_of(value)
     return value if pointer is None else [pointer["size"], pointer["sha256"]]

@@ -74,7 +74,7 @@ def put_request(
 
 
 def checked_entity(context: Context, instance: object) -> EntitySchema:
-    """The entity of an instance. Raises BadValue for what is none of the table's entities."""
+    """The entity of an instance. Raises BadValue for anything but an entity of the table."""
     known = context.schema.by_class.get(type(instance))  # faster than isinstance
     if known is None and not isinstance(instance, Entity):
         raise BadValue(f"{brief(instance)} is not an entity: {_instead(instance)}")
