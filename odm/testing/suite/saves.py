@@ -331,8 +331,10 @@ class TestSave:
             with db.meter() as meter:
                 assert db.save(letter) is letter
             assert meter.calls == 0
-            for read in (lambda key=key: db.one(key), lambda key=key: db.get_many([key])[0]):
-                letter = read()
+            for many in (False, True):
+                read = db.get_many([key])[0] if many else db.one(key)
+                assert read is not None
+                letter = read
                 with db.meter() as meter:
                     assert db.save(letter) is letter
                 assert meter.calls == 0
