@@ -1,4 +1,4 @@
-"""The files of a database: readable by their owner alone, and never another file that another user put in their place."""
+"""The files of a database: readable by their owner alone, and never a file that another user put in their place."""
 
 import os
 import re
