@@ -17,7 +17,7 @@ from odm.errors import KeyValueError
 from odm.expressions.nodes import Compare, Condition, Const, Path
 from odm.keys import Template
 from odm.planner.key_conditions import key_condition_of
-from odm.planner.plan import Plan, names_unit_only
+from odm.planner.plan import Plan, conditions_on_keys, names_unit_only
 from odm.protocol.predicates import every, has_tag
 from odm.schema.entity import PatternSchema
 from odm.schema.model import Schema
@@ -180,10 +180,9 @@ def key_check(schema: Schema, plan: Plan) -> KeyCheck | None:
         return None if pattern.index is None else KeyCheck(schema, plan, by_key=True)
     tests = [test for name, value in query.values.items() for test in _tests_of(pattern, name, value, query.values)]
     for condition in plan.narrowed:
-        one = key_condition_of(condition)
-        assert one is not None
+        (one,) = conditions_on_keys(entity.codec, [condition])
         if one.equal is not None:
-            tests.append(_Test(one.field, "=", entity.validate(one.field, one.equal[0])))
+            tests.append(_Test(one.field, "=", one.equal[0]))
         else:
             tests += (_Test(one.field, op, value) for op, value in one.bounds)
     if pattern.index is None:  # a check of deletes: of what is in the sort key, as the partition is the item's own

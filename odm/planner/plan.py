@@ -155,7 +155,7 @@ def make_plan(schema: Schema, query: Query[Any]) -> Plan:
         return _plan_collection(schema, entity, query)
     conditions = tuple(flatten(query.conditions))
     lowered = [entity.codec.lower(condition) for condition in conditions]  # also checks the conditions for keys
-    key_conditions = _key_conditions(entity.codec, conditions)
+    key_conditions = conditions_on_keys(entity.codec, conditions)
     if query.pattern is not None:
         fit = _fit(entity, entity.pattern(query.pattern), query.values, key_conditions)
     else:
@@ -167,7 +167,7 @@ def make_plan(schema: Schema, query: Query[Any]) -> Plan:
     return evolve(plan, leaving=leaving) if leaving else plan
 
 
-def _key_conditions(codec: EntityCodec, conditions: Iterable[Condition]) -> list[KeyCondition]:
+def conditions_on_keys(codec: EntityCodec, conditions: Iterable[Condition]) -> list[KeyCondition]:
     """The conditions that can limit a key range, with their values normalised as in a filter."""
     usable = [one for one in map(key_condition_of, conditions) if one is not None]
     return [_as_stored(codec, one.mapped(partial(codec.comparable, one.field))) for one in usable]
@@ -397,7 +397,7 @@ def _within(entity: EntitySchema, plan: Plan) -> Plan:
     conditions = tuple(flatten(plan.query.within))
     for condition in conditions:
         entity.codec.lower(condition)  # raises if it does not fit the model
-    key_conditions = _key_conditions(entity.codec, conditions)
+    key_conditions = conditions_on_keys(entity.codec, conditions)
     fit = _fit(entity, plan.pattern, plan.query.values, key_conditions)
     if fit.impossible:
         return evolve(plan, partitions=())

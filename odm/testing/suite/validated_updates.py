@@ -106,6 +106,7 @@ class Thing(Entity, table=things):
 
     primary = PrimaryKey("THING", "{thing_id}")
     by_name = AccessPattern("NAME#{name}")
+    named = AccessPattern("THINGS", "{name}")
 
     @field_validator("distinct")
     @classmethod
@@ -364,6 +365,10 @@ class TestComparedValues:
         ]
         for condition in conditions:
             assert len(list(made.scan(Thing, condition))) == 1, condition
+        ranges: list[Any] = [Thing.name == " ABC def", starts_with(Thing.name, " ABC "), Thing.name >= "ABC"]
+        for condition in ranges:
+            query = Thing.named().where(condition)
+            assert (len(list(made.query(query))), made.count(query)) == (1, 1), condition
         assert list(made.scan(Thing, starts_with(Thing.name, "ABC  "))) == []
 
     def test_are_never_refused_for_a_limit(self, made: Store) -> None:
