@@ -27,6 +27,11 @@ _LIMITS: Final = frozenset(
 
 _TEXT_FORMS: Final = ("strip_whitespace", "to_lower", "to_upper")
 _CONFIG_FORMS: Final = tuple(f"str_{form}" for form in _TEXT_FORMS)
+_SETTINGS: Final = frozenset(
+    {"metadata", "default", "serialization", "config", "expected", "members", "computed_fields"}
+)
+"""What core schemas hold besides other schemas."""
+
 _NUMBERS: Final = frozenset({"int", "float", "decimal", "timedelta", "any"})
 _CODE: Final = frozenset({"function-before", "function-after", "function-wrap", "function-plain"})
 _RECORDS: Final = frozenset({"model", "dataclass", "typed-dict"})
@@ -351,7 +356,16 @@ def _with_data(node: Any, definitions: Mapping[str, Any], around: frozenset[str]
         return f"the validator {_name(node['function']['function'])}"
     if node.get("default_factory_takes_data"):
         return "the default factory"
-    return next((code for part in node.values() if (code := _with_data(part, definitions, around)) is not None), None)
+    return next((code for part in _inside(node) if (code := _with_data(part, definitions, around)) is not None), None)
+
+
+def _inside(node: Any) -> Iterator[Any]:
+    """The core schemas inside one; names of fields and of choices may be those of its settings."""
+    for name, part in node.items():
+        if name in ("fields", "choices") and isinstance(part, dict):
+            yield from part.values()
+        elif name not in _SETTINGS and isinstance(part, dict | list | tuple):
+            yield part
 
 
 def normalises_somewhere(schema: Any) -> bool:
@@ -389,8 +403,7 @@ def _normalises(
         return True
     if kind == "str" and any(config.get(form) for form in _CONFIG_FORMS):
         return True
-    parts = (part for name, part in node.items() if name not in ("metadata", "default", "serialization"))
-    return any(_normalises(part, config, definitions, around, models=models) for part in parts)
+    return any(_normalises(part, config, definitions, around, models=models) for part in _inside(node))
 
 
 def _limits(choice: Any) -> bool:
@@ -407,9 +420,14 @@ def _unlimited(node: Any) -> Any:
     """The core schema without what only refuses values, and without code."""
     if isinstance(node, list | tuple):
         return type(node)(map(_unlimited, node))
-    if not isinstance(node, dict) or "type" not in node:
+    if not isinstance(node, dict):
         return node
     if node["type"] in _CODE:
         return _unlimited(node["schema"]) if "schema" in node else core_schema.any_schema()
-    keep = ("default", "default_factory", "metadata", "serialization", "ref", "schema_ref")
-    return {name: part if name in keep else _unlimited(part) for name, part in node.items() if name not in _LIMITS}
+    kept = {name: part for name, part in node.items() if name not in _LIMITS}
+    for name, part in kept.items():
+        if name in ("fields", "choices") and isinstance(part, dict):
+            kept[name] = {key: _unlimited(inner) for key, inner in part.items()}
+        elif name not in _SETTINGS and isinstance(part, dict | list | tuple):
+            kept[name] = _unlimited(part)
+    return kept

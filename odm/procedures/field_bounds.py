@@ -134,8 +134,8 @@ def _bounds(entity: EntitySchema, path: Path) -> Iterator[Bound]:
 def _within_length(entity: EntitySchema, action: Sized) -> Condition | None:
     """The condition on the old list or set that keeps the length of the new one within the bounds of the field."""
     length = _length(entity, action)
-    if length is None:
-        return None
+    if length is None or (isinstance(action, AddTo | DiscardFrom) and len(action.members) > 1):
+        return None  # several members are judged with the whole item
     path = action.path
     if isinstance(action, Append | Prepend):
         fits = Compare("<=", Size(path), Const(length - len(action.values)))

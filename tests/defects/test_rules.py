@@ -62,4 +62,7 @@ def test_each_operation_has_few_parameters() -> None:
         method for name, method in vars(Store).items() if inspect.isfunction(method) and not name.startswith("_")
     ]
     assert len(methods) > 10
-    assert {name: count for name, count in ((m.__name__, _arguments(m)) for m in methods) if count > 6} == {}
+    most = dict.fromkeys((method.__name__ for method in methods), 6) | {
+        "update": 7
+    }  # when, returning, upsert, validate
+    assert {m.__name__: count for m in methods if (count := _arguments(m)) > most[m.__name__]} == {}

@@ -1,7 +1,7 @@
 """Updates are validated where they write: what they store can be read, and is what a read shows."""
 # ruff: noqa: D101, RUF012  # a test's name says what it shows; defaults of entities are copied
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
@@ -42,6 +42,7 @@ from odm import (
     starts_with,
 )
 from odm.expressions.nodes import Action
+from odm.procedures.raw import RawItem
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.stores import Stores
@@ -232,10 +233,19 @@ REFUSED: list[tuple[Action, type[Exception], str]] = [
 ]
 
 
+def raw_items(db: Store) -> Iterator[RawItem]:
+    """All stored items."""
+    page = db.scan_page()
+    yield from page.items
+    while page.cursor is not None:
+        page = db.scan_page(page.cursor)
+        yield from page.items
+
+
 def stored(db: Store, key: Any) -> Any:
     """The item under a key, after a look at whether it is stored as an entity of its values would be."""
     entity = db.one(key)
-    (raw,) = [one for one in db.scan_page().items if type(one.entity) is type(entity)]
+    (raw,) = [one for one in raw_items(db) if type(one.entity) is type(entity)]
     assert raw.attributes == things.compile().entity(type(entity)).codec.encode(entity)
     assert not raw.stale
     return entity
