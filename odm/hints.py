@@ -273,7 +273,8 @@ def options_of(hints: Mapping[str, str], required: Mapping[str, str] | None = No
     return decorate
 
 
-_IN_ASYNC: Final = CO_COROUTINE | CO_ASYNC_GENERATOR
+IN_ASYNC: Final = CO_COROUTINE | CO_ASYNC_GENERATOR
+"""The flags of the code of an ``async def``; see `refuse_waiting`."""
 _AWAITS: Final = {"GET_AWAITABLE": "await", "GET_AITER": "async for"}
 
 
@@ -298,7 +299,7 @@ def refuse_waiting(says: Mapping[str, str]) -> None:
         TypeError: the caller awaits the result.
     """
     caller = sys._getframe(2).f_back
-    if caller is not None and caller.f_code.co_flags & _IN_ASYNC:
+    if caller is not None and caller.f_code.co_flags & IN_ASYNC:
         word = _waits(caller.f_code, caller.f_lasti)
         if word in says:
             raise TypeError(says[word])

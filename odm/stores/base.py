@@ -1,6 +1,7 @@
 """`BaseStore`: the settings and the connection, shared by `Store` and `AsyncStore`."""
 
 import logging
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
@@ -18,7 +19,7 @@ from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BackendError, BadValue, brief
 from odm.expressions.nodes import Action, Condition
-from odm.hints import STORE, STORE_OPTIONS, SYNC_IN_ASYNC, Hinted, options_of, refuse_waiting
+from odm.hints import IN_ASYNC, STORE, STORE_OPTIONS, SYNC_IN_ASYNC, Hinted, options_of, refuse_waiting
 from odm.observe.events import LOG, Hook, Observer
 from odm.observe.meter import OPEN, Meter, metering, open_meters
 from odm.procedures.automatic import assigned, new_id
@@ -173,7 +174,9 @@ class BaseStore(Hinted):
     def _call(self) -> tuple[Calls, Callable[[Any], Any]]:
         """The calls of the store, and the function that answers (and reports) their requests."""
         if self._sync:
-            refuse_waiting(SYNC_IN_ASYNC)
+            caller = sys._getframe(1).f_back
+            if caller is not None and caller.f_code.co_flags & IN_ASYNC:
+                refuse_waiting(SYNC_IN_ASYNC)
         opened = self._current()
         if self._on_request is None and not OPEN.get() and not LOG.isEnabledFor(logging.DEBUG):
             return opened.calls, opened.send
