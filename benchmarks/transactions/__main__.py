@@ -38,11 +38,13 @@ class Server(StandIn):
     def at(self, address: str) -> Iterator[Bank]:
         """A new table of accounts, on the server at an address."""
         made = Bank(self.backend(address), together=self.together)
-        with made.db:
+        try:
             made.db.create()
             made.fill(100)
             yield made
             made.db.drop()
+        finally:
+            made.db.close()
 
 
 WITH, WITHOUT, LOCAL = SERVERS = (

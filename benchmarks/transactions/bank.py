@@ -40,6 +40,7 @@ class Bank:
 
     def __init__(self, backend: Backend, *, together: bool = True) -> None:
         self.together = together
+        self._backend = backend
         self.db = Store(bank, backend)
 
     def key(self, number: int) -> Any:
@@ -108,12 +109,17 @@ class Bank:
     def counted(self, count: int) -> "Counted":
         """The calls of a transaction of this number of accounts."""
         self.update(count)
-        self.db.close()  # waits for what is sent after the answer
+        self._finish()
         with self.db.meter() as meter, _rounds(self.db) as rounds:
             self.update(count)
             before, needed = meter.calls, sum(rounds)
-            self.db.close()
+            self._finish()
         return Counted(before, needed or 1, meter.calls - before)
+
+    def _finish(self) -> None:
+        """Wait for what is sent after the answers: close the store, and open another."""
+        self.db.close()
+        self.db = Store(bank, self._backend)
 
 
 @frozen

@@ -32,6 +32,15 @@ def blocking_call(call: Callable[..., T], acall: Callable[..., Coroutine[Any, An
     return either
 
 
+def release(store: Store) -> None:
+    """Wait for what goes on after answers, and release the connection. The store stays open: it connects again."""
+    connection = store._session.connection
+    if isinstance(store, _BlockingStore):
+        store._run(connection.aclose())
+    else:
+        connection.close()
+
+
 def _inner(value: object) -> object:
     return value._inner if isinstance(value, _BlockingStore) else value
 

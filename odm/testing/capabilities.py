@@ -12,6 +12,7 @@ from attrs import Factory, frozen
 from odm.errors import Unsupported
 from odm.observe.meter import Meter
 from odm.stores.sync import Store
+from odm.testing.bridge import release
 
 Flag: TypeAlias = Literal[
     "conditions", "indexes", "ranges", "retry_safe", "segment", "segments", "transactions", "updates"
@@ -73,11 +74,11 @@ class Capabilities:
 
     @contextmanager
     def whole(self, store: Store) -> Iterator[Meter]:
-        """A block with a meter that also counts what is done after the answers."""
+        """A block with a meter that also counts what is done after the answers. The store stays open."""
         with store.meter() as meter:
             yield meter
             if self.locks:
-                store.close()
+                release(store)
 
 
 def needs(*flags: Flag) -> Callable[[T], T]:

@@ -135,9 +135,11 @@ async def place(request: pytest.FixtureRequest, address: str, transport: Any) ->
         opened.append(db)
         db.create()
         if request.param == "sync":
+            reader = Store(table, backend, prefix=prefix)  # of its own, as the async one: a test may close the other
+            opened.append(reader)
 
             async def run(procedure: Any) -> Any:
-                return db.run(procedure)
+                return reader.run(procedure)
 
             return Place(db, run, call, prefix)
         other = AsyncStore(table, backend, prefix=prefix)
@@ -417,7 +419,8 @@ def test_the_feed_applied_to_nothing_is_the_table(address: str, layout: str) -> 
     @settings(max_examples=12, deadline=None)
     @given(WRITES, st.integers(1, 4), st.integers(0, 8))
     def check(writes: list[tuple[str, int, int]], size: int, early: int) -> None:
-        db = Store(table, Bigtable("p", "i", endpoint=address, stream=DAY), prefix=f"h{next(_numbers)}")
+        backend, prefix = Bigtable("p", "i", endpoint=address, stream=DAY), f"h{next(_numbers)}"
+        db = Store(table, backend, prefix=prefix)
         db.create()
         for write in writes[:early]:
             apply(db, model, table, write)
@@ -426,9 +429,9 @@ def test_the_feed_applied_to_nothing_is_the_table(address: str, layout: str) -> 
         found = [(shard.id, *one) for one in begun.items]
         for write in writes[early:]:
             apply(db, model, table, write)
-        db.close()
-        found += [(shard.id, *one) for one in db.run(lambda do: shard_pages(do, shard.id, begun.position, size))]
-        assert final(found) == stored(db, table, model)
-        db.close()
+        db.close()  # waits for the removal of locks
+        with Store(table, backend, prefix=prefix) as after:
+            found += [(shard.id, *one) for one in after.run(lambda do: shard_pages(do, shard.id, begun.position, size))]
+            assert final(found) == stored(after, table, model)
 
     check()

@@ -128,8 +128,10 @@ def test_closing_one_closes_both(line: Line) -> None:
     assert set(clients._clients) == {(None, "dynamodb"), (2.5, "dynamodb")}
     twin.close()
     assert clients._clients == {}
-    assert db.get(ANN) is twin.get(ANN) is None  # opens new connections
-    db.close()
+    for store in (db, twin):
+        with pytest.raises(BackendError, match="was closed"):
+            store.get(ANN)
+    assert clients._clients == {}  # no new connections
 
 
 @pytest.fixture
