@@ -1,4 +1,4 @@
-"""`odm lock` and `odm check`: write the lock file of an application, and compare the models with it."""
+"""``odm lock`` and `odm check`: write the lock file of an application, and compare the models with it."""
 
 import json
 import os

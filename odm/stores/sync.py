@@ -53,7 +53,7 @@ class Store(Reads, Maintenance, Sync):
             certainly not applied. None: the setting of the backend. The bundled engine ignores it.
         blobs: where the long values of fields with `odm.Blob` are kept: the path of a folder, a URL of fsspec such as
             ``"s3://bucket/prefix"``, or `odm.Blobs` with options. Each table has a folder in it.
-        lock: the path of the file that `odm lock` writes. A query of an access pattern that is not backfilled by that
+        lock: the path of the file that ``odm lock`` writes. A query of an access pattern that is not backfilled by that
             file logs a warning once a process, under ``odm``, and `explain` says it. The file is read once, without a
             request. None: nothing is known.
 
