@@ -233,18 +233,6 @@ class TestMeterIndexes:
         assert meter.by_index[None].read_units == 1.0
         assert meter.calls == len(told) == meter.by_index[None].calls + 1
 
-
-@needs("transactions")
-class TestMeterTransactions:
-    def test_a_transaction_costs_twice(self, db: Store, capabilities: Capabilities) -> None:
-        with capabilities.whole(db) as meter, db.transaction() as tx:
-            tx.put(order("a"))
-            tx.insert(order("b", 0))
-        calls = capabilities.transaction_calls(2)
-        assert meter.by_pattern == {"Order.primary": Usage(calls, 0.0, 8.0)}
-        assert meter.by_index == {None: Usage(calls, 0.0, 8.0)}
-
-    @needs("indexes")
     def test_a_transaction_doubles_the_units_of_the_table_only(
         self, indexed: Store, capabilities: Capabilities
     ) -> None:
@@ -259,3 +247,14 @@ class TestMeterTransactions:
             twice = Usage(1, 0.0, 2.0)
             assert usage == [{None: twice, "gsi1": Usage(1, 0.0, 1.0)}, {None: twice, "gsi1": twice}]
         assert [used.keys() for used in usage] == [{None, "gsi1"}] * 2
+
+
+@needs("transactions")
+class TestMeterTransactions:
+    def test_a_transaction_costs_twice(self, db: Store, capabilities: Capabilities) -> None:
+        with capabilities.whole(db) as meter, db.transaction() as tx:
+            tx.put(order("a"))
+            tx.insert(order("b", 0))
+        calls = capabilities.transaction_calls(2)
+        assert meter.by_pattern == {"Order.primary": Usage(calls, 0.0, 8.0)}
+        assert meter.by_index == {None: Usage(calls, 0.0, 8.0)}
