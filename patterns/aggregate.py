@@ -48,7 +48,7 @@ transaction:
 | fields | read units | write units | requests |
 |---|---|---|---|
 | `count`, `total` | n | 2n + 2g | 1 read, and 1 transaction |
-| in the key of an index | n + g | 2n + 4g | 2 reads, and 1 transaction |
+| in the key of an index | n + g | 2n + 3g, or 2n + 4g if entries move | 2 reads, and 1 transaction |
 | also r of the other fields | n + g + rg, or more | 2n + 2g + 2rn, or 4rn if they change | 2 + g + rg |
 | a change that was applied before | n | 0 | 1 read |
 

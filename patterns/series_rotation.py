@@ -64,8 +64,11 @@ class Rotation:
         return "\n".join(map(str, self.steps))
 
 
-def rotation(db: "SeriesSteps[Any, Any]", today: date, *, drop: bool) -> Steps[Rotation]:
-    """What a rotation does in this period: it reads the list of tables, and the settings of those of past periods."""
+def rotation(db: "SeriesSteps[Any, Any]", today: date, *, drop: bool, measures: bool = True) -> Steps[Rotation]:
+    """What a rotation does in this period: it reads the list of tables, and the settings of those of past periods.
+
+    With ``measures``, it also asks how much each table to drop holds, for a person who decides.
+    """
     series, oldest = db.series, db.oldest(today)
     there = yield from db.listed(fresh=True)
     steps = []
@@ -76,7 +79,8 @@ def rotation(db: "SeriesSteps[Any, Any]", today: date, *, drop: bool) -> Steps[R
     for period in sorted(one for one in there if one < today):
         expired = oldest is not None and period < oldest
         if expired and drop:
-            steps.append(_step(db, "drop", period, (yield from _held(db, period))))
+            text = (yield from _held(db, period)) if measures else "with all its items"
+            steps.append(_step(db, "drop", period, text))
             continue
         steps += yield from _altered(db, period, series.old)
         if expired:
@@ -111,7 +115,7 @@ def rotate(
     Raises:
         BadValue: it would drop more than half of the tables, without ``remove_most``.
     """
-    planned = yield from rotation(db, today, drop=drop)
+    planned = yield from rotation(db, today, drop=drop, measures=False)
     if 2 * planned.drops > planned.tables and not remove_most:
         raise BadValue(
             f"{db.series!r}: a rotation would delete {planned.drops} of {planned.tables} tables with their items, so "

@@ -228,7 +228,7 @@ class _Connection(asyncio.Protocol):
             self._waiter = None
             if self._timer is not None:
                 self._timer.cancel()
-        if not written:
+        if not written or self._transport.get_write_buffer_size():  # answered before all of it was sent
             self._reader.reusable = False
         return self._reader
 

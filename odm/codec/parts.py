@@ -173,6 +173,8 @@ def _sees_others(node: Any, definitions: Mapping[str, Any]) -> bool:
     if not isinstance(node, dict):
         return False
     kind = node.get("type")
+    if not isinstance(kind, str):  # schemas by name, one of which may be "type"
+        return _sees_others(list(node.values()), definitions)
     if kind in _NESTED:
         return False
     if kind == "definition-ref" and (ref := node["schema_ref"]) in definitions:

@@ -126,6 +126,8 @@ def runs_early(schema: Any) -> bool:
     """Whether code runs before pydantic's own validation anywhere in a field, not counting models inside it."""
     if isinstance(schema, dict):
         kind = schema.get("type")
+        if not isinstance(kind, str):  # schemas by name, one of which may be "type"
+            return runs_early(list(schema.values()))
         return kind in _EARLY or (kind not in _NESTED and any(map(runs_early, schema.values())))
     return isinstance(schema, list | tuple) and any(map(runs_early, schema))
 

@@ -34,7 +34,8 @@ class Backfilled:
     """The progress or the result of a backfill.
 
     Attributes:
-        seen: items of the entity that were read; expired ones are not counted.
+        seen: items of the entity that were read; expired ones are not counted. `odm.Store.rekey` counts an item twice
+            if it reads it under its old key, and, on a later page, under its new one.
         written: items that were written, or whose companions' items were.
         failed: items that could not be written.
         failures: the first 1,000 of them, with the errors.
@@ -49,5 +50,9 @@ class Backfilled:
 
     @property
     def skipped(self) -> int:
-        """Items that cost no write: they were right already, or were deleted meanwhile."""
+        """Items that cost no write: they were right already, or were deleted meanwhile.
+
+        Those that `odm.Store.rekey` has moved, and reads again under their new keys, are among them: how many depends
+        on the pages, whose sizes the backend decides.
+        """
         return self.seen - self.written - self.failed
