@@ -4,7 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, StringConstraints
 
-from odm import Entity, Memory, PrimaryKey, Store, Table, set_
+from odm import Entity, PrimaryKey, Store, Table, set_
+from odm.backends.local import Memory
 
 table = Table("named")
 

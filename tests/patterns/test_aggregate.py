@@ -422,9 +422,8 @@ def test_it_costs_what_it_says() -> None:
     with db.meter() as meter:
         db.run(by_month.apply(changes))
     assert (meter.read_units, meter.calls) == (n + g, 3)  # its index sorts by a total
-    assert (
-        meter.write_units == 2 * n + 2 * g + g
-    )  # the totals, and their new index entries, which a transaction does not double
+    # A transaction doubles the units of the totals, and not those of their new index entries.
+    assert meter.write_units == 2 * n + 2 * g + g
     with db.meter() as meter:
         db.run(by_month.apply(changes))
     assert (meter.read_units, meter.write_units, meter.calls) == (n, 0, 1)
