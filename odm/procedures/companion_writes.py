@@ -139,6 +139,8 @@ class CompanionWrites:
     ) -> None:
         """Change one of the companion's items without a read; so it must set all fields of an index key, or none.
 
+        Validators that see more than the values, such as those of the whole entity, do not run.
+
         Args:
             which: the key, or the item as it was read.
             actions: such as ``increment(...)``.
@@ -147,7 +149,8 @@ class CompanionWrites:
             lose: it is not an error if the condition does not hold, or the item does not exist.
             refused: makes the error of a refused write.
         """
-        intent = item_update(self._context, which, actions, when, upsert=upsert)
+        # It has no read for the validation of the whole item; the values are validated.
+        intent = item_update(self._context, which, actions, when, upsert=upsert, validate="values")
         self._side_writes.append(SideWrite(intent, lose, refused=refused))
 
     def delete(
