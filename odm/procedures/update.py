@@ -212,7 +212,9 @@ def entity_after(change: ItemUpdate) -> Any:
         BadValue: the item after the actions cannot be stored.
     """
     codec = change.target.entity.codec
-    item = apply(change.actions, codec.encode(change.target.instance))
+    base = codec.encode(change.target.instance)
+    change, _ = _with_parents(change, base)
+    item = apply(change.actions, base)
     codec.check(item)
     return codec.decode(item, str(change.target.key))
 

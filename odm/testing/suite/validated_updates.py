@@ -155,7 +155,7 @@ class Note(Entity, table=things):
 
     note_id: str = "1"
     text: str = ""
-    other: str = ""
+    spare: Part | None = None
     most: int = 5
     revision: Annotated[int, Revision] = 0
 
@@ -319,6 +319,11 @@ class TestValidatedUpdates:
         assert stored(made, NOTE).text == "123456"
         with pytest.raises(ConditionFailed):
             way(made).update(NOTE, set_(Note.text, ""), when=Note.most == 5)
+
+    def test_a_transaction_returns_what_validators_make(self, made: Store) -> None:
+        with made.transaction() as tx:
+            new = tx.update(made.one(NOTE), *set_fields(Note, {"spare": {"size": 3}}), returning="new")
+        assert made.one(NOTE) == new == Note(spare=Part(size=3), revision=2)
 
     def test_an_entity_that_was_read_needs_no_other_read(self, made: Store) -> None:
         note = made.one(NOTE)
