@@ -15,7 +15,7 @@ from typing import Final
 
 from benchmarks.command import Benchmark, Run, say
 from benchmarks.contender import CALLS, TRANSACTED, Call, Contender
-from benchmarks.engine import processes
+from benchmarks.engine import processes, rules
 from benchmarks.engine.entries import ENTRIES, page_of, service_of, started
 from benchmarks.pages import many_customers
 from benchmarks.report import Row, Target
@@ -139,6 +139,8 @@ TARGETS: Final = (
     Target(13, "fresh process", "import odm", "import pydantic", 2),
     Target(13, "fresh process", "one odm entity", "one pydantic model", 2),
     Target(13, "one of twenty", "compile an entity, with its first put and get", None, 1),
+    # 3 of about 75 microseconds.
+    Target(14, "set_ of", rules.LIMITED, rules.FREE, 1.04),
 )
 
 BENCHMARK: Final = Benchmark(
@@ -146,7 +148,7 @@ BENCHMARK: Final = Benchmark(
     title="The bundled engine next to its peers",
     text=__doc__,
     entries=ENTRIES,
-    sections={"operations": operations, "memory": memory, "syncs": syncs, "startup": startup},
+    sections={"operations": operations, "memory": memory, "syncs": syncs, "startup": startup, "rules": rules.rows},
     targets=TARGETS,
     columns=(
         "Memory",

@@ -70,9 +70,10 @@ class ActionLowering:
         Raises:
             BadValue: a dict names a member that its model does not have.
         """
-        if not any(isinstance(action, Set) and action.nested for action in actions):
-            return tuple(actions)
-        return tuple(part for action in actions for part in self._members_named(action))
+        for action in actions:
+            if type(action) is Set and action.nested:
+                return tuple(part for one in actions for part in self._members_named(one))
+        return tuple(actions)
 
     def _members_named(self, action: Action) -> Iterator[Action]:
         if not isinstance(action, Set) or not action.nested:
@@ -115,11 +116,20 @@ class ActionLowering:
         Raises:
             BadValue: as `lower`; or two actions touch the same place.
         """
-        places = [self._place(action) for action in actions]
-        lowered = [self._lower(action, place) for action, place in zip(actions, places, strict=True)]
+        places: list[Place] = []
+        lowered: list[Action] = []
+        judged = False
+        for action in actions:
+            place = self._place(action)
+            places.append(place)
+            lowered.append(self._lower(action, place))
+            if type(action) is Increment:  # the two usual actions, whose rules answer at once
+                judged = judged or place.rules.sum is not None
+            elif type(action) is not Set or place.rules.whole is not None or place.parents:
+                judged = True
         if len(lowered) > 1:
             self._check_overlap(actions, lowered)
-        whole = _judged_whole(actions, places)
+        whole = _judged_whole(actions, places) if judged else None
         if self.ttl is None:
             return tuple(lowered), whole
         companions = [

@@ -61,7 +61,7 @@ def limits_of(entity: EntitySchema, actions: Iterable[Action]) -> Iterator[tuple
             said = "adding {0.by} to {0.path}"
         elif isinstance(action, Sized):
             limit, said = _within_length(entity, action), "changing the elements of {0.path}"
-        elif isinstance(action, Set | SetIfMissing | Remove) and len(action.path.segments) > 1:
+        elif len(action.path.segments) > 1 and isinstance(action, Set | SetIfMissing | Remove):
             limit, said = _within_members(entity, action), "changing the member {0.path}"
         else:
             continue

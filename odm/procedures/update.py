@@ -178,7 +178,7 @@ def item_update(  # the arguments of an update
     wanted = None if when is None else entity.answerable(codec.lower(checked(when, "when=")))
     check_written(lowered, {}, target, context.limits)
     base: Item | None = None if needed or whole is not None else {}
-    nested = tuple(one for one in actions if isinstance(one, Set) and one.nested)
+    nested = tuple([one for one in actions if type(one) is Set and one.nested])
     change = ItemUpdate(
         target, lowered, wanted, returning, upsert, known, touched, from_key, tuple(needed), base, whole, nested
     )
@@ -330,7 +330,7 @@ def attempt(context: Context, change: ItemUpdate, base: Item | None, *, read: bo
         return _validated(context, change, item)
     target = change.target
     actions, guards = (change.actions, []) if context.adds_values else as_sets(change.actions, item if read else None)
-    condition = every(_condition(context, change, [*(equals(name, item) for name in change.needed), *guards]), parents)
+    condition = _condition(context, change, [*[equals(name, item) for name in change.needed], *guards, parents])
     entries = _entries(change, item, context.random)
     changed = {index: key for index, key in entries.items() if key is not None}
     check_keys(target.key, changed, target.entity, context.limits)
@@ -449,7 +449,7 @@ def _same(one: Item, other: Item, name: str) -> bool:
     return equal(one[name], other[name]) if name in one and name in other else (name in one) == (name in other)
 
 
-def _condition(context: Context, change: ItemUpdate, guards: Iterable[Condition]) -> Condition | None:
+def _condition(context: Context, change: ItemUpdate, guards: Iterable[Condition | None]) -> Condition | None:
     """The condition of the update; the guards check that the needed attributes are unchanged."""
     entity, revision = change.target.entity, change.target.revision
     limits = [limit for _, limit in limits_of(entity, change.actions)]

@@ -118,10 +118,12 @@ class StoreCalls(Calls):
         validate: Validate = "item",
         **fields: Any,
     ) -> CoreGen[Any]:
+        session = self._session
+        context = session.context
         if fields:
-            raise self._context.schema.no_actions(which, fields)
-        change = item_update(self._context, which, actions, when, returning, upsert=upsert, validate=validate)
-        return store_writes.update(self._context, self, change, retry_safe=self._session.retry_safe)
+            raise context.schema.no_actions(which, fields)
+        change = item_update(context, which, actions, when, returning, upsert=upsert, validate=validate)
+        return store_writes.update(context, self, change, retry_safe=session.retry_safe)
 
     def save(self, entity: E) -> CoreGen[E]:
         return store_writes.save(self._context, self, entity, retry_safe=self._session.retry_safe)
