@@ -16,6 +16,7 @@ from odm.procedures.cell_versions import keeps
 from odm.procedures.companion_intent import IntentWithCompanions, concerned
 from odm.procedures.context import Context
 from odm.procedures.merge import MergeWrite, merge_write
+from odm.procedures.save import save_update
 from odm.procedures.session import Session
 from odm.procedures.transaction import Operations
 from odm.procedures.update import ItemUpdate, item_update
@@ -177,7 +178,21 @@ def explain(
         raise BadValue("explain(only=...) explains a read: pass a query, without actions and write=")
     if write_ == "merge":
         return _explain_merge(session, merge_write(context, what, actions), when)
+    if write_ == "save":
+        return _explain_save(session, what, actions, when)
     return _explain_write(session, _intent(context, what, actions, write_, when))
+
+
+def _explain_save(session: Session, what: Any, actions: Sequence[Action], when: object) -> Explanation:
+    """The update that a save would send."""
+    if actions or when is not None:
+        raise BadValue("a save writes what has changed in the entity: leave actions and when= out")
+    change = save_update(session.context, what, "new")
+    if change is not None:
+        return _explain_write(session, change)
+    target = session.context.schema.target(what)
+    note = "no field differs from the stored item that was read: nothing is sent"
+    return Explanation(f"save of {target}", target.entity.primary.text, requests=0, writes=True, note=note)
 
 
 def _explain_transaction(session: Session, transaction: Operations) -> Explanation:
@@ -219,7 +234,7 @@ def _intent(
         return insert_write(context, what)
     if write_ in (None, "put"):
         return put_write(context, what, when)
-    raise BadValue(f"write={brief(write_)}: say 'put', 'insert', 'merge' or 'delete'")
+    raise BadValue(f"write={brief(write_)}: say 'put', 'insert', 'save', 'merge' or 'delete'")
 
 
 def _explain_merge(session: Session, merge: MergeWrite, when: object) -> Explanation:

@@ -360,14 +360,15 @@ class BaseStore(Hinted):
         self,
         what: Query[Any] | Entity | Operations,
         *actions: Action,
-        write: "Literal['put', 'insert', 'merge', 'delete'] | None" = None,
+        write: "Literal['put', 'insert', 'save', 'merge', 'delete'] | None" = None,
         when: Condition | bool | None = None,
         only: Sequence[object] | None = None,
     ) -> Explanation:
         """What a call would do, without sending it: pattern, index, key range, filter with its cost, requests.
 
         ``explain(query)`` explains a read, ``explain(entity)`` its put, ``explain(entity_or_key, set_(...))`` an
-        update, with ``write="merge"`` a merge, ``explain(entity_or_key, write="delete")`` a delete, and ``explain(tx)``
+        update, with ``write="merge"`` a merge, ``explain(entity_or_key, write="delete")`` a delete,
+        ``explain(entity, write="save")`` the update of what has changed in an entity that was read, and ``explain(tx)``
         in the block of a transaction the operations so far.
 
         Args:

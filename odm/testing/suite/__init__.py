@@ -78,7 +78,7 @@ from odm.testing.suite.queries import TestDescending, TestLimit, TestLossy, Test
 from odm.testing.suite.ranges import TestRefusedRanges, TestSamples, TestScanRanges, ranged
 from odm.testing.suite.rekeys import TestRekey, TestRekeyFields, TestRekeyWithoutTransactions
 from odm.testing.suite.revision import TestNewRevision, TestRevision, TestRevisionRefused, TestRevisionUpdates
-from odm.testing.suite.saves import TestSave, TestSaveRetrySafe, shelved
+from odm.testing.suite.saves import TestSave, TestSaveRetrySafe, TestSaveWithCompanions, shelved
 from odm.testing.suite.scans import TestRefusedSegments, TestScan, TestSegments
 from odm.testing.suite.sharded_counters import TestShardedCounter, TestShardedCounterTransactions
 from odm.testing.suite.sharded_keys import TestShardedKeys
@@ -245,6 +245,7 @@ __all__ = [
     "TestSamples",
     "TestSave",
     "TestSaveRetrySafe",
+    "TestSaveWithCompanions",
     "TestScan",
     "TestScanPages",
     "TestScanRanges",

@@ -22,6 +22,7 @@ from odm import (
     Conflict,
     Entity,
     Gen,
+    ItemExists,
     ItemNotFound,
     PrimaryKey,
     Revision,
@@ -30,7 +31,9 @@ from odm import (
     UpdatedAt,
     procedure,
     set_,
+    upgrade,
 )
+from odm.patterns.unique import Unique
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.stores import Stores
@@ -111,6 +114,44 @@ class Told(Entity, table=shelf):
     other: str = ""
 
     primary = PrimaryKey("TOLD", "{told_id}")
+
+
+class Owner(Entity, table=shelf):
+    """Its address is kept unique by a companion."""
+
+    owner_id: str
+    email: str
+    name: str = ""
+
+    primary = PrimaryKey("OWNER#{owner_id}")
+    unique_email = Unique("email")
+
+
+shelf_v1 = Table("editions")
+shelf_v2 = Table("editions")
+
+
+class Edition(Entity, table=shelf_v1):
+    edition_id: str = "1"
+    pages: int = 4
+    note: str = ""
+
+    primary = PrimaryKey("EDITION", "{edition_id}")
+
+
+class EditionV2(Entity, table=shelf_v2, tag="Edition", version=2):
+    """Counts sheets of two pages."""
+
+    edition_id: str = "1"
+    sheets: int = 1
+    note: str = ""
+
+    primary = PrimaryKey("EDITION", "{edition_id}")
+
+    @upgrade(from_=1)
+    @staticmethod
+    def counts_sheets(item: dict[str, Any]) -> dict[str, Any]:
+        return item | {"sheets": item["pages"] // 2}
 
 
 KEY = Book.primary(shelf_id="s", book_id="1")
@@ -322,6 +363,32 @@ class TestSave:
 
         assert shelved.run(rename("new")).title == "new" == shelved.one(KEY).title
 
+    def test_an_older_version_is_upgraded_with_the_change(self, stores: Stores) -> None:
+        stores.open(shelf_v1).put(Edition())
+        db = stores.open(shelf_v2)
+        read = db.one(EditionV2, edition_id="1")
+        with db.meter() as meter:
+            assert db.save(read) is read
+        assert meter.calls == 0  # the upgrade alone is no change of the program's
+        read.note = "n"
+        assert db.save(read) == EditionV2(sheets=2, note="n") == db.one(EditionV2, edition_id="1")
+
+    def test_explain_shows_the_update(self, shelved: Store) -> None:
+        book = shelved.one(KEY)
+        unchanged = shelved.explain(book, write="save")
+        assert (unchanged.requests, unchanged.native) == (0, None)
+        assert "no field differs" in unchanged.note
+        book.author = "kim"
+        shown = shelved.explain(book, write="save")
+        update = shelved.explain(shelved.one(KEY), set_(Book.author, "kim"))
+        assert (shown.call, shown.range, shown.filter) == (update.call, update.range, update.filter)
+        assert "kim" in str(shown.native)
+        assert shelved.one(KEY).author == "nobody"
+        with pytest.raises(BadValue, match="was not read from a store"):
+            shelved.explain(Book(), write="save")
+        with pytest.raises(BadValue, match="leave actions and when= out"):
+            shelved.explain(book, set_(Book.author, "kim"), write="save")
+
     def test_with_a_large_value(self, stores: Stores, tmp_path: Path) -> None:
         pytest.importorskip("fsspec")
         db = stores.open(shelf, blobs=tmp_path / "blobs")
@@ -345,6 +412,24 @@ class TestSave:
                 letter = db.save(letter)
                 assert letter == db.one(key)
             assert (letter.text, letter.pages) == (text + b"!!", 2)
+
+
+@needs("conditions", "updates", "indexes", "transactions")
+class TestSaveWithCompanions:
+    @each_way
+    def test_claims_the_new_value_and_releases_the_old_one(self, stores: Stores, way: Way) -> None:
+        db = stores.open(shelf)
+        db.put(Owner(owner_id="1", email="a@x"))
+        owner = db.one(Owner, owner_id="1")
+        owner.email = "b@x"
+        way(db).save(owner)
+        assert db.one(Owner, owner_id="1") == owner
+        db.put(Owner(owner_id="2", email="a@x"))
+        other = db.one(Owner, owner_id="2")
+        other.email = "b@x"
+        with pytest.raises(ItemExists):
+            way(db).save(other)
+        assert db.one(Owner, owner_id="2").email == "a@x"
 
 
 @needs("conditions", "updates", "indexes", "retry_safe")
