@@ -10,7 +10,7 @@ from moto.server import ThreadedMotoServer
 
 from tests import dynamodb_local as local
 from tests import dynoxide as oxide
-from tests import effort, emulator, postgresql, selection, servers
+from tests import effort, emulator, node, postgresql, selection, servers
 from tests.conformance.moto import one_at_a_time
 
 # Without deadlines: a property must not fail because the machine is busy.
@@ -90,6 +90,12 @@ def postgresql_url() -> Iterator[str]:
     """The URL, for SQLAlchemy, of a PostgreSQL that runs for the whole session; tests make tables of their own."""
     with postgresql.running(_found(postgresql.find)) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def node_modules() -> Path:
+    """The JavaScript libraries that pages of docs/ compare odm with."""
+    return _found(node.find)
 
 
 @pytest.fixture(scope="session")

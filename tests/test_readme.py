@@ -7,9 +7,10 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from pydoc import locate
+from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 
@@ -51,12 +52,23 @@ def examples(page: Path) -> list[Block]:
     return [*before, *(block for block in blocks(page) if block.language in {"python", "text"})]
 
 
-def run(shown: Sequence[Block], names: dict[str, Any]) -> None:
-    """Run examples one after another, and compare what each prints with the text below it."""
+def run(
+    shown: Sequence[Block], names: dict[str, Any], others: Mapping[str, Callable[[Block], str]] = MappingProxyType({})
+) -> None:
+    """Run examples one after another, and compare what each prints with the text below it.
+
+    Args:
+        shown: the examples.
+        names: the names of their Python.
+        others: by another language, what runs an example and returns what it prints.
+    """
     printed = ""
     for block in shown:
         if block.language == "text":
             assert printed == block.text
+            continue
+        if block.language in others:
+            printed = others[block.language](block)
             continue
         with contextlib.redirect_stdout(io.StringIO()) as output:
             exec(compile("\n" * (block.line - 1) + block.text, "page.md", "exec"), names)

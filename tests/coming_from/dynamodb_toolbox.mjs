@@ -1,0 +1,22 @@
+// Writes items with values that are easily lost, or reads all items, after the page on DynamoDB-Toolbox.
+import { PutItemCommand } from "dynamodb-toolbox/entity/actions/put";
+import { UpdateItemCommand } from "dynamodb-toolbox/entity/actions/update";
+import { ScanCommand } from "dynamodb-toolbox/table/actions/scan";
+import { Depot, Driver, Parcel } from "./depot.mjs";
+import { show } from "./show.mjs";
+
+const put = (entity, item) => entity.build(PutItemCommand).item(item).send();
+
+if (process.argv[2] === "write") {
+  await put(Driver, { driverId: "Zoë #1", name: "", badges: new Set(["ü", "a b", "#"]) });
+  await put(Driver, { driverId: "d2", name: "Bo" });
+  const parcel = { driverId: "d2", due: "2026-02-01", address: { street: "" } };
+  await put(Parcel, { ...parcel, parcelId: "p#1", grams: 0.1, hub: "Nørd 1", stops: ["", "b", "b"] });
+  await put(Parcel, { ...parcel, parcelId: "p2", grams: Number.MIN_SAFE_INTEGER, state: "delivered", expires: 4102444800 });
+  await put(Parcel, { ...parcel, parcelId: "p3", grams: 1e-7, address: { street: "x", floor: -1 } });
+  await put(Parcel, { ...parcel, parcelId: "p4", due: "2027-01-01" });
+  await Parcel.build(UpdateItemCommand).item({ driverId: "d2", parcelId: "p4", state: "delivered" }).send();
+} else {
+  const { Items } = await Depot.build(ScanCommand).entities(Driver, Parcel).options({ consistent: true }).send();
+  show(Items);
+}

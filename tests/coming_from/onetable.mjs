@@ -1,0 +1,16 @@
+// Writes items with values that are easily lost, or reads all items, after the page on OneTable.
+import { Account, User } from "./crm.mjs";
+import { show } from "./show.mjs";
+
+if (process.argv[2] === "write") {
+  await Account.create({ id: "Zoë: 1", name: "", balance: 0.1 });
+  await Account.create({ id: "a2", name: "B", plan: "paid", balance: Number.MIN_SAFE_INTEGER, address: { street: "" } });
+  await Account.update({ id: "a2", address: { zip: "1" } });
+  const user = { accountId: "a2", role: "user" };
+  await User.create({ ...user, userId: "u 1", email: "Zoë#x@example.com", tags: new Set(["ü", "a b", "#"]) });
+  await User.create({ ...user, userId: "u2", email: "b@example.com", seen: new Date(1), expires: new Date("2100-01-01") });
+  await User.create({ accountId: "a2", userId: "u3", email: "c@example.com", nick: "" });
+  await User.update({ accountId: "a2", userId: "u3", email: "d@example.com", role: "admin" });
+} else {
+  show([...(await Account.scan()), ...(await User.scan())]);
+}
