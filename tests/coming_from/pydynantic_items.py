@@ -1,6 +1,6 @@
 """Items with values that are easily lost, written and read by pydynantic, after the page on it."""
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -13,11 +13,11 @@ def write(page: dict[str, Any]) -> None:
     kinds: list[dict[str, Any]] = [
         {"total": Decimal("0.10"), "tags": {"ü", "a b", "#"}},
         {"total": Decimal("-1E+20"), "status": "paid"},
-        {"total": Decimal("1E-30"), "expires": datetime(2100, 1, 1, tzinfo=timezone.utc)},
+        {"total": Decimal("1E-30"), "expires": datetime(2100, 1, 1, tzinfo=UTC)},
         {"total": Decimal("12345678901234567890.123456789012345678")},
     ]
     for number, values in enumerate(kinds):
-        placed = datetime(2026, 1, 5, 12, number, tzinfo=timezone.utc)
+        placed = datetime(2026, 1, 5, 12, number, tzinfo=UTC)
         order.put(order(customer_id="c2", order_id=f"o#{number}", placed=placed, **values))
 
 

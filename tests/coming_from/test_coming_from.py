@@ -1,7 +1,7 @@
 """The pages "Coming from": the programs of other libraries run on the same tables as those of odm, both ways.
 
 Each page runs from top to bottom: its JavaScript with Node and its Python here, and each prints what the page shows.
-Then the other library writes items whose values are easily lost; odm reads all of them, and writes each as it was.
+Then the other library writes items whose values are easily lost; odm reads all of them, and writes the same bytes.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ from tests.readme import Block, blocks
 from tests.test_readme import ROOT, run
 
 HERE = Path(__file__).parent
-JAVASCRIPT = ["dynamodb_toolbox", "dynamoose", "onetable"]
+JAVASCRIPT = ["dynamodb_toolbox", "dynamoose", "electrodb", "onetable"]
 
 
 @pytest.fixture(params=["dynoxide", pytest.param("dynamodb_local", marks=pytest.mark.full)])
@@ -52,28 +52,44 @@ def tables_of(names: dict[str, Any]) -> list[Table]:
     return [value for value in names.values() if isinstance(value, Table)]
 
 
+@pytest.fixture
+def program(tmp_path: Path, node_modules: Path) -> Callable[..., str]:
+    """Runs the program next to this module that belongs to a page, after the JavaScript of the page."""
+
+    def run_program(page: str, argument: str) -> str:
+        copy(HERE / "show.mjs", tmp_path)
+        return node.printed(Path(copy(HERE / f"{page}.mjs", tmp_path)), node_modules, argument)
+
+    return run_program
+
+
+@pytest.fixture
+def javascript(tmp_path: Path, node_modules: Path) -> dict[str, Callable[[Block], str]]:
+    return {"js": partial(run_javascript, folder=tmp_path, modules=node_modules)}
+
+
 @pytest.mark.parametrize("page", JAVASCRIPT)
 def test_javascript_and_odm_share_tables(
-    page: str, names: dict[str, Any], client: Any, node_modules: Path, tmp_path: Path
+    page: str, names: dict[str, Any], client: Any, javascript: Any, program: Callable[..., str]
 ) -> None:
-    run_page(page, names, {"js": partial(run_javascript, folder=tmp_path, modules=node_modules)})
-    program = Path(copy(HERE / f"{page}.mjs", tmp_path))
-    copy(HERE / "show.mjs", tmp_path)
-    check_both_ways(
-        tables_of(names),
-        client,
-        write=lambda: node.printed(program, node_modules, "write"),
-        read=lambda: node.printed(program, node_modules, "read"),
-    )
+    run_page(page, names, javascript)
+    check_both_ways(tables_of(names), client, lambda: program(page, "write"), lambda: program(page, "read"))
+
+
+def test_the_items_on_the_page_on_electrodb_are_those_that_it_writes(
+    names: dict[str, Any], client: Any, javascript: Any, program: Callable[..., str]
+) -> None:
+    run_page("electrodb", names, javascript)
+    clear(names["projects"], client)
+    program("electrodb", "page")
+    stored = {item["pk"]: item for item in names["table"].scan()["Items"]}
+    assert stored == {item["pk"]: item for item in names["written"]}
 
 
 def test_pydynantic_and_odm_share_a_table(names: dict[str, Any], client: Any) -> None:
     run_page("pydynantic", names, {})
     check_both_ways(
-        tables_of(names),
-        client,
-        write=lambda: pydynantic_items.write(names),
-        read=lambda: pydynantic_items.read(names),
+        tables_of(names), client, lambda: pydynantic_items.write(names), lambda: pydynantic_items.read(names)
     )
 
 
@@ -99,8 +115,7 @@ def check_both_ways(tables: list[Table], client: Any, write: Callable[[], Any], 
         read: the text of what the other library reads.
     """
     for table in tables:
-        for item in contents(table, client).values():
-            client.delete_item(TableName=table.name, Key={name: item[name] for name in table.compile().keys})
+        clear(table, client)
     write()
     read_before = read()
     assert read_before
@@ -111,6 +126,12 @@ def check_both_ways(tables: list[Table], client: Any, write: Callable[[], Any], 
         rewrite_all(table)
         assert contents(table, client) == before
     assert read() == read_before
+
+
+def clear(table: Table, client: Any) -> None:
+    """Delete all items of the table."""
+    for item in contents(table, client).values():
+        client.delete_item(TableName=table.name, Key={name: item[name] for name in table.compile().keys})
 
 
 def rewrite_all(table: Table) -> None:

@@ -94,6 +94,11 @@ def alive(process: int) -> bool:
     [
         ("ODM_DYNAMODB_LOCAL", "test_servers.py::test_it_answers[dynamodb_local]", "1 skipped"),
         ("ODM_DYNOXIDE", "test_servers.py::test_it_answers[dynoxide]", "1 skipped"),
+        (
+            "ODM_NODE_MODULES",
+            "../coming_from/test_coming_from.py::test_javascript_and_odm_share_tables[dynoxide-onetable]",
+            "1 skipped",
+        ),
         ("ODM_BIGTABLE_EMULATOR", "test_emulator.py::test_it_runs_on_the_loopback", "1 passed"),  # on odm's own
     ],
 )
