@@ -238,14 +238,14 @@ class Loan:
 
 _ALL: Final[weakref.WeakSet[Connections]] = weakref.WeakSet()
 
-_TURNS: Final[weakref.WeakValueDictionary[Path, Turns]] = weakref.WeakValueDictionary()
+_TURNS: Final[weakref.WeakValueDictionary[tuple[Path, str], Turns]] = weakref.WeakValueDictionary()
 _TURNS_LOCK: Final = Lock()
 
 
-def turns_of(path: Path) -> Turns:
-    """The turns of all writers of this process that change a file."""
+def turns_of(path: Path, table: str) -> Turns:
+    """The turns of all writers of this process that change a table in a file."""
     with _TURNS_LOCK:
-        return _TURNS.setdefault(path, Turns())
+        return _TURNS.setdefault((path, table), Turns())
 
 
 _STRANDED: Final[set[Path]] = set()

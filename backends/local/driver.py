@@ -52,17 +52,18 @@ class LocalConnection(Connection[Request]):
     Args:
         engine: performs the requests.
         path: the path of the file; None for `Memory`, which never blocks.
+        turns: those of the table in the file; None for `Memory`.
     """
 
-    def __init__(self, engine: Engine, path: Path | None = None) -> None:
+    def __init__(self, engine: Engine, path: Path | None = None, turns: Turns | None = None) -> None:
         self._engine = engine
         self._path = path
         self._closed = False
-        self._turns = None if path is None else turns_of(path)
+        self._turns = turns
 
     @property
     def turns(self) -> Turns | None:
-        """Those of the file. A call on `Memory` is not interrupted by other tasks, and rarely by other threads."""
+        """Those of the table in the file, which all stores of this process share."""
         return self._turns
 
     @property
@@ -285,7 +286,8 @@ class LocalFile(Backend):
     def connect(self, schema: Schema) -> Connection[Request]:
         path = self._real_path()
         storage = FileStorage(path, schema.name, self.timeout, self._changes, self.clock)
-        connection = LocalConnection(_engine(schema, storage, self._page_bytes), path)
+        turns = turns_of(path, schema.name)
+        connection = LocalConnection(_engine(schema, storage, self._page_bytes), path, turns)
         return connection if self._faults is None else FaultConnection(connection, self._faults, schema)
 
     def compact(self) -> Compaction:

@@ -6,7 +6,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from attrs import evolve, frozen
 
@@ -23,12 +23,9 @@ from odm.procedures.write import Write
 from odm.protocol import requests as req
 from odm.protocol.blobs import BlobFolder, BlobRequest, ClaimFolder, Content, ReadBlob, WriteBlob
 from odm.protocol.connection import Connection, CoreGen, aperform, arun, perform, run
+from odm.protocol.contention import Contention
 from odm.schema.entity import EntitySchema, Key
 from odm.schema.target import Target
-
-ATTEMPTS: Final = 64
-"""How many times an item is read whose values other writers keep replacing."""
-
 
 _Place: TypeAlias = tuple[str, Mapping[str, Any]]
 """A stored name and the pointer under it."""
@@ -181,7 +178,8 @@ def with_values(context: Context, key: Key, item: Item, pattern: str) -> CoreGen
         Conflict: other writers replaced a value whenever the item was read.
     """
     there: Item | None = item
-    for _ in range(ATTEMPTS):
+    contention: Contention | None = None
+    while True:
         if there is None or not context.schema.knows(there):
             return there
         entity = context.schema.entities[there[TAG]]
@@ -195,11 +193,16 @@ def with_values(context: Context, key: Key, item: Item, pattern: str) -> CoreGen
         if not missing:
             checked = [_checked(entity, key, there, *one) for one in zip(found.items(), contents, strict=True)]
             return {**there, **dict(zip(found, checked, strict=True))}
+        contention = contention or Contention()
+        if contention.over:
+            raise contention.conflict(f"{entity.name} under {key}")
+        if contention.tries:
+            yield contention.pause(context.random)
+        contention.tries += 1
         again: Item | None = yield req.Get(key, pattern=pattern)
         if again is not None and missing[0][BLOB] in names_in(entity, again):
             raise _lost(entity, key, again, missing[0])
         there = again
-    raise Conflict(f"the item under {key} was changed by other writers {ATTEMPTS} times in a row: retry later")
 
 
 def _checked(entity: EntitySchema, key: Key, item: Item, place: _Place, found: Content) -> bytes:

@@ -2,34 +2,34 @@
 
 An operation may depend on its stored item, to compute index keys or the writes of companions. Such items are read first
 (in one `BatchGet`), and the write has the condition that they are unchanged. If only such conditions failed, the
-refused operations are planned again from the stored items in the answer, and everything is sent again. A `Sender`
-sends an operation alone, in a transaction, or between the steps of companions (`odm.procedures.companion_commit`).
+refused operations are planned again from the stored items in the answer, and everything is sent again: in the order of
+`odm.protocol.turns`, and for as long as `odm.protocol.contention` says. A `Sender` sends an operation alone, in a
+transaction, or between the steps of companions (`odm.procedures.companion_commit`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 from attrs import define, field
 
-from odm.errors import BadValue, Conflict, ItemInvalid, OdmError, TransactionFailed
+from odm.errors import BadValue, ItemInvalid, OdmError, TransactionFailed
 from odm.expressions.nodes import And, Item
 from odm.observe.events import LOG
 from odm.procedures.companion_intent import companion_writes_of
 from odm.procedures.companion_writes import SideWrite
+from odm.procedures.concurrent import without_turns
 from odm.procedures.context import Context
 from odm.procedures.retention import trim_after
 from odm.procedures.unprocessed import send_batch
 from odm.procedures.write_intent import UNREAD, Plannable, Planned, mark_of
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
+from odm.protocol.contention import Contention
 from odm.protocol.limits import check_transaction, stored_size
 from odm.protocol.predicates import ABSENT, EXISTS
 from odm.protocol.turns import Turn
 from odm.schema.entity import Key
 from odm.schema.target import Target
-
-ATTEMPTS: Final = 64
-"""The number of attempts against concurrent writers before Conflict is raised."""
 
 AGAIN: Final = object()
 """A reason: the operation stays as planned, but a write of its companions is planned again."""
@@ -171,28 +171,36 @@ def commit(
         BadValue: the transaction is too large, or has an item twice.
     """
     known = dict(items or {})
-    yield from _read(context, intents, sender, known)
-    plans = [_plan(context, one, known.get(one.intent.target.key, UNREAD)) for one in intents]
-    reasons: Reasons = ()
-    with Turn(context.turns) as turn:
-        for attempt in range(tried, ATTEMPTS):
+    contention = Contention(tried) if tried else None
+    with Turn(context.turns, [one.intent.target.key for one in intents]) as turn:
+        unread = _unread(context, intents, sender, known)
+        if unread and contention is None and turn.behind_others:
+            contention = Contention()
+            yield turn
+        yield from _read(unread, known)
+        plans = [_plan(context, one, known.get(key, UNREAD)) for one, key in zip(intents, turn.keys, strict=True)]
+        reasons: Reasons = ()
+        while True:
             if sender.lone and plans[0].error is not None:
                 raise plans[0].error
-            if attempt and turn.open:  # another writer was faster
-                yield turn
-            answer = yield from sender.send(plans)
+            if contention is not None and contention.tries:  # another writer was faster
+                if contention.over:
+                    _give_up(plans, reasons, contention, sender)
+                yield turn if turn.open else contention.pause(context.random)
+            sending = sender.send(plans)
+            answer = yield from (sending if turn.open else without_turns(sending))
             if isinstance(answer, req.Written):
-                yield from trim_after(context, [plan.operation for plan in plans])
-                return plans, answer
+                break
             reasons = answer
             for at, reason in enumerate(reasons):
                 if isinstance(reason, req.Refused):
                     plans[at] = _plan(context, intents[at], reason.item)
             _check(plans, list(_errors(plans, reasons)), sender)
+            contention = contention or Contention()
+            contention.tries += 1
             LOG.debug("%s: another writer changed the item; retrying", ", ".join(_name(plan) for plan in plans))
-    busy = [None if reason is None else _contended(plan.target) for plan, reason in zip(plans, reasons, strict=True)]
-    _check(plans, busy, sender)
-    raise AssertionError("no operation has an error")
+    yield from trim_after(context, [plan.operation for plan in plans])
+    return plans, answer
 
 
 def _alone(operation: req.Operation) -> CoreGen[req.Written | Reasons]:
@@ -203,19 +211,23 @@ def _alone(operation: req.Operation) -> CoreGen[req.Written | Reasons]:
     return (answer,) if isinstance(answer, req.Refused) else answer
 
 
-def _read(
-    context: Context, intents: Sequence[Plannable], sender: Sender, known: dict[Key, Item | None]
-) -> CoreGen[None]:
-    """Read the items on which operations depend."""
+def _unread(
+    context: Context, intents: Sequence[Plannable], sender: Sender, known: Mapping[Key, Item | None]
+) -> list[Target]:
+    """The items on which operations depend and which are not known yet."""
     wanting = [one.intent.target for one in intents if one.reads(context, in_transaction=sender.in_transaction)]
-    wanting = [target for target in wanting if target.key not in known]
-    keys = tuple(target.key for target in wanting)
+    return [target for target in wanting if target.key not in known]
+
+
+def _read(targets: Sequence[Target], known: dict[Key, Item | None]) -> CoreGen[None]:
+    """Read the items of an operation or a transaction."""
+    keys = tuple(target.key for target in targets)
     if len(keys) == 1:
-        entity = wanting[0].entity
+        entity = targets[0].entity
         known[keys[0]] = yield req.Get(keys[0], pattern=entity.primary.full_name, former=bool(entity.versioned))
     elif keys:
-        patterns = tuple(target.entity.primary.full_name for target in wanting)
-        former = any(target.entity.versioned for target in wanting)
+        patterns = tuple(target.entity.primary.full_name for target in targets)
+        former = any(target.entity.versioned for target in targets)
         found = yield from send_batch(req.BatchGet(keys, patterns=patterns, former=former), {})
         known.update(zip(keys, found, strict=True))
 
@@ -265,9 +277,14 @@ def _check(plans: Sequence[Planned], errors: Sequence[OdmError | None], sender: 
         )
 
 
-def _contended(target: Target) -> Conflict:
-    """The error for an item that other writers changed before every attempt."""
-    return Conflict(f"{target} was changed by other writers {ATTEMPTS} times in a row: retry later")
+def _give_up(plans: Sequence[Planned], reasons: Reasons, contention: Contention, sender: Sender) -> NoReturn:
+    """Raise the error for items that other writers changed before every attempt."""
+    busy = [
+        None if reason is None else contention.conflict(plan.target)
+        for plan, reason in zip(plans, reasons or [AGAIN], strict=True)
+    ]
+    _check(plans, busy, sender)
+    raise AssertionError("no operation has an error")
 
 
 def _name(plan: Planned) -> str:

@@ -81,7 +81,7 @@ class Context:
     item_of: Callable[[object], Item | None] = _of_another_backend
     transaction_unsupported_reason: Callable[[Sequence[Key]], str | None] = _always_supported
     adds_values: bool = True
-    turns: Turns | None = field(default=None, repr=False)
+    turns: Turns = field(factory=Turns, repr=False, eq=False)
     ids: IdSource = field(default=OF_PROCESS, repr=False)
     merge_unsupported_reason: str | None = None
     merges_together: bool = False

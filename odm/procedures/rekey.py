@@ -21,7 +21,6 @@ from odm.expressions.nodes import Condition, Item
 from odm.procedures.backfill import Tell, paced
 from odm.procedures.backfilled import MOST_FAILURES, Backfilled, Unfilled
 from odm.procedures.calls import Companion
-from odm.procedures.commit import ATTEMPTS
 from odm.procedures.companion_writes import CompanionWrites, SideWrite
 from odm.procedures.concurrent import concurrent
 from odm.procedures.context import Context
@@ -31,6 +30,7 @@ from odm.procedures.write import Write
 from odm.procedures.write_intent import mark_of
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
+from odm.protocol.contention import Contention
 from odm.protocol.limits import check_item, check_transaction, stored_size
 from odm.protocol.predicates import EXISTS, equals, every, revision_is
 from odm.schema.entity import EntitySchema, Key
@@ -191,7 +191,12 @@ class Mover:
         """Move an item; returns whether it did, or the error of this item."""
         others: dict[Key, req.Operation | None] = {}
         there: Item | None = item
-        for _ in range(ATTEMPTS):
+        contention: Contention | None = None
+        while True:
+            if contention is not None:  # another writer was faster
+                if contention.over:
+                    return contention.conflict(f"the {self.old.name} under {stored}")
+                yield contention.pause(self.context.random)
             if there is None or there.get(TAG) != self.old.tag:
                 return False  # it was deleted, or another worker has moved it
             try:
@@ -207,6 +212,8 @@ class Mover:
             answer: req.Written | req.Refusals = yield req.Transact(operations, self.context.limits)
             if isinstance(answer, req.Written):
                 return True
+            contention = contention or Contention()
+            contention.tries += 1
             put, gone, *rest = answer.reasons
             if isinstance(gone, req.Refused):
                 there, others = self.before.living(gone.item), {}
@@ -223,7 +230,6 @@ class Mover:
                     return found
                 if reason is not None:
                     others[side.intent.target.key] = found
-        return Conflict(f"the {self.old.name} under {stored} was changed by other writers {ATTEMPTS} times in a row")
 
     def _exists(self, plan: "_Plan", put: req.Refused) -> OdmError:
         error = plan.write.next(self.context, put.item)

@@ -193,7 +193,7 @@ class Connection(ABC, Generic[N]):
 
     @property
     def turns(self) -> Turns | None:
-        """The turns of writers that change the same items; None: its service needs none."""
+        """The turns of writers of its table, if connections share them; None: each store has its own."""
         return None
 
     @abstractmethod

@@ -35,6 +35,7 @@ from odm.procedures.transaction import Operations
 from odm.protocol.connection import DEFAULT_POLICY, Backend, Connection, RetryPolicy
 from odm.protocol.limits import PORTABLE
 from odm.protocol.on_invalid import OnInvalid, skipping
+from odm.protocol.turns import Turns
 from odm.schema.checks import NAMES, check_companions, is_name
 from odm.schema.model import Schema
 from odm.schema.table import Table
@@ -218,7 +219,7 @@ class BaseStore(Hinted):
                     item_of=connection.item_of,
                     transaction_unsupported_reason=connection.transaction_unsupported_reason,
                     adds_values=connection.adds_values,
-                    turns=connection.turns,
+                    turns=connection.turns or Turns(),
                     merge_unsupported_reason=connection.merge_unsupported_reason,
                     merges_together=connection.merges_together,
                     samples=connection.samples,
