@@ -40,6 +40,7 @@ from odm.testing.suite.computed_keys import (
     directory,
 )
 from odm.testing.suite.conditions import TestFilters, TestRefused, TestWhen
+from odm.testing.suite.contention import TestContention
 from odm.testing.suite.copying import TestBatchInProcedures, TestPutRaw, TestScanPages
 from odm.testing.suite.counters import TestCounter, TestCounterPut
 from odm.testing.suite.currents import TestCurrent, measured
@@ -159,6 +160,7 @@ __all__ = [
     "TestConditionalDelete",
     "TestConditionalPut",
     "TestConditionsOnOlderItems",
+    "TestContention",
     "TestCounter",
     "TestCounterPut",
     "TestCurrent",

@@ -19,7 +19,7 @@ from odm import (
     set_if_missing,
     some,
 )
-from odm.procedures.commit import ATTEMPTS
+from odm.protocol import contention
 from odm.protocol import requests as req
 from odm.stores.sync import Store
 from odm.testing.capabilities import Capabilities, needs
@@ -229,10 +229,13 @@ class TestIndexUpdates:
             assert not any(entries(indexed).values())
 
     @each_way
-    def test_an_item_that_keeps_changing_is_a_conflict(self, indexed: Store, stores: Stores, way: Way) -> None:
+    def test_an_item_that_keeps_changing_is_a_conflict(
+        self, indexed: Store, stores: Stores, way: Way, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         indexed.put(TICKET)
-        stores.rival_puts(*(but(level=n % 2) for n in range(ATTEMPTS)))
-        with pytest.raises(Conflict, match="other writers"):
+        stores.rival_puts(*(but(level=n % 2) for n in range(200)))
+        monkeypatch.setattr(contention, "LONGEST_SECONDS", 0.1)
+        with pytest.raises(Conflict, match=r"other writers before each of \d+ attempts in \d+\.\d seconds"):
             way(indexed).update(KEY, set_(Ticket.assignee, "bob"))
         assert indexed.one(KEY).assignee == "ann"
 

@@ -1,23 +1,36 @@
 """Many writers of one item in one process: each waits for its turn, and none gives up."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
 
-from odm import AccessPattern, AsyncStore, ConditionFailed, Entity, PrimaryKey, Revision, Store, Table, increment, set_
+from odm import (
+    AccessPattern,
+    AsyncStore,
+    Calls,
+    ConditionFailed,
+    Entity,
+    PrimaryKey,
+    Revision,
+    Store,
+    Table,
+    increment,
+    procedure,
+    set_,
+)
 from odm.backends.local import LocalFile
 from odm.patterns.unique import Unique
 from odm.patterns.versioned import Versioned
-from odm.procedures import commit
 from odm.protocol.turns import Turn, Turns
+from odm.schema.entity import Key
 from tests.effort import full
 
 TASKS = 500 if full() else 80
-"""More than `commit.ATTEMPTS`, so that they do not all succeed by trying again and again."""
+"""So many that without turns some lose for long."""
 
 table = Table("patience")
 
@@ -49,10 +62,6 @@ class Page(Entity, table=table):
 
 
 KEY = Item.primary(name="a")
-
-
-def test_there_are_more_writers_than_attempts() -> None:
-    assert TASKS > commit.ATTEMPTS
 
 
 @pytest.fixture
@@ -134,6 +143,10 @@ async def test_cancelled_tasks_do_not_stop_the_others(db: AsyncStore) -> None:
     await asyncio.wait_for(db.update(KEY, increment(Item.n, 1)), 30)
 
 
+A, B, C = Key("a", ""), Key("b", ""), Key("c", "")
+KEYS = (A,)
+
+
 async def _asks(turn: Turn, way: str) -> None:
     await (asyncio.to_thread(turn.wait) if way == "thread" else turn.wait_async())
 
@@ -146,33 +159,33 @@ async def test_turns_are_in_order(way: str) -> None:
     turns, begun = Turns(), []
 
     async def writer(number: int) -> None:
-        with Turn(turns) as turn:
+        with Turn(turns, KEYS) as turn:
             await _asks(turn, way)
             begun.append(number)
             await asyncio.sleep(0)
             assert begun[-1] == number
 
-    with Turn(turns) as first:
+    with Turn(turns, KEYS) as first:
         first.wait()
         tasks = []
         for number in range(5):
             tasks.append(asyncio.create_task(writer(number)))
-            while len(turns._places) < number + 2:  # noqa: ASYNC110  # a thread joins
+            while len(turns._queues[A]) < number + 2:  # noqa: ASYNC110  # a thread joins
                 await asyncio.sleep(0.001)
         assert begun == []
     await asyncio.gather(*tasks)
     assert begun == list(range(5))
-    assert not turns._places
+    assert not turns._queues
 
 
 async def test_a_cancelled_turn_is_passed_on() -> None:
     turns = Turns()
 
     async def writer() -> None:
-        with Turn(turns) as turn:
+        with Turn(turns, KEYS) as turn:
             await turn.wait_async()
 
-    with Turn(turns) as first:
+    with Turn(turns, KEYS) as first:
         await first.wait_async()
         tasks = [asyncio.create_task(writer()) for _ in range(4)]
         await asyncio.sleep(0)
@@ -181,22 +194,22 @@ async def test_a_cancelled_turn_is_passed_on() -> None:
     tasks[1].cancel()  # it has its turn, and does not know yet
     found = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(one) for one in found] == [*[asyncio.CancelledError] * 3, type(None)]
-    assert not turns._places
+    assert not turns._queues
 
 
 async def test_a_writer_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odm.protocol.turns.LONGEST_SECONDS", 0.01)
+    monkeypatch.setattr("odm.protocol.contention.LONGEST_SECONDS", 0.01)
     turns = Turns()
-    with Turn(turns) as first, Turn(turns) as second, Turn(turns) as third:
+    with Turn(turns, KEYS) as first, Turn(turns, KEYS) as second, Turn(turns, KEYS) as third:
         first.wait()
         second.wait()
         await third.wait_async()
-        assert len(turns._places) == 1
+        assert len(turns._queues[A]) == 1
 
 
 def test_a_turn_that_is_lost_ends() -> None:
     turns = Turns()
-    lost, following = Turn(turns), Turn(turns)
+    lost, following = Turn(turns, KEYS), Turn(turns, KEYS)
     lost.wait()
     place = following._join()
     assert not place.done()
@@ -206,8 +219,63 @@ def test_a_turn_that_is_lost_ends() -> None:
 
 def test_after_a_fork_nobody_waits_for_threads_of_the_parent(monkeypatch: pytest.MonkeyPatch) -> None:
     turns = Turns()
-    with Turn(turns) as parents:
+    with Turn(turns, KEYS) as parents:
         parents.wait()
         monkeypatch.setattr("odm.protocol.turns.getpid", lambda: -1)
-        with Turn(turns) as childs:
+        with Turn(turns, KEYS) as childs:
             childs.wait()
+
+
+def test_writers_of_other_items_do_not_wait() -> None:
+    turns = Turns()
+    with Turn(turns, (A,)) as first, Turn(turns, (B,)) as other, Turn(turns, (A, C)) as behind:
+        first.wait()
+        other.wait()
+        place = behind._join()
+        assert not place.done()
+        assert Turn(turns, (C, Key("d", ""))).behind_others
+        assert not Turn(turns, (Key("d", ""),)).behind_others
+        first.__exit__()
+        assert place.done()
+    assert not turns._queues
+
+
+def test_a_writer_of_several_items_begins_when_it_is_the_first_at_all() -> None:
+    turns = Turns()
+    with Turn(turns, (A,)) as one, Turn(turns, (B,)) as two, Turn(turns, (A, B, A)) as both, Turn(turns, (B,)) as last:
+        one.wait()
+        two.wait()
+        joined, later = both._join(), last._join()
+        one.__exit__()
+        assert not joined.done()
+        two.__exit__()
+        assert joined.done()
+        assert not later.done()
+        both.__exit__()
+        assert later.done()
+    assert not turns._queues
+
+
+async def test_a_writer_that_comes_while_others_wait_writes_after_them(db: AsyncStore) -> None:
+    context = db._session.context
+    turns, stored = context.turns, context.schema.key_target(KEY).key
+    with Turn(turns, (stored,)) as first:
+        await first.wait_async()
+        task = asyncio.create_task(db.update(KEY, increment(Item.n, 1)))
+        await asyncio.sleep(0.1)
+        assert not task.done()
+        await db.put(Item(name="b"))
+        await db.update(Item.primary(name="b"), increment(Item.n, 1))  # another item
+        await db.put(Item(name="a", n=5))  # does not read first, so it does not wait
+    await task
+    assert (await db.one(KEY)).n == 6
+
+
+@pytest.mark.parametrize("count", [80])
+async def test_writers_of_one_procedure_take_turns(db: AsyncStore, count: int) -> None:
+    @procedure
+    def together(do: Calls) -> Generator[Any, Any, None]:
+        yield from do.concurrent([do.update(KEY, increment(Item.n, 1)) for _ in range(count)])
+
+    await db.run(together())
+    assert (await db.one(KEY)).n == count
