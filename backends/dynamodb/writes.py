@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from random import SystemRandom
 from typing import Any, Final, TypeAlias
 
 from attrs import evolve
@@ -14,7 +15,7 @@ from odm.backends.dynamodb.expressions import Expressions
 from odm.backends.dynamodb.native import Call, Steps
 from odm.backends.dynamodb.schema import Layout
 from odm.codec import TAG
-from odm.errors import BadValue, Conflict
+from odm.errors import BadValue
 from odm.expressions.nodes import (
     Action,
     AddValue,
@@ -33,6 +34,7 @@ from odm.expressions.nodes import (
     paths,
 )
 from odm.protocol.apply_update import as_sets, rounds
+from odm.protocol.contention import Contention
 from odm.protocol.predicates import ABSENT, EXISTS, every, guarded, over_own
 from odm.protocol.requests import Check, Delete, Merge, Put, Refused, Update, Written, repeatable
 from odm.schema.entity import Key
@@ -43,8 +45,7 @@ Arguments: TypeAlias = dict[str, Any]
 _Part: TypeAlias = tuple[tuple[Action, ...], tuple[Action, ...]]
 """A part of a merge: its actions, and those on aggregates."""
 
-ATTEMPTS: Final = 64
-"""How often a merge is tried while other writers change the aggregates of its item."""
+_RANDOM: Final = SystemRandom()
 
 _ALWAYS: Final = Or((EXISTS, Not(EXISTS)))
 """A condition that always holds, because a ConditionCheck must have one."""
@@ -91,15 +92,20 @@ def merge(layout: Layout, request: Merge) -> Steps[Written | Refused]:
     if not any(isinstance(action, AddValue) for action in request.actions):
         return (yield from _merged(layout, request))
     item: Item | None = None
-    for _ in range(ATTEMPTS):
+    known, contention = False, None
+    while True:
         actions, guards = as_sets(request.actions, item)
         answer = yield from _merged(layout, evolve(request, actions=actions), every(*guards))
         if isinstance(answer, Written) or (answer.item is not None and request.tag not in (None, answer.item.get(TAG))):
             return answer
         item = answer.item
-    raise Conflict(
-        f"table {layout.table!r}: other writers changed the item {request.key} {ATTEMPTS} times in a row: retry later"
-    )
+        if known:  # another writer was faster; the first request only learns what is stored
+            contention = contention or Contention(1)
+            contention.tries += 1
+            if contention.over:
+                raise contention.conflict(f"table {layout.table!r}: the item {request.key}")
+            yield contention.pause(_RANDOM)
+        known = True
 
 
 def _merged(layout: Layout, request: Merge, condition: Condition | None = None) -> Steps[Written | Refused]:

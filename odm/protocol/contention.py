@@ -11,8 +11,8 @@ LONGEST_SECONDS: Final = 30.0
 """How long a call tries again before it raises Conflict, counted from its first lost attempt or its first waiting.
 
 A time and not a number of attempts, because a writer that loses is not at fault: the more writers there are, the more
-often it loses. DynamoDB Local, the slowest service that was measured, writes an item 20 to 50 times a second through
-such calls, so hundreds of writers that begin together all succeed in this time. A caller behind a gateway gets no
+often it loses. DynamoDB Local, the slowest service that was measured, applied 20 to 50 such calls a second to one item,
+so hundreds of writers that begin together all succeed in this time. A caller behind a gateway gets no
 answer after a longer time: that of AWS API Gateway waits for 29 seconds by default.
 """
 
@@ -67,6 +67,6 @@ class Contention:
         """
         return Conflict(
             f"{subject} was changed by other writers before each of {self.tries} attempts in {self.seconds:.1f} "
-            "seconds: too many write this item at the same time. Call again later; if this happens often, let fewer "
-            "writers change one item, or keep the value that they change out of keys and companions"
+            "seconds: too many write this item at the same time. Call again later; if this happens often, spread the "
+            "writes over several items"
         )
