@@ -92,7 +92,8 @@ def merge(layout: Layout, request: Merge) -> Steps[Written | Refused]:
     if not any(isinstance(action, AddValue) for action in request.actions):
         return (yield from _merged(layout, request))
     item: Item | None = None
-    known, contention = False, None
+    contention: Contention | None = None
+    known = False
     while True:
         actions, guards = as_sets(request.actions, item)
         answer = yield from _merged(layout, evolve(request, actions=actions), every(*guards))

@@ -43,7 +43,6 @@ from odm.protocol.requests import (
     Update,
     Written,
 )
-from odm.protocol.waits import Sleep
 from odm.schema.entity import Key
 from odm.schema.model import IndexSchema, Schema
 from tests.backends.dynamodb.conftest import described
