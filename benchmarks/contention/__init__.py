@@ -1,0 +1,1 @@
+"""Many writers of one item."""

@@ -1,0 +1,202 @@
+"""Many threads that increment one field of an index key of one item: ``python -m benchmarks.contention``.
+
+Such an increment reads the item, and writes on the condition that it is unchanged. The peer is such a loop on boto3,
+which pauses as botocore does after a throttled request to DynamoDB: up to 50 ms, twice as long after each failure, at
+random. Prints Markdown on stdout; what is being done goes to stderr.
+"""
+
+import math
+import random
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+from attrs import frozen
+
+from benchmarks.command import Benchmark, Run, say
+from benchmarks.report import Row, Target
+from benchmarks.services import Speaking
+from benchmarks.stand_in import StandIn, dynamodb
+from odm import AccessPattern, Backend, Entity, PrimaryKey, Store, Table, increment
+from odm.backends.local import LocalFile, Memory
+from tests import dynamodb_local, dynoxide
+
+THREADS: Final = 32
+
+table = Table("contention")
+
+Increment = Callable[[], object]
+
+
+class Job(Entity, table=table):
+    """A job."""
+
+    name: str
+    level: int = 0
+
+    primary = PrimaryKey("JOB#{name}")
+    by_level = AccessPattern("LEVEL", "{level}")
+
+
+@frozen
+class Place:
+    """Where the item is stored. ``inner``: how threads increment it, opened with an address."""
+
+    name: str
+    server: StandIn | None
+    opened: Callable[[str], AbstractContextManager[Increment]]
+
+    @contextmanager
+    def at(self) -> Iterator[Increment]:
+        """The increment of the item, on a new table."""
+        server = self.server
+        with (
+            nullcontext("") if server is None else server.running(server.found()) as address,
+            self.opened(address) as go,
+        ):
+            yield go
+
+
+@contextmanager
+def _odm(backend: Backend) -> Iterator[Increment]:
+    with Store(table, backend) as db:
+        db.create()
+        db.put(Job(name="a"))
+        yield lambda: db.update(Job.primary(name="a"), increment(Job.level))
+
+
+def _served(address: str) -> AbstractContextManager[Increment]:
+    return _odm(dynamodb(address))
+
+
+@contextmanager
+def _in_file(_: str) -> Iterator[Increment]:
+    with tempfile.TemporaryDirectory() as folder, _odm(LocalFile(Path(folder, "jobs.db"))) as go:
+        yield go
+
+
+@contextmanager
+def _boto3(address: str) -> Iterator[Increment]:
+    with Store(table, dynamodb(address)) as db:
+        db.create()
+    service = Speaking()
+    service.endpoint_url = address
+    client = service.client()
+    key = {"pk": {"S": "RAW"}, "sk": {"S": "RAW"}}
+
+    def attributes(level: int) -> dict[str, Any]:
+        return {"level": {"N": str(level)}, "by_levelpk": {"S": "LEVEL"}, "by_levelsk": {"S": f"{level:09}"}}
+
+    client.put_item(TableName=table.name, Item=key | attributes(0))
+
+    def add() -> None:
+        failures = 0
+        while True:
+            item = client.get_item(TableName=table.name, Key=key, ConsistentRead=True)["Item"]
+            try:
+                client.put_item(
+                    TableName=table.name,
+                    Item=key | attributes(int(item["level"]["N"]) + 1),
+                    ConditionExpression="#level = :level",
+                    ExpressionAttributeNames={"#level": "level"},
+                    ExpressionAttributeValues={":level": item["level"]},
+                )
+            except client.exceptions.ConditionalCheckFailedException:
+                time.sleep(random.uniform(0, min(20, 0.05 * 2 ** min(failures, 10))))
+                failures += 1
+            else:
+                return
+
+    yield add
+
+
+DYNOXIDE: Final = StandIn("Dynoxide", dynoxide.find, dynoxide.running, dynamodb)
+LOCAL: Final = StandIn("DynamoDB Local", dynamodb_local.find, dynamodb_local.running, dynamodb)
+
+MEMORY, FILE, ODM, BOTO3, ODM_LOCAL, BOTO3_LOCAL = PLACES = (
+    Place("odm, Memory", None, lambda _: _odm(Memory())),
+    Place("odm, LocalFile", None, _in_file),
+    Place("odm, Dynoxide", DYNOXIDE, _served),
+    Place("boto3, Dynoxide", DYNOXIDE, _boto3),
+    Place("odm, DynamoDB Local", LOCAL, _served),
+    Place("boto3, DynamoDB Local", LOCAL, _boto3),
+)
+
+
+@frozen
+class Crowd:
+    """What one turn of all threads took, in seconds."""
+
+    latencies: Sequence[float]
+    wall: float
+
+    @property
+    def rate(self) -> float:
+        """Increments a second."""
+        return len(self.latencies) / self.wall
+
+    @property
+    def p99(self) -> float:
+        """The milliseconds that one increment in a hundred takes longer than."""
+        return 1000 * sorted(self.latencies)[math.ceil(0.99 * len(self.latencies)) - 1]
+
+
+def crowd(add: Increment, each: int) -> Crowd:
+    """Let all threads increment the item so many times."""
+    ready = threading.Barrier(THREADS + 1)
+
+    def work(_: int) -> list[float]:
+        ready.wait()
+        latencies = []
+        for _ in range(each):
+            begun = time.perf_counter()
+            add()
+            latencies.append(time.perf_counter() - begun)
+        return latencies
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        workers = [pool.submit(work, number) for number in range(THREADS)]
+        ready.wait()
+        begun = time.perf_counter()
+        latencies = [latency for worker in workers for latency in worker.result()]
+        return Crowd(latencies, time.perf_counter() - begun)
+
+
+def _increments(run: Run) -> Iterator[Row]:
+    crowds = {}
+    for place in run.of(PLACES):
+        say(place.name)
+        with run.excused(place.name), place.at() as add:
+            crowds[place.name] = [crowd(add, run.sizes[0]) for _ in range(run.rounds)]
+    what = f"{THREADS} threads increment a field of an index key of one item"
+    rates = {name: median(one.rate for one in found) for name, found in crowds.items()}
+    tails = {name: median(one.p99 for one in found) for name, found in crowds.items()}
+    yield Row(what, "increments a second", rates, f"{what}: increments", shown=True, unit="/s")
+    yield Row(what, "latency, p99, ms", tails, f"{what}: p99 latency", shown=True, unit="ms")
+
+
+SECTIONS: Final[Mapping[str, Callable[[Run], Iterator[Row]]]] = {"increments": _increments}
+
+BENCHMARK: Final = Benchmark(
+    module="benchmarks.contention",
+    title="Contended writes",
+    text=__doc__,
+    entries=PLACES,
+    sections=SECTIONS,
+    targets=[
+        Target(1, f"{THREADS} threads increment a field of an index key of one item: p99", ODM.name, BOTO3.name, 1)
+    ],
+    columns=[place.name for place in PLACES],
+    packages=("pydantic", "botocore"),
+    sizes=(10,),
+    rounds=3,
+)
+
+if __name__ == "__main__":
+    BENCHMARK.main()
