@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from attrs import frozen
 
@@ -29,9 +29,11 @@ from tests import dynamodb_local, dynoxide
 
 THREADS: Final = 32
 
+WHAT: Final = f"{THREADS} threads increment a field of an index key of one item"
+
 table = Table("contention")
 
-Increment = Callable[[], object]
+Increment: TypeAlias = Callable[[], object]
 
 
 class Job(Entity, table=table):
@@ -46,7 +48,7 @@ class Job(Entity, table=table):
 
 @frozen
 class Place:
-    """Where the item is stored. ``inner``: how threads increment it, opened with an address."""
+    """Where the item is stored. ``opened``: makes the function that increments it, from the server's address."""
 
     name: str
     server: StandIn | None
@@ -56,11 +58,9 @@ class Place:
     def at(self) -> Iterator[Increment]:
         """The increment of the item, on a new table."""
         server = self.server
-        with (
-            nullcontext("") if server is None else server.running(server.found()) as address,
-            self.opened(address) as go,
-        ):
-            yield go
+        serving = nullcontext("") if server is None else server.running(server.found())
+        with serving as address, self.opened(address) as add:
+            yield add
 
 
 @contextmanager
@@ -87,7 +87,7 @@ def _boto3(address: str) -> Iterator[Increment]:
         db.create()
     service = Speaking()
     service.endpoint_url = address
-    client = service.client()
+    client: Any = service.session().client("dynamodb", endpoint_url=address)
     key = {"pk": {"S": "RAW"}, "sk": {"S": "RAW"}}
 
     def attributes(level: int) -> dict[str, Any]:
@@ -174,11 +174,10 @@ def _increments(run: Run) -> Iterator[Row]:
         say(place.name)
         with run.excused(place.name), place.at() as add:
             crowds[place.name] = [crowd(add, run.sizes[0]) for _ in range(run.rounds)]
-    what = f"{THREADS} threads increment a field of an index key of one item"
     rates = {name: median(one.rate for one in found) for name, found in crowds.items()}
     tails = {name: median(one.p99 for one in found) for name, found in crowds.items()}
-    yield Row(what, "increments a second", rates, f"{what}: increments", shown=True, unit="/s")
-    yield Row(what, "latency, p99, ms", tails, f"{what}: p99 latency", shown=True, unit="ms")
+    yield Row(WHAT, "increments a second", rates, f"{WHAT}: increments", shown=True, unit="/s")
+    yield Row(WHAT, "latency, p99, ms", tails, f"{WHAT}: p99 latency", shown=True, unit="ms")
 
 
 SECTIONS: Final[Mapping[str, Callable[[Run], Iterator[Row]]]] = {"increments": _increments}
@@ -189,9 +188,7 @@ BENCHMARK: Final = Benchmark(
     text=__doc__,
     entries=PLACES,
     sections=SECTIONS,
-    targets=[
-        Target(1, f"{THREADS} threads increment a field of an index key of one item: p99", ODM.name, BOTO3.name, 1)
-    ],
+    targets=[Target(1, f"{WHAT}: p99", ODM.name, BOTO3.name, 1)],
     columns=[place.name for place in PLACES],
     packages=("pydantic", "botocore"),
     sizes=(10,),
