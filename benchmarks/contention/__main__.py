@@ -25,7 +25,7 @@ from benchmarks.services import Speaking
 from benchmarks.stand_in import StandIn, dynamodb
 from odm import AccessPattern, Backend, Entity, PrimaryKey, Store, Table, increment
 from odm.backends.local import LocalFile, Memory
-from tests import dynamodb_local, dynoxide
+from tests import dynoxide
 
 THREADS: Final = 32
 
@@ -42,7 +42,7 @@ class Job(Entity, table=table):
     name: str
     level: int = 0
 
-    primary = PrimaryKey("JOB#{name}")
+    primary = PrimaryKey("JOB#{name}", "DATA")
     by_level = AccessPattern("LEVEL", "{level}")
 
 
@@ -117,15 +117,12 @@ def _boto3(address: str) -> Iterator[Increment]:
 
 
 DYNOXIDE: Final = StandIn("Dynoxide", dynoxide.find, dynoxide.running, dynamodb)
-LOCAL: Final = StandIn("DynamoDB Local", dynamodb_local.find, dynamodb_local.running, dynamodb)
 
-MEMORY, FILE, ODM, BOTO3, ODM_LOCAL, BOTO3_LOCAL = PLACES = (
+MEMORY, FILE, ODM, BOTO3 = PLACES = (
     Place("odm, Memory", None, lambda _: _odm(Memory())),
     Place("odm, LocalFile", None, _in_file),
     Place("odm, Dynoxide", DYNOXIDE, _served),
     Place("boto3, Dynoxide", DYNOXIDE, _boto3),
-    Place("odm, DynamoDB Local", LOCAL, _served),
-    Place("boto3, DynamoDB Local", LOCAL, _boto3),
 )
 
 

@@ -93,5 +93,7 @@ def test_the_deadline_of_a_writer(monkeypatch: pytest.MonkeyPatch) -> None:
     with Store(table, Memory()) as db:
         db.create()
         db.put(Job(name="a"))
-        with pytest.raises(Conflict, match=r"Job\.primary\(name='a'\) was changed by other writers before each of 1 att"):
+        with pytest.raises(
+            Conflict, match=r"Job\.primary\(name='a'\) was changed by other writers before each of 1 att"
+        ):
             db.run(_together())
