@@ -16,6 +16,7 @@ from odm.backends.bigtable.entries import is_odms
 from odm.backends.bigtable.filters import First, Newest, Stripped, chain
 from odm.backends.bigtable.layout import Layout, is_wide
 from odm.backends.bigtable.locks import END, name_of
+from odm.backends.bigtable.misfits import misfit
 from odm.backends.bigtable.native import ENTRIES, ReadRows, Sample, SampleRowKeys, Steps
 from odm.backends.bigtable.native_admin import (
     DeleteTable,
@@ -58,8 +59,7 @@ def plan(schema: Schema, retry: Retry, options: Options = NO_OPTIONS) -> Steps[t
     for name in beside:
         if name in found and not (yield from _holds_entries(schema, name, found[name].families, retry)):
             del found[name]
-    refused = yield from _beside(schema, found, retry, options)
-    return (*refused, *differences(schema, found, options))
+    return (yield from _compared(schema, found, retry, options))
 
 
 def apply(schema: Schema, retry: Retry, options: Options = NO_OPTIONS, *, drop: bool, tell: Tell) -> Steps[None]:
@@ -139,7 +139,7 @@ def _settle(schema: Schema, kinds: Collection[Kind], retry: Retry, tell: Tell, o
             found = yield from plan(schema, retry, options)
         else:
             there = yield from _described(_wanted(schema), retry)
-            found = (*(yield from _beside(schema, there, retry, options)), *differences(schema, there, options))
+            found = yield from _compared(schema, there, retry, options)
         _refuse(found)
         left = [change for change in found if change.kind in kinds and change.call is not None]
         for change in left:
@@ -161,6 +161,17 @@ def _settle(schema: Schema, kinds: Collection[Kind], retry: Retry, tell: Tell, o
                 f"table {schema.name!r}: another program keeps creating and deleting its tables: try again later"
             )
         yield wait
+
+
+def _compared(
+    schema: Schema, there: Mapping[str, TableInfo], retry: Retry, options: Options
+) -> Steps[tuple[TableChange, ...]]:
+    """All differences of the tables that exist; refused ones come first."""
+    found = (*(yield from _beside(schema, there, retry, options)), *differences(schema, there, options))
+    if schema.name not in there or any(change.kind == "refused" for change in found):
+        return found
+    text = yield from misfit(schema, retry)
+    return found if text is None else (TableChange("refused", f"rows of table {schema.name!r}", text), *found)
 
 
 def _beside(schema: Schema, there: Collection[str], retry: Retry, options: Options) -> Steps[tuple[TableChange, ...]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import evolve
 
-from odm.backends.bigtable.layout import is_wide
+from odm.backends.bigtable.layout import Layout, is_wide
 from odm.backends.bigtable.native import Steps
 from odm.keys.text import escape, unescape
 from odm.protocol import requests as req
@@ -38,6 +38,15 @@ def steps_of(steps: Callable[[req.Request], Steps[Any]], request: req.Request) -
     if isinstance(response, ChangePage):
         return evolve(response, records=tuple(evolve(one, key=_key(one.key, unescape)) for one in response.records))
     return response
+
+
+def row_key_of(schema: Schema, key: Key) -> str:
+    """The row key of an item with this key, as the models make it; the opposite of `stored_key`.
+
+    Raises:
+        ItemTooLarge: the row key is longer than Bigtable allows.
+    """
+    return Layout.of(schema).row_key(_key(key, escape) if schema.escapes_row_keys else key)
 
 
 def stored_key(schema: Schema, key: Key) -> Key:

@@ -66,6 +66,7 @@ class Layout:
         hidden: all key attributes, of the table and of its indexes; they are not part of an item.
         starts: the JSON texts in front of the values of ``keys``.
         endpoint: the host and port of a service other than AWS, if the settings name one.
+        schema: the schema that it was made of; None: of a layout that was made by hand.
     """
 
     table: str
@@ -82,6 +83,7 @@ class Layout:
     ttl: str = TTL_ATTRIBUTE
     endpoint: str = ""
     described: Described | None = field(default=None, repr=False)
+    schema: Schema | None = field(default=None, repr=False, eq=False)
     held: dict[str, tuple[str, ...] | None] = field(factory=dict, init=False, repr=False, eq=False)
     stream: StreamState = field(factory=StreamState, init=False, repr=False, eq=False)
     hidden: frozenset[str] = field(
@@ -145,6 +147,7 @@ def layout_of(schema: Schema, options: TableOptions = NO_OPTIONS, endpoint: str 
         ttl=schema.ttl,
         endpoint=endpoint,
         described=Described(schema, schema.keys[:1] if schema.hash_only else schema.keys) if schema.described else None,
+        schema=schema,
     )
 
 

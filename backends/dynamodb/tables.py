@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from attrs import evolve
 
+from odm.backends.dynamodb.attributes import Attributes
 from odm.backends.dynamodb.changes import (
     differences,
     expiry_difference,
@@ -18,13 +19,17 @@ from odm.backends.dynamodb.changes import (
     key_conflicts,
     settings_differences,
 )
+from odm.backends.dynamodb.codec import read_item, read_key
 from odm.backends.dynamodb.errors import FORBIDDEN, INVALID, LIMIT_EXCEEDED, TABLE_IN_USE, TABLE_MISSING, code_of
 from odm.backends.dynamodb.native import Call, Steps
 from odm.backends.dynamodb.options import TableOptions
-from odm.backends.dynamodb.schema import Layout, check_capacity, global_indexes
+from odm.backends.dynamodb.schema import Layout, check_capacity, global_indexes, layout_of
 from odm.errors import BackendError, BadValue, brief
 from odm.protocol.admin import ADDITIVE, Kind, TableChange, Tell, silent
 from odm.protocol.requests import Sleep, TableIdentity, TableSize
+from odm.schema.evidence import Stored
+from odm.schema.misfits import FEW, other_keys
+from odm.schema.model import Schema
 
 # Seconds between two DescribeTable calls, about ten minutes in total, as long as botocore's waiters.
 _PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, *(2.0,) * 300)
@@ -225,11 +230,37 @@ def check_index(layout: Layout, index: str) -> Steps[None]:
 
 
 def _exist(layout: Layout, tell: Tell) -> Steps[None]:
-    """Create the table if it does not exist: for one that does, a role needs no right to create it."""
-    if (yield from _described(layout)) is None:
+    """Create the table if it does not exist: for one that does, a role needs no right to create it.
+
+    Raises:
+        BackendError: the table exists, and the models would not find its items.
+    """
+    table = yield from _described(layout)
+    if table is None:
         (new,) = differences(layout, None)
         tell(new)
         yield from _unless(new.call, TABLE_IN_USE)
+        return
+    _refuse(key_conflicts(layout, table))
+    if layout.schema is not None and table["TableStatus"] in _READY:
+        yield from _check_items(layout, layout.schema)
+
+
+def _check_items(layout: Layout, schema: Schema) -> Steps[None]:
+    """Refuse a table whose first items were written with another ``key_style``. A role that may not read sees none."""
+    try:
+        response = yield Call("scan", {"TableName": layout.table, "Limit": FEW})
+    except Exception as error:
+        if code_of(error) not in (*FORBIDDEN, TABLE_MISSING):
+            raise
+        return
+
+    def read(schema: Schema, attributes: Attributes) -> Stored:
+        like = layout if schema is layout.schema else layout_of(schema)
+        return Stored(read_key(like, like.keys, attributes), read_item(like, attributes), {})
+
+    if text := other_keys(schema, response["Items"], read):
+        raise BackendError(text)
 
 
 def _expire(layout: Layout, tell: Tell) -> Steps[None]:

@@ -38,6 +38,7 @@ from odm.protocol.connection import Backend, Connection, ForwardingConnection, N
 from odm.protocol.limits import Limits
 from odm.protocol.requests import Request, Split
 from odm.protocol.turns import Turns
+from odm.schema.misfits import other_keys
 from odm.schema.model import Schema
 
 UNLIMITED: Final = Limits(None, None, None, None, None, None, map_key_bytes=None, expressions=False)
@@ -349,7 +350,18 @@ def _engine(schema: Schema, storage: Storage, page_bytes: int) -> Engine:
     held = {index.name: index.held for index in schema.indexes.values() if index.held is not None}
     tags = frozenset(schema.entities)
     hash_only = None if schema.has_verbatim_keys or not schema.entities else schema.hash_only
-    return Engine(schema.name, tuple(schema.indexes), storage, schema.texts, page_bytes, tags, local, held, hash_only)
+    return Engine(
+        schema.name,
+        tuple(schema.indexes),
+        storage,
+        schema.texts,
+        page_bytes,
+        tags,
+        local,
+        held,
+        hash_only,
+        partial(other_keys, schema),
+    )
 
 
 def _is_number(value: object) -> bool:

@@ -6,7 +6,7 @@ DynamoDB counts them, so that a long query streams. The engine reads one more ro
 page follows.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from functools import lru_cache, partial
 from itertools import islice
@@ -27,6 +27,8 @@ from odm.protocol import requests as req
 from odm.protocol.apply_update import merged_item, new_entries, new_item
 from odm.protocol.limits import Limits, Local, check_item, check_transaction, item_size, size_at_most, stored_size
 from odm.schema.entity import Key
+from odm.schema.evidence import Stored
+from odm.schema.misfits import FEW
 
 PAGE_BYTES: Final = 1 << 20
 """A page ends after reading this many bytes, as on DynamoDB, with the item that reaches them."""
@@ -60,6 +62,7 @@ class Engine:
         held: for each index that does not project all attributes on DynamoDB, the attributes that it projects. They
             only affect capacity units; in this engine an index entry always leads to the whole item.
         hash_only: the table has no sort key; None: it can have items with one and without, as keys as they are can.
+        misfit: says why the models would not find one of some items; None: they do.
     """
 
     table: str
@@ -71,6 +74,7 @@ class Engine:
     local: Local = Factory(dict)
     held: Mapping[str, Collection[str]] = Factory(dict)
     hash_only: bool | None = None
+    misfit: Callable[[Sequence[Stored]], str | None] = lambda _: None
 
     def perform(self, request: req.Request) -> Any:
         """Perform a request; its docstring describes the response.
@@ -140,22 +144,23 @@ class Engine:
                 assert_never(request)
 
     def _check_keys(self) -> None:
-        """Raise BackendError if the items have a sort key and those of the models have none, or the reverse.
+        """Raise BackendError if the models would not find the stored items, judged by the first ones.
 
-        They would not be found. DynamoDB refuses such a table too. All items of a table are alike: one is read.
+        They have a sort key and those of the models have none, or the reverse, which DynamoDB refuses too; or they were
+        written with another ``key_style``.
         """
-        if self.hash_only is None:
-            return
         view = self.storage.reading()
         with view.block, closing(view.scan(None)) as rows:
-            sorts = [position_of(_ALL, row).key.sort for row in islice(rows, 1)]
-        if any((sort == "") is not self.hash_only for sort in sorts):
+            items = [Stored(position_of(_ALL, row).key, decode(row[0]), {}) for row in islice(rows, FEW)]
+        if self.hash_only is not None and any((one.key.sort == "") is not self.hash_only for one in items[:1]):
             has, have = ("has a sort key", "none") if self.hash_only else ("has no sort key", "one")
             raise BackendError(
                 f"table {self.table!r} exists and {has}, but the models have {have}, so they would not find its items: "
                 "the first sort template of a table gives all its entities a sort key. Put the entity with it into "
                 "another table, or copy the items to a new table"
             )
+        if text := self.misfit(items):
+            raise BackendError(text)
 
     def _item(self, data: bytes | None) -> ItemText | None:
         return None if data is None else ItemText(data, decode, self.loader)

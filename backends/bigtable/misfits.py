@@ -1,0 +1,222 @@
+"""Rows that the models would not find, because they say another ``row_key_join``, ``key_style`` or ``family=``.
+
+``create()`` and ``odm apply`` read a few rows of a table that exists, and refuse it if a row is evidence: the models
+with one of these options changed read an item of it, and make exactly the row key that it has, and the models as they
+are do not. So rows of other programs, and of entities that the models do not have, are never evidence.
+"""
+
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import product
+from typing import NamedTuple
+
+from attrs import evolve
+from grpc import StatusCode
+
+from odm.backends.bigtable.cells import qualifier, write
+from odm.backends.bigtable.columns import REVISION
+from odm.backends.bigtable.errors import status
+from odm.backends.bigtable.filters import First, Newest, chain
+from odm.backends.bigtable.native import COUNTERS, FAMILY, Column, Row, Steps
+from odm.backends.bigtable.placement import Spot
+from odm.backends.bigtable.retry import Retry
+from odm.backends.bigtable.sampling import sample_rows
+from odm.backends.bigtable.verbatim import row_key_of, with_row_keys
+from odm.backends.bigtable.wide import Wide
+from odm.backends.bigtable.writer import Writer
+from odm.codec import TAG
+from odm.errors import BackendError, OdmError
+from odm.schema.entity import EntitySchema, Key
+from odm.schema.evidence import Stored
+from odm.schema.misfits import FEW, key_made, refusal, style_of, with_other_keys
+from odm.schema.model import Schema
+from odm.schema.row_keys import UNAMBIGUOUS
+
+CELLS = 200
+"""The maximum number of cells that are read of a row."""
+
+
+def misfit(schema: Schema, retry: Retry) -> Steps[str | None]:
+    """Why the models would not find rows of their table, judged by a few rows of each kind; None: no row shows it.
+
+    Credentials that may not read rows see none.
+    """
+    if schema.verbatim_rows or not schema.entities:
+        return None
+    try:
+        rows = yield from sample_rows(schema.name, FEW, retry, chain(Newest(), First(CELLS)))
+    except BackendError as error:
+        if error.__cause__ is not None and status(error.__cause__) is StatusCode.PERMISSION_DENIED:
+            return None
+        raise
+    forms = _Forms(schema)
+    return next((text for row in rows if (text := forms.judge(row)) is not None), None)
+
+
+class _Item(NamedTuple):
+    """An item that some form of the models reads in a row, and makes the row key of."""
+
+    id: str
+    entity: EntitySchema
+
+
+class _Other(NamedTuple):
+    """The models with other options for keys, and these options."""
+
+    schema: Schema
+    has: tuple[str, ...] = ()
+    says: tuple[str, ...] = ()
+
+
+class _Forms:
+    """The models, and the same with other options.
+
+    Args:
+        schema: the schema of the models.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema, self._writer = schema, Writer(schema)
+        self._wide = isinstance(self._writer.places, Wide)
+        self._writers: dict[tuple[int, str, str], Writer] = {}
+
+    def judge(self, row: Row) -> str | None:
+        """Why the models would not find an item of a row; None: they do, or no other form of them does."""
+        if moved := self._moved(row):
+            return moved
+        items = {item.id for item in _items(self._writer, row)}
+        if items and not self._wide:
+            return None
+        for (family, tag), number in product((("", ""), *self._homes(row)), range(len(self._others))):
+            if not (family or number):
+                continue
+            writer = self._writers.get((number, family, tag))
+            if writer is None:
+                writer = self._writers[number, family, tag] = Writer(_at(self._others[number].schema, family, tag))
+            for item in _items(writer, row):
+                if item.id not in items and (not tag or item.entity.tag == tag):
+                    return self._refused(item, self._others[number], family if tag else None)
+        return None
+
+    @cached_property
+    def _others(self) -> tuple[_Other, ...]:
+        """The models as they are, and with other options for keys."""
+        return tuple(_others(self._schema, with_sorts=not self._schema.wide))
+
+    def _homes(self, row: Row) -> Iterator[tuple[str, str]]:
+        """The families that may have items of an entity whose family is another one, each with its tag."""
+        entities = self._schema.entities
+        if isinstance(self._writer.places, Wide):
+            unread = {column.family for column in row.columns} - {COUNTERS, *self._writer.places.families}
+            yield from product(sorted(unread), entities)
+            return
+        tags = {write(tag): tag for tag in entities}
+        for (family, name), value in zip(row.columns, row.values, strict=True):
+            if name == TAG.encode() and value in tags and family != (entities[tags[value]].family or FAMILY):
+                yield family, tags[value]
+
+    def _refused(self, item: _Item, other: _Other, family: str | None) -> str:
+        name = item.entity.name
+        if not other.has and family is not None:
+            has, says = _of_class(family), _of_class(self._schema.entities[item.entity.tag].family or FAMILY)
+            return refusal(self._schema, item.id, name, has, says)
+        return refusal(self._schema, item.id, name, " and ".join(other.has), " and ".join(other.says))
+
+    def _moved(self, row: Row) -> str | None:
+        """Why the models would not find an attribute of an item: its cell is in another of odm's families.
+
+        Another program has no cells there, in the row of an item.
+        """
+        entity = None if self._wide else _entity_of(self._schema, row)
+        if entity is None:
+            return None
+        owned, placement = self._writer.form.owned, self._writer.form.placement(entity.tag)
+        columns = {*row.columns}
+        for name in sorted({*entity.codec.stored.values()}):
+            usual, spot = qualifier(name), placement.spots.get(name)
+            if spot is not None and spot.own is not None:
+                continue
+            family, cell = (placement.home, usual) if spot is None else (spot.family, spot.cell or usual)
+            if Column(family, cell.encode()) in columns:
+                continue
+            for before in sorted({placement.home, *owned.families} - {family}):
+                if Column(before, usual.encode()) in columns:
+                    has, says = _of_field(before, placement.home), _of_field(family, placement.home, spot)
+                    return refusal(self._schema, row.text, f"{entity.name}.{name}", has, says)
+        return None
+
+
+def _entity_of(schema: Schema, row: Row) -> EntitySchema | None:
+    """The entity of the item that odm wrote to a row, by its tag and revision; None: there is no such item."""
+    for (family, name), value in zip(row.columns, row.values, strict=True):
+        if name == TAG.encode() and Column(family, REVISION.encode()) in row.columns:
+            for tag, entity in schema.entities.items():
+                if value == write(tag) and family == (entity.family or FAMILY):
+                    return entity
+    return None
+
+
+def _of_field(family: str, home: str, spot: Spot | None = None) -> str:
+    """How a field declares its place."""
+    if spot is not None and spot.cell is not None:
+        return f'Cell("{family}:{spot.cell}")'
+    return "no family of its own" if family == home else f'Stored(family="{family}")'
+
+
+def _of_class(family: str) -> str:
+    return "no family" if family == FAMILY else f'family="{family}"'
+
+
+def _at(schema: Schema, family: str, tag: str) -> Schema:
+    """The schema with the items of an entity in another family; without a tag, the schema itself."""
+    if not tag:
+        return schema
+    moved = evolve(schema.entities[tag], family=None if family == FAMILY else family)
+    return evolve(schema, entities={**schema.entities, tag: moved})
+
+
+def _others(schema: Schema, *, with_sorts: bool) -> Iterator[_Other]:
+    """The models as they are, and then with other options for keys."""
+    yield _Other(schema)
+    other = with_other_keys(schema)
+    for made in (schema, *([] if other is None else [other])):
+        styled = made is not schema
+        style = [(style_of(made), style_of(schema))] if styled else []
+        joins = ("#", UNAMBIGUOUS) if not (made.has_verbatim_keys or made.wide) else (UNAMBIGUOUS,)
+        for join, flipped in product(joins, (False, True) if with_sorts else (False,)):
+            joined = with_row_keys(evolve(made, row_key_join=join, hash_only=schema.hash_only is not flipped))
+            differ = [*style]
+            if not (made.has_verbatim_keys or schema.has_verbatim_keys) and join != schema.row_key_join:
+                differ.append((f'row_key_join="{join}"', f'row_key_join="{schema.row_key_join}"'))
+            elif styled and not made.has_verbatim_keys and join == UNAMBIGUOUS:
+                differ.append((f'row_key_join="{join}"', "another row_key_join"))
+            if flipped:
+                sorts = ("a sort template in an entity of the table", "none")
+                differ.append(sorts if schema.hash_only else ("no sort template in the table", "one"))
+            if differ:
+                has, says = zip(*differ, strict=True)
+                yield _Other(joined, has, says)
+
+
+def _items(writer: Writer, row: Row) -> Iterator[_Item]:
+    """The items of a row that the models of a writer read, and make the row key of."""
+    places, schema, owned = writer.places, writer.schema, writer.form.owned
+    families = {COUNTERS, FAMILY, *owned.families, *(places.families if isinstance(places, Wide) else ())}
+    cells = [cell for cell in row.cells if cell.family in families or (cell.family, cell.qualifier) in owned.cells]
+    try:
+        rows = places.items([Row(row.key, cells)])
+    except OdmError:
+        return
+    for one in rows:
+        try:
+            stored = places.stored(one)
+            if stored is None:
+                continue
+            key = key_made(schema, Stored(Key(one.text), stored.item, {}))
+            if key is None or row_key_of(schema, key) != one.text:
+                continue
+        except OdmError:
+            continue
+        entity = schema.entities[str(stored.item[TAG])]
+        if isinstance(places, Wide) or Column(entity.family or FAMILY, TAG.encode()) in row.columns:
+            yield _Item(one.text, entity)
