@@ -48,7 +48,7 @@ def differences(
     has = {what: info.families for what, info in there.items()}
     foreign = {what for what, families in has.items() if families and not families.keys() & wanted[what].families}
     return (
-        *(_foreign(what, wanted[what], has[what]) for what in wanted if what in foreign),
+        *(_foreign(schema, what, wanted[what], has[what]) for what in wanted if what in foreign),
         *(_create(schema, what, call, found) for what, call in wanted.items() if what not in there),
         *(
             change
@@ -63,12 +63,15 @@ def differences(
     )
 
 
-def _foreign(what: str, call: CreateTable, families: Families) -> TableChange:
+def _foreign(schema: Schema, what: str, call: CreateTable, families: Families) -> TableChange:
     needs, has = (" and ".join(map(repr, names)) for names in (call.families, families))
-    text = (
-        f"table {call.table!r} exists with the column families {has} and without {needs}, so it belongs to another "
-        "program: choose another name, or give the store a prefix"
-    )
+    whose, way = "so it belongs to another program", "choose another name, or give the store a prefix"
+    if schema.verbatim_rows and {FAMILY, COUNTERS} <= families.keys():
+        whose = "so odm made it for rows of its own"
+        way = f'leave row_style="verbatim" out as before, {way}'
+    elif call.table == schema.name and not schema.verbatim_rows:
+        way = f'{way}; or, if its rows are those of models with row_style="verbatim", declare it'
+    text = f"table {call.table!r} exists with the column families {has} and without {needs}, {whose}: {way}"
     return TableChange("refused", what, text)
 
 

@@ -8,7 +8,7 @@ are do not. So rows of other programs, and of entities that the models do not ha
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import product
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from attrs import evolve
 from grpc import StatusCode
@@ -28,7 +28,7 @@ from odm.codec import TAG
 from odm.errors import BackendError, OdmError
 from odm.schema.entity import EntitySchema, Key
 from odm.schema.evidence import Stored
-from odm.schema.misfits import FEW, key_made, refusal, style_of, with_other_keys
+from odm.schema.misfits import FEW, key_made, refusal, style_of, with_keys
 from odm.schema.model import Schema
 from odm.schema.row_keys import UNAMBIGUOUS
 
@@ -101,7 +101,7 @@ class _Forms:
     @cached_property
     def _others(self) -> tuple[_Other, ...]:
         """The models as they are, and with other options for keys."""
-        return tuple(_others(self._schema, with_sorts=not self._schema.wide))
+        return tuple(_others(self._schema))
 
     def _homes(self, row: Row) -> Iterator[tuple[str, str]]:
         """The families that may have items of an entity whose family is another one, each with its tag."""
@@ -175,27 +175,35 @@ def _at(schema: Schema, family: str, tag: str) -> Schema:
     return evolve(schema, entities={**schema.entities, tag: moved})
 
 
-def _others(schema: Schema, *, with_sorts: bool) -> Iterator[_Other]:
+def _others(schema: Schema) -> Iterator[_Other]:
     """The models as they are, and then with other options for keys."""
     yield _Other(schema)
-    other = with_other_keys(schema)
-    for made in (schema, *([] if other is None else [other])):
-        styled = made is not schema
-        style = [(style_of(made), style_of(schema))] if styled else []
-        joins = ("#", UNAMBIGUOUS) if not (made.has_verbatim_keys or made.wide) else (UNAMBIGUOUS,)
-        for join, flipped in product(joins, (False, True) if with_sorts else (False,)):
-            joined = with_row_keys(evolve(made, row_key_join=join, hash_only=schema.hash_only is not flipped))
-            differ = [*style]
-            if not (made.has_verbatim_keys or schema.has_verbatim_keys) and join != schema.row_key_join:
-                differ.append((f'row_key_join="{join}"', f'row_key_join="{schema.row_key_join}"'))
-            elif styled and not made.has_verbatim_keys and join == UNAMBIGUOUS:
-                differ.append((f'row_key_join="{join}"', "another row_key_join"))
-            if flipped:
-                sorts = ("a sort template in an entity of the table", "none")
-                differ.append(sorts if schema.hash_only else ("no sort template in the table", "one"))
-            if differ:
-                has, says = zip(*differ, strict=True)
-                yield _Other(joined, has, says)
+    turns = (False,) if schema.wide else (False, True)  # a wide table without sort keys has other column families
+    for verbatim, flipped in product((schema.verbatim, not schema.verbatim), turns):
+        sorts = schema.hash_only is flipped
+        made = schema
+        if verbatim is not schema.verbatim or (flipped and sorts):
+            other = with_keys(schema, verbatim=verbatim, sorts=sorts)
+            if other is None:
+                continue
+            made = other
+        differ = [] if verbatim is schema.verbatim else [(style_of(made), style_of(schema))]
+        if flipped:
+            differ.append(_SORTS if sorts else _SORTS[::-1])
+        made = evolve(made, hash_only=not sorts)
+        for join in (made.row_key_join,) if made.has_verbatim_keys or made.wide else ("#", UNAMBIGUOUS):
+            # Keys as they are need "##", which no table declares for them.
+            joins = (f'row_key_join="{join}"', f'row_key_join="{schema.row_key_join}"')
+            declared = not (made.has_verbatim_keys or schema.has_verbatim_keys)
+            joined = [joins] if declared and join != schema.row_key_join else []
+            if differ or joined:
+                has, says = zip(*differ, *joined, strict=True)
+                if schema.has_verbatim_keys and not (made.has_verbatim_keys or made.wide) and join == UNAMBIGUOUS:
+                    has = (*has, joins[0])
+                yield _Other(with_row_keys(evolve(made, row_key_join=join)), has, says)
+
+
+_SORTS: Final = ("a sort template in an entity of the table", "no sort template in it")
 
 
 def _items(writer: Writer, row: Row) -> Iterator[_Item]:

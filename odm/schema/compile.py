@@ -71,15 +71,24 @@ def compile_schema(
     name: str,
     entities: Sequence[tuple["type[Entity]", str]],
     style: Style,
+    *,
+    sorts: bool = False,
 ) -> Schema:
-    """The schema of a table. Raises SchemaError for every fault that does not depend on the backend."""
+    """The schema of a table. Raises SchemaError for every fault that does not depend on the backend.
+
+    Args:
+        name: the name of the table.
+        entities: the classes, with their tags.
+        style: the options of the table.
+        sorts: the table has a sort key, also if no entity has a sort template: other entities of it have, or had, one.
+    """
     if not entities:
         raise SchemaError(
             f"table {name!r} has no entities: declare class ...(Entity, table=...), or import the module that does, "
             "before the table is used"
         )
     declared = {cls: patterns_of(cls) for cls, _ in entities}
-    hash_only = all(primary_of(patterns).sort is None for patterns in declared.values())
+    hash_only = not sorts and all(primary_of(patterns).sort is None for patterns in declared.values())
     compiled: dict[str, EntitySchema] = {}
     for cls, tag in entities:
         if tag in compiled:

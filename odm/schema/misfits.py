@@ -24,22 +24,28 @@ FEW: Final = 10
 """The number of stored items that are read."""
 
 
-def with_other_keys(schema: Schema) -> Schema | None:
-    """The same models with the other ``key_style``; None if they cannot have it."""
+def with_keys(schema: Schema, *, verbatim: bool, sorts: bool) -> Schema | None:
+    """The same models with other options for keys; None if they cannot have them.
+
+    Args:
+        schema: the schema of the models.
+        verbatim: whether ``key_style`` is "verbatim".
+        sorts: whether the table has a sort key, also if no entity has a sort template.
+    """
     style = Style(
         schema.keys,
         row_key_join=schema.row_key_join,
-        verbatim=not schema.verbatim,
+        verbatim=verbatim,
         tag=schema.tag,
         ttl=schema.ttl,
         wide=schema.wide,
         transactions=schema.transactions,
     )
+    entities = [(entity.cls, tag) for tag, entity in schema.entities.items()]
     try:
-        made = compile_schema(schema.name, [(entity.cls, tag) for tag, entity in schema.entities.items()], style)
+        return compile_schema(schema.name, entities, style, sorts=sorts)
     except SchemaError:
         return None
-    return made
 
 
 def key_made(schema: Schema, stored: Stored) -> Key | None:
@@ -76,7 +82,7 @@ def other_keys(
         return stored if key_made(schema, stored) == stored.key else None
 
     unlike = [one for one in items if fits(schema, one) is None]
-    other = with_other_keys(schema) if unlike else None
+    other = with_keys(schema, verbatim=not schema.verbatim, sorts=not schema.hash_only) if unlike else None
     for one in unlike if other is not None else ():
         if (stored := fits(other, one)) is not None:
             name = other.entities[str(stored.item[TAG])].name

@@ -71,6 +71,7 @@ from odm.testing.suite.merges import TestMerge, TestMergeBatches, TestMergedOnce
 from odm.testing.suite.meters import TestMeter, TestMeterIndexes, TestMeterTransactions, TestMeterUpdates
 from odm.testing.suite.only import TestOnly, TestRefusedOnly, meters
 from odm.testing.suite.options import TestClock, TestLimits, TestOnRequest, TestPrefix, TestUnknown
+from odm.testing.suite.other_keys import TestOtherKeys
 from odm.testing.suite.pages import TestCursors, TestPages
 from odm.testing.suite.pointers import TestPointer, TestPointerAtChangingFields, TestPointerTogether, pointed, visited
 from odm.testing.suite.procedures import TestProcedures, TestTogetherInProcedures
@@ -216,6 +217,7 @@ __all__ = [
     "TestOnInvalidIndexes",
     "TestOnRequest",
     "TestOnly",
+    "TestOtherKeys",
     "TestPages",
     "TestPlanning",
     "TestPointer",
