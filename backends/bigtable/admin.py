@@ -9,7 +9,7 @@ from odm.backends.bigtable.entries import index_table, is_odms
 from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.layout import key_of
 from odm.backends.bigtable.native import ITEM, ReadRows, Row, Steps
-from odm.backends.bigtable.native_admin import DeleteTable
+from odm.backends.bigtable.native_admin import DeleteTable, ModifyFamilies
 from odm.backends.bigtable.repair import missing
 from odm.backends.bigtable.retry import Retry, read_all
 from odm.backends.bigtable.sampling import sample_rows
@@ -53,13 +53,23 @@ class Admin:
         """
         schema = self._schema
         changes = tuple(map(self._measured, run(plan(schema, self._retry, self._options), self._call)))
-        if not sample or any(change.what == f"table {schema.name!r}" for change in changes):
-            return Survey(changes)  # the table does not exist, or belongs to another program
+        if not sample or any(map(self._hides_items, changes)):
+            return Survey(changes)
         writer = Writer(schema, self._retry)
         rows = run(_sample(writer, sample), self._call)
         items = [found for row in rows if (found := _stored(writer, row)) is not None]
         entries = run(_entries(writer, rows, len(items), changes), self._call)
         return Survey((*changes, *entries), judge(schema, items), len(items))
+
+    def _hides_items(self, change: TableChange) -> bool:
+        """Whether the models cannot read items before a change is made, or because it cannot be made.
+
+        The table does not exist, or belongs to another program; its rows are those of other options; or it lacks a
+        column family, and Bigtable refuses a filter that names one.
+        """
+        call, table = change.call, self._schema.name
+        lacks = isinstance(call, ModifyFamilies) and call.table == table and bool(call.create)
+        return lacks or change.what in (f"table {table!r}", f"rows of table {table!r}")
 
     def _measured(self, change: TableChange) -> TableChange:
         """The change, with the size of the table that it deletes."""

@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 
 from odm.backends.bigtable.errors import status_of
 from odm.backends.bigtable.framing import CallFailed
-from odm.backends.bigtable.messages import RESPONSES, Received
+from odm.backends.bigtable.messages import RESPONSES, WRITES, Received
 from odm.backends.bigtable.native import (
     Cell,
     CheckAndMutateRow,
@@ -29,8 +29,6 @@ from odm.backends.bigtable.native import (
 from odm.backends.bigtable.native_streams import RowChange, Span, Streamed, Token
 from odm.backends.bigtable.rows import RowMerger
 from odm.errors import BackendError, OutcomeUnknown
-
-_WRITES: Final = frozenset({"MutateRows", "CheckAndMutateRow", "ReadModifyWriteRow"})
 
 _DONE: Final = Status(0)
 """The status of nearly all entries."""
@@ -206,6 +204,8 @@ class One:
             case ReadModifyWriteRow():
                 return _written(_parsed("ReadModifyWriteRow", self._message).row)
             case _:
+                if self._message:  # it is empty
+                    _parsed("MutateRow", self._message)
                 return None
 
 
@@ -236,7 +236,7 @@ def _parsed(method: str, message: Received) -> Any:
     try:
         return RESPONSES[method].FromString(message)
     except DecodeError as fault:
-        kind = OutcomeUnknown if method in _WRITES else BackendError
+        kind = OutcomeUnknown if method in WRITES else BackendError
         raise kind(
             f"Bigtable's answer to {method} cannot be parsed ({fault}), so whether the request was applied is not "
             "known; if this happens again, report it with the versions of google-cloud-bigtable and of the server"

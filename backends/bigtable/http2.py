@@ -17,7 +17,7 @@ from grpc import StatusCode
 
 from odm.backends.bigtable.errors import Closed, at_deadline
 from odm.backends.bigtable.framing import CallFailed, failure_of, framed, messages, timeout_of
-from odm.backends.bigtable.messages import STREAMS, Received
+from odm.backends.bigtable.messages import STREAMS, WRITES, Received
 from odm.backends.bigtable.routes import Authorization, Route
 from odm.backends.bigtable.wire import Message
 
@@ -41,6 +41,15 @@ _STREAM_ERRORS: Final = {
 }
 """The statuses of a stream that the server reset, from gRPC's specification; INTERNAL for every other code."""
 
+_OF_WRITES: Final = {
+    pyqwest.StreamErrorCode.ENHANCE_YOUR_CALM: StatusCode.UNAVAILABLE,
+    pyqwest.StreamErrorCode.INADEQUATE_SECURITY: StatusCode.INTERNAL,
+}
+"""The same for writes, where gRPC's statuses would say that nothing was written, which a reset does not."""
+
+CONNECT_SECONDS: Final = 30.0
+"""The seconds after which an attempt to connect has ended (pyqwest, HTTPTransport: connect_timeout)."""
+
 _FAILURES: Final = (
     OSError,  # also of timeouts
     pyqwest.RemoteProtocolError,  # also of streams that the server reset
@@ -59,10 +68,17 @@ def usable() -> bool:
 
 
 class _Opened(NamedTuple):
-    """pyqwest's transport, which has the connection, and the client that makes calls through it."""
+    """pyqwest's transport, which has the connection, and the client that makes calls through it.
+
+    Attributes:
+        transport: the transport.
+        client: the client.
+        since: when it was opened, by the monotonic clock.
+    """
 
     transport: Any
     client: Any
+    since: float
 
 
 class _Client:
@@ -135,13 +151,16 @@ class _Client:
         if isinstance(failure, ConnectionError):  # also a timeout of connecting
             return CallFailed(StatusCode.UNAVAILABLE, str(failure))
         if late or isinstance(failure, TimeoutError):
-            # A connection may be dead without a sign of it, so the next attempt uses a new one. One that is not
+            # A connection may be dead without a sign of it, so the next attempt uses a new one. One that may not be
             # established yet is kept: otherwise no attempt could ever last long enough.
-            if used is self._opened is self._proven:
+            established = used is self._proven or time.monotonic() - used.since >= CONNECT_SECONDS
+            if used is self._opened and established:
                 self._opened = self._open()
             return CallFailed(StatusCode.DEADLINE_EXCEEDED, f"no response within {message.timeout:g} seconds")
         if isinstance(failure, pyqwest.StreamError):
             code = _STREAM_ERRORS.get(failure.code, StatusCode.INTERNAL)
+            if message.method in WRITES:
+                code = _OF_WRITES.get(failure.code, code)
             return CallFailed(code, f"RST_STREAM with error code {failure.code.name}: {failure}")
         return CallFailed(StatusCode.UNAVAILABLE, str(failure))
 
@@ -168,7 +187,7 @@ class SyncClient(_Client):
 
     def _open(self) -> "_Opened":
         transport = pyqwest.SyncHTTPTransport(**self._options)
-        return _Opened(transport, pyqwest.SyncClient(transport))
+        return _Opened(transport, pyqwest.SyncClient(transport), time.monotonic())
 
     def call(self, message: Message, feed: Feed) -> Exception | None:
         """Make a call, and feed its messages; returns its failure."""
@@ -199,7 +218,7 @@ class AsyncClient(_Client):
 
     def _open(self) -> "_Opened":
         transport = pyqwest.HTTPTransport(**self._options)
-        return _Opened(transport, pyqwest.Client(transport))
+        return _Opened(transport, pyqwest.Client(transport), time.monotonic())
 
     async def call(self, message: Message, feed: Feed) -> Exception | None:
         """Make a call, and feed its messages; returns its failure."""

@@ -77,3 +77,6 @@ RESPONSES: Final = {
 
 STREAMS: Final = frozenset(RESPONSES) - {"MutateRow", "CheckAndMutateRow", "ReadModifyWriteRow"}
 """The server-streaming methods."""
+
+WRITES: Final = frozenset({"MutateRow", "MutateRows", "CheckAndMutateRow", "ReadModifyWriteRow"})
+"""The methods that write."""
