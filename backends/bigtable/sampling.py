@@ -51,6 +51,8 @@ def sample_rows(
         few = min(max(1, most // SHARE), most - len(found))
         rows = yield from read_all(ReadRows(table, range=span, limit=few, filter=cells), retry)
         found |= {row.key: row for row in rows}
+        if not found:
+            return []  # the table is empty
         if len(rows) < few:
             break
         span = RowRange(str(next_prefix(kind(rows[-1].text))))

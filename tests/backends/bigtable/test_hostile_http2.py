@@ -159,8 +159,8 @@ BROKEN: dict[str, Behaviour] = {
     "no answer": lambda talk: None,
     "no answer after the headers": sends(lambda talk: talk.headers(USUAL)),
     "a failure with a broken escape": sends(failed("%zz%F%")),
-    "a failure with escaped bytes that are no UTF-8": sends(failed("%ff%fe")),
-    "a failure with bytes that are no text": sends(failed(b"\xff\xfe")),
+    "a failure with escaped bytes that are not UTF-8": sends(failed("%ff%fe")),
+    "a failure with bytes that are not text": sends(failed(b"\xff\xfe")),
     "502 and HTML": sends(html("502")),
     "200 and HTML": sends(html("200")),
     "302": sends(lambda talk: talk.answer(b"", None, {":status": "302", "location": "http://127.0.0.1:1/"})),
@@ -193,10 +193,10 @@ BROKEN: dict[str, Behaviour] = {
 
 NO_END: dict[str, Behaviour] = {
     "no trailers": sends(lambda talk: talk.answer(FRAMED, None)),
-    "a status that is no number": sends(lambda talk: talk.answer(FRAMED, {"grpc-status": "fine"})),
+    "a status that is not a number": sends(lambda talk: talk.answer(FRAMED, {"grpc-status": "fine"})),
     "a status of many digits": sends(lambda talk: talk.answer(FRAMED, {"grpc-status": "9" * 5000})),
     "a negative status": sends(lambda talk: talk.answer(FRAMED, {"grpc-status": "-1"})),
-    "a status that is no text": sends(lambda talk: talk.answer(FRAMED, {"grpc-status": b"\xff\xfe"})),
+    "a status that is not text": sends(lambda talk: talk.answer(FRAMED, {"grpc-status": b"\xff\xfe"})),
     "an empty status": sends(lambda talk: talk.answer(FRAMED, {"grpc-status": ""})),
 }
 """Answers with a whole message whose end is broken: the row that was read is right, and a write may be applied."""

@@ -360,7 +360,7 @@ FOREIGN: dict[str, dict[tuple[str, str], bytes]] = {
     "a tag in a family of another program": {("theirs", "_t"): b"Log"},
     "attributes without a tag": {("d", "who"): b"a", ("d", "number"): b"1"},
     "a tag of another program": {("d", "_t"): b"Theirs", ("d", "~r"): b"r"},
-    "a tag that is no text": {("d", "_t"): b"\xff\xfe", ("d", "~r"): b"r"},
+    "a tag that is not text": {("d", "_t"): b"\xff\xfe", ("d", "~r"): b"r"},
     "an item that cannot be read": {("d", "_t"): b"Log", ("d", "~r"): b"r", ("d", "number"): b"x", ("d", "who"): b"a"},
     "an item under another key": {("d", "_t"): b"Log", ("d", "~r"): b"r", ("d", "number"): b"1", ("d", "who"): b"b"},
     "a family of the models in another program's row": {("theirs", "text"): b"x", ("d", "_t"): b""},

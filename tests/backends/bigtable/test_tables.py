@@ -242,14 +242,17 @@ def test_a_table_beside_one_with_transactions_is_not_created() -> None:
 
 
 def test_existing_tables_are_only_compared() -> None:
-    assert sent(CreateTables(), (TableInfo(ITEMS), TableInfo(ENTRIES))) == [LOOK]
+    asked = sent(CreateTables(), (TableInfo(ITEMS), TableInfo(ENTRIES)), Read())
+    assert asked == [LOOK, asked[1]]
+    assert isinstance(asked[1], ReadRows)  # a row, which would show other options of keys
+    assert asked[1].limit == 1
 
 
 def test_concurrently_created_tables_are_compared_again() -> None:
     there = TableInfo(kept({"d": 1})), TableInfo(ENTRIES)
-    asked = sent(CreateTables(), (GONE, GONE), GONE, (THERE, None), there, None)
+    asked = sent(CreateTables(), (GONE, GONE), GONE, (THERE, None), there, Read(), None)
     add = ModifyFamilies("shop", create=kept({"c": 1}))
-    assert [asked[0], asked[2], asked[4], asked[5]] == [LOOK, Concurrent(MAKE), LOOK, add]
+    assert [asked[0], asked[2], asked[4], asked[6]] == [LOOK, Concurrent(MAKE), LOOK, add]
 
 
 def test_only_unanswered_calls_are_sent_again() -> None:
