@@ -46,7 +46,8 @@ def misfit(schema: Schema, retry: Retry) -> Steps[str | None]:
     try:
         rows = yield from sample_rows(schema.name, FEW, retry, chain(Newest(), First(CELLS)))
     except BackendError as error:
-        if error.__cause__ is not None and status(error.__cause__) is StatusCode.PERMISSION_DENIED:
+        cause = error.__cause__
+        if isinstance(cause, Exception) and status(cause) is StatusCode.PERMISSION_DENIED:
             return None
         raise
     forms = _Forms(schema)
@@ -210,7 +211,8 @@ def _items(writer: Writer, row: Row) -> Iterator[_Item]:
     """The items of a row that the models of a writer read, and make the row key of."""
     places, schema, owned = writer.places, writer.schema, writer.form.owned
     families = {COUNTERS, FAMILY, *owned.families, *(places.families if isinstance(places, Wide) else ())}
-    cells = [cell for cell in row.cells if cell.family in families or (cell.family, cell.qualifier) in owned.cells]
+    named = {(family, name.encode()) for family, name in owned.cells}
+    cells = [cell for cell in row.cells if cell.family in families or (cell.family, cell.qualifier) in named]
     try:
         rows = places.items([Row(row.key, cells)])
     except OdmError:

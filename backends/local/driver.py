@@ -360,7 +360,7 @@ def _engine(schema: Schema, storage: Storage, page_bytes: int) -> Engine:
         local,
         held,
         hash_only,
-        partial(other_keys, schema),
+        partial(other_keys, schema, read=lambda _, item: item),
     )
 
 

@@ -60,9 +60,7 @@ def key_made(schema: Schema, stored: Stored) -> Key | None:
         return None
 
 
-def other_keys(
-    schema: Schema, items: Iterable[S], read: Callable[[Schema, S], Stored] = lambda _, item: item
-) -> str | None:
+def other_keys(schema: Schema, items: Iterable[S], read: Callable[[Schema, S], Stored]) -> str | None:
     """Why the models would not find one of these items: it was written with the other ``key_style``.
 
     Args:
@@ -83,7 +81,9 @@ def other_keys(
 
     unlike = [one for one in items if fits(schema, one) is None]
     other = with_keys(schema, verbatim=not schema.verbatim, sorts=not schema.hash_only) if unlike else None
-    for one in unlike if other is not None else ():
+    if other is None:
+        return None
+    for one in unlike:
         if (stored := fits(other, one)) is not None:
             name = other.entities[str(stored.item[TAG])].name
             return refusal(schema, " | ".join(filter(None, stored.key)), name, style_of(other), style_of(schema))

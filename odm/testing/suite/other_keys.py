@@ -61,7 +61,7 @@ class TestOtherKeys:
         item = entity(owner="a#b", number=7, text="x")
         db.put(item)
         later = stores.offline(after)
-        with pytest.raises(BackendError, match=rf'of {entity.__name__}, written with key_style="{has}".* as before'):
+        with pytest.raises(BackendError, match=rf'of {other.__name__}, written with key_style="{has}".* as before'):
             later.create()
         later.close()
         db.create()  # the way back

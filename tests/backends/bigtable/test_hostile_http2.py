@@ -108,6 +108,17 @@ def sends(make: Callable[[Talk], bytes], *, closes: bool = False) -> Behaviour:
     return behave
 
 
+def floods(make: Callable[[Talk], tuple[bytes, bytes]]) -> Behaviour:
+    """Send frames once, and then others in a flood."""
+
+    def behave(talk: Talk) -> None:
+        first, others = make(talk)
+        talk.link.send(first)
+        talk.flood(others)
+
+    return behave
+
+
 def gone(last: int, code: int) -> bytes:
     return frame(GOAWAY, 0, 0, struct.pack(">II", last, code))
 
@@ -173,21 +184,19 @@ BROKEN: dict[str, Behaviour] = {
     "data of no stream": sends(lambda talk: frame(DATA, 0, 0, b"x")),
     "data of a stream that does not exist": sends(lambda talk: frame(DATA, 0, 999, b"x")),
     "data before the headers": sends(lambda talk: talk.data(FRAMED)),
-    "a flood of CONTINUATION": lambda talk: (
-        talk.link.send(frame(HEADERS, 0, talk.stream, block(USUAL))),
-        talk.flood(frame(CONTINUATION, 0, talk.stream, block({"x-long": "b" * 4000}))),
-    )[1],
-    "a flood of empty CONTINUATION": lambda talk: (
-        talk.link.send(frame(HEADERS, 0, talk.stream, block(USUAL))),
-        talk.flood(frame(CONTINUATION, 0, talk.stream) * 100),
-    )[1],
+    "a flood of CONTINUATION": floods(
+        lambda talk: (
+            frame(HEADERS, 0, talk.stream, block(USUAL)),
+            frame(CONTINUATION, 0, talk.stream, block({"x-long": "b" * 4000})),
+        )
+    ),
+    "a flood of empty CONTINUATION": floods(
+        lambda talk: (frame(HEADERS, 0, talk.stream, block(USUAL)), frame(CONTINUATION, 0, talk.stream) * 100)
+    ),
     "a flood of SETTINGS": lambda talk: talk.flood(frame(SETTINGS, 0, 0, struct.pack(">HI", 3, 100)) * 100),
     "a flood of PING": lambda talk: talk.flood(frame(PING, 0, 0, bytes(8)) * 100),
     "a flood of early hints": lambda talk: talk.flood(talk.headers({":status": "103"}) * 100),
-    "a flood of data without flow control": lambda talk: (
-        talk.link.send(talk.headers(USUAL)),
-        talk.flood(talk.data(bytes(16_000))),
-    )[1],
+    "a flood of data without flow control": floods(lambda talk: (talk.headers(USUAL), talk.data(bytes(16_000)))),
 }
 """Answers that are broken."""
 

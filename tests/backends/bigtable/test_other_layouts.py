@@ -152,7 +152,7 @@ def logs(name: str, *, family: str | None = None, field: Any = str, sorted_too: 
     class Log(Entity, table=table, **of_class):
         who: str
         number: int
-        text: field = "none"  # type: ignore[valid-type]
+        text: field = "none"
 
         primary = PrimaryKey("WHO#{who}", "LOG#{number}")
 
@@ -234,7 +234,7 @@ FAMILY_OF_CLASS = [
 def test_create_refuses_another_family_of_an_entity(
     before: Any, after: Any, has: str, says: str, wide: bool, backend: Bigtable, name: str
 ) -> None:
-    options = {"layout": "row_per_partition"} if wide else {}
+    options: dict[str, Any] = {"layout": "row_per_partition"} if wide else {}
     table, log = logs(name, **before, **options)
     other, same = logs(name, **after, **options)
     with Store(table, backend) as db:
@@ -399,7 +399,7 @@ def test_credentials_that_may_not_read_see_no_rows() -> None:
     """A role that only makes tables still can."""
 
     def answer(native: Any) -> Any:
-        raise PermissionDenied("no")
+        raise PermissionDenied("no")  # type: ignore[no-untyped-call]
 
     assert run(misfit(logs("logs")[0].compile(), Retry()), answer) is None
 
