@@ -184,7 +184,9 @@ class ActionLowering:
         if isinstance(value, LazyBytes) and value.pointer is not None:
             why = "the value is in the blob of an item, and a blob is never shared: set the bytes, value.read()"
             raise self.resolver.fault(action.path, why)
-        if (value is None and place.default is None) or (isinstance(place.type, SetType) and not value):
+        if (value is None and place.default is None and not place.keeps_null) or (
+            isinstance(place.type, SetType) and not value
+        ):
             return Remove(place.path)
         nested = isinstance(action, Set) and action.nested
         return Set(place.path, self.resolver.convert(action.path, place.type.dump, value), nested)

@@ -49,7 +49,8 @@ from odm.codec.plain import ANY, JSON
 from odm.codec.records import RecordField, RecordType
 from odm.codec.scalars import TextType
 from odm.codec.stored import EVERY, LIST, ORDERED, SET, TEXT, StoredType
-from odm.codec.stored_moments import epoch_type, format_type
+from odm.codec.stored_forms import form_type
+from odm.codec.stored_moments import ISO_FORMS, epoch_type, format_type, iso_type
 from odm.codec.unions import (
     AliasType,
     NullableType,
@@ -175,6 +176,7 @@ class TypeCompiler:
             if info.default_factory_takes_validated_data
             else cast("_Factory | None", info.default_factory),
             frozen=bool(info.frozen),
+            keeps_null=_keeps_null(type_, marker, info, place),
         )
         self._checks.append(partial(check_default, found, info, place))
         return found
@@ -300,20 +302,36 @@ def _in_form(type_: StoredType, marker: Stored | None, info: FieldInfo, place: P
         if marker == Stored():
             raise place.fault(info.annotation, "is marked by Stored without the name", 'write Stored("name")')
         return type_
-    plain = bare(type_)
-    times: dict[StoredType, type] = {moments.DATETIME: datetime}
-    if marker.format is not None:
-        times[moments.DATE] = date
-    if plain not in times:
+    plain = type_.inner if isinstance(type_, NullableType) else type_
+    times: dict[StoredType, type] = {moments.DATETIME: datetime, moments.DATE: date}
+    if marker.epoch is not None and plain not in times:
         why = f"has no stored form of a time, so {marker!r} does not apply"
-        raise place.fault(info.annotation, why, "declare the field as datetime, or drop format= and epoch=")
+        raise place.fault(info.annotation, why, "declare the field as datetime or date, or drop epoch=")
     if marker.format is not None and marker.epoch is not None:
         raise place.fault(info.annotation, "has two stored forms", "drop format= or epoch=")
     try:
-        made = format_type(marker.format, times[plain]) if marker.format else epoch_type(str(marker.epoch))
+        if marker.epoch is not None:
+            made: StoredType = epoch_type(str(marker.epoch), times[plain])
+        elif plain in times:
+            iso = plain == moments.DATETIME and marker.format in ISO_FORMS
+            made = iso_type(str(marker.format)) if iso else format_type(str(marker.format), times[plain])
+        else:
+            made = form_type(plain, str(marker.format))
     except ValueError as error:
         raise place.fault(info.annotation, f"cannot be stored: {error}", "correct it") from None
     return nullable(made) if isinstance(type_, NullableType) else made
+
+
+def _keeps_null(type_: StoredType, marker: Stored | None, info: FieldInfo, place: Place) -> bool:
+    """Whether a field whose default is None stores None as NULL."""
+    if marker is None or marker.null is None:
+        return False
+    if marker.null != "keep":
+        raise place.fault(info.annotation, f"has null={marker.null!r}", 'write null="keep", or leave it out')
+    if not isinstance(type_, NullableType) or info.default is not None or not issubclass(place.cls, BaseModel):
+        why = 'has null="keep", which is for a field of a model that may be None and has the default None'
+        raise place.fault(info.annotation, why, "leave null= out")
+    return True
 
 
 def _in_blobs(marker: Blob, info: FieldInfo, place: Place) -> StoredType:

@@ -24,7 +24,8 @@ from odm.codec.places import PlaceRules
 from odm.codec.plain import AnyType
 from odm.codec.scalars import INT, TextType
 from odm.codec.stored import BINARY, LIST, MAP, ORDERED, SET, TEXT, StoredType, kind_of
-from odm.codec.stored_moments import FormatType
+from odm.codec.stored_forms import FormType
+from odm.codec.stored_moments import FormatType, IsoType
 from odm.codec.unions import UnionType, bare, text_of
 from odm.errors import BadValue
 from odm.expressions.evaluate import equal
@@ -300,9 +301,9 @@ def _check_ordered(resolver: Resolver, subject: _Subject, *operands: Operand) ->
 
 
 def _text_without_order(type_: StoredType) -> bool:
-    """Whether the stored text sorts differently than the values: IP addresses, URLs, paths, some forms of times."""
+    """Whether the stored text sorts differently than the values: IP addresses, URLs, paths, some forms."""
     inner = bare(type_)
-    if isinstance(inner, FormatType):
+    if isinstance(inner, FormatType | IsoType | FormType):
         return not inner.ordered
     if isinstance(inner, UnionType):
         return any(map(_text_without_order, inner.members))

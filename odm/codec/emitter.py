@@ -174,6 +174,7 @@ class Writes(Emitter):
         return [
             f"if type(item) is not {self.name(record.cls)}: raise TypeError",
             "values = item.__dict__" if plain else f"values = {self.name(record.values)}(item)",
+            *["given = item.__pydantic_fields_set__"] * any(field.keeps_null for field in fields),
             *(f"f{at} = values[{field.name!r}]" for at, field in enumerate(fields)),
             *self.body(fields, entity=entity),
         ]
@@ -184,7 +185,8 @@ class Writes(Emitter):
 
     def is_stored(self, field: RecordField, var: str) -> str:
         """A condition for whether a field is stored; "" if it always is."""
-        conditions = [f"{var} is not None"] * field.omits_none
+        there = f"({var} is not None or {field.name!r} in given)" if field.keeps_null else f"{var} is not None"
+        conditions = [there] * field.omits_none
         return " and ".join(conditions + [f"{var} != {self.name(frozenset())}"] * field.is_set)
 
     def either(self, table: WriteTable, type_: StoredType, var: str, usual: str = "", written: str = "") -> str:

@@ -18,9 +18,12 @@ from odm.codec.absence import of_absent_item
 from odm.codec.actions import ActionLowering
 from odm.codec.annotations import TypeCompiler
 from odm.codec.attributes import TAG, TTL_ATTRIBUTE, VERSION, ttl_seconds
+from odm.codec.blobs import BlobType
+from odm.codec.compressed import CompressedType
 from odm.codec.conditions import lower_condition
 from odm.codec.depth import LEVELS, check_levels
 from odm.codec.drafts import Draft, Drafts
+from odm.codec.exact import other_form, same_form
 from odm.codec.faults import NOTHING, Unfit, nearest, show
 from odm.codec.generate import generated_dump
 from odm.codec.moments import DATETIME
@@ -30,6 +33,7 @@ from odm.codec.paths import Place, Resolver
 from odm.codec.places import PlaceRules, normalises_somewhere, sees_others, whole_reason
 from odm.codec.proofs import levels_of, nodes_of, reads_json, takes_all
 from odm.codec.records import RecordField, RecordType
+from odm.codec.stored import kind_of
 from odm.codec.stored_moments import is_datetime
 from odm.codec.unions import bare
 from odm.codec.upgrades import FIRST, Upgrades
@@ -57,6 +61,7 @@ class EntityCodec:
         marks: the attributes that identify the entity of an item: the tag, and the version from 2 on.
         json_schema: validates the JSON text of an item with the result of `decode`; None if that is not proved.
         sure: `decode` accepts everything that `encode` returns.
+        exact: a field is read only from the stored form that it would write; see `odm.codec.exact`.
         datetimes: the fields that hold a datetime, not counting those inside other fields.
         normal: makes the entity that a read returns after a storable one is put: the same, but for its Decimals; None
             if no field can hold one.
@@ -71,6 +76,7 @@ class EntityCodec:
     json_schema: CoreSchema | None
     sure: bool
     upgrades: Upgrades = FIRST
+    exact: bool = False
     _actions: ActionLowering = field(
         init=False,
         default=Factory(
@@ -117,6 +123,11 @@ class EntityCodec:
     _parts: dict[tuple[str | int, ...], FieldPart] = Factory(dict)
     _part_validators: Validators = Factory(dict)
     _rules: dict[str, PlaceRules] = Factory(dict)
+
+    @cached_property
+    def _exact_fields(self) -> tuple[RecordField, ...]:
+        """The fields with one stored form of each value."""
+        return tuple(f for f in self._record.fields.values() if not isinstance(bare(f.type), BlobType | CompressedType))
 
     @cached_property
     def _dump(self) -> Callable[[Any], dict[str, Value] | None]:
@@ -177,9 +188,30 @@ class EntityCodec:
         if item.get(VERSION, 1) != self.upgrades.version:
             stored = self.upgrades.apply(self.cls.__name__, item, key)
         try:
-            return validated(self._record.validator, self._record.input(stored))
+            found = validated(self._record.validator, self._record.input(stored))
         except ValidationError as error:
             raise self._invalid(error, item, key) from error
+        if self.exact:
+            self._check_forms(found, stored, key)
+        return found
+
+    def _check_forms(self, found: Any, item: Item, key: str) -> None:
+        """Refuse an item with a field of another form than its own."""
+        several = len(self._exact_fields) < len(self._record.fields)  # dumping a blob or compressing has a cost
+        written = None if several else self._dump(found)
+        for one in self._exact_fields:
+            if one.stored in item:
+                form = _dumped(one, getattr(found, one.name)) if written is None else written.get(one.stored, NOTHING)
+                self._check_form(one, form, item, key)
+
+    def _check_form(self, of: RecordField, written: object, item: Item, key: str) -> None:
+        if not same_form(of.type, item[of.stored], written):
+            raise self._other_form(of, written, item, key)
+
+    def _other_form(self, of: RecordField, written: object, item: Item, key: str) -> ItemInvalid:
+        fault = other_form(of.type, item[of.stored], written, omits_none=of.omits_none)
+        under = f" under {key}" if key else ""
+        return ItemInvalid(f"a stored {self.cls.__name__}{under} does not fit the model: {of.name} {fault}", key, item)
 
     def check(self, item: Item) -> Any:
         """Refuse an item of `encode` that `decode` would refuse.
@@ -290,11 +322,33 @@ class EntityCodec:
             ItemInvalid: a stored value does not validate.
         """
         try:
-            return part.of_item(item)
+            value = part.of_item(item)
+            if self.exact and value is not NOTHING:
+                self._check_part(part, value, item, key)
+            return part.inside(value, len(part.stored.segments)) if value is not NOTHING else NOTHING
         except ValidationError as error:
             raise self._invalid(error, item, key) from error
         except KeyError as error:
             raise self._alone(part.path.root, error) from error
+
+    def _check_part(self, part: FieldPart, value: Any, item: Item, key: str) -> None:
+        of = self._record.fields[part.path.root]
+        if of not in self._exact_fields or of.stored not in item:
+            return
+        if len(part.stored.segments) == 1:
+            self._check_form(of, _dumped(of, value), item, key)
+            return
+        stored, type_ = part.stored_in(item), part.stored_type
+        try:
+            written: object = type_.dump(value)
+        except Unfit:
+            written = NOTHING
+        if not same_form(type_, stored, written):
+            fault = other_form(type_, stored, written, omits_none=False)
+            under = f" under {key}" if key else ""
+            raise ItemInvalid(
+                f"a stored {self.cls.__name__}{under} does not fit the model: {part.path} {fault}", key, item
+            )
 
     def may_be_none(self, name: str) -> bool:
         """Whether the field can be None, so that a sparse index may omit the item."""
@@ -382,11 +436,14 @@ class EntityCodec:
             return self._default(found)
         value = found.type.load(item[found.stored])
         try:
-            return validated(self._validator(name), {name: value})[name]
+            value = validated(self._validator(name), {name: value})[name]
         except ValidationError as error:
             raise self._invalid(error, item, key) from error
         except KeyError as error:
             raise self._alone(name, error) from error
+        if self.exact and found in self._exact_fields:
+            self._check_form(found, _dumped(found, value), item, key)
+        return value
 
     def _alone(self, name: str, error: KeyError) -> BadValue:
         return BadValue(
@@ -432,6 +489,11 @@ class EntityCodec:
 
     def _invalid(self, error: ValidationError, item: Item, key: str) -> ItemInvalid:
         under = f" under {key}" if key else ""
+        if self.exact:
+            at = {detail["loc"][0] for detail in error.errors(include_url=False) if detail["loc"]}
+            for one in self._exact_fields:
+                if one.name in at and one.stored in item and _is_other_form(one, item[one.stored]):
+                    return self._other_form(one, NOTHING, item, key)
         message = (
             f"a stored {self.cls.__name__}{under} does not fit the model: {reasons(error)}; fix the stored item, or "
             "let the model accept it"
@@ -457,6 +519,24 @@ def compile_codec(cls: type[BaseModel], tag: str, upgrades: Upgrades = FIRST) ->
     json_schema = schema if reads_json(record, nodes) else None
     sure = takes_all(record, nodes)
     return EntityCodec(cls, tag, stored, record, model_schema(cls), _ttl_field(record), json_schema, sure, upgrades)
+
+
+def _dumped(field: RecordField, value: Any) -> object:
+    """What is stored of a value that was read; `NOTHING` if nothing is, or it could not be stored again."""
+    if value is None and field.omits_none and not field.keeps_null:
+        return NOTHING
+    try:
+        return field.type.dump(value)
+    except Unfit:
+        return NOTHING
+
+
+def _is_other_form(of: RecordField, stored: Value) -> bool:
+    """Whether validation refused a stored value because of its form, and not because of a constraint."""
+    kind = kind_of(stored)
+    if kind not in of.type.kinds or kind in ("L", "M"):
+        return kind not in of.type.kinds
+    return not same_form(of.type, stored, _dumped(of, of.type.load(stored)))
 
 
 def _marks(tag: str, version: int) -> dict[str, Value]:

@@ -18,6 +18,10 @@ Load: TypeAlias = Callable[[Sequence[P]], list[Any] | None]
 """Items to their entities, validated; None if it cannot."""
 
 
+def _decline(_: Sequence[Any]) -> None:
+    """Loads no item: the caller decodes each."""
+
+
 class Loads(Generic[P]):
     """The functions that load the items of each entity, generated when the first item of the entity is read.
 
@@ -36,7 +40,9 @@ class Loads(Generic[P]):
         found = self._made.get(codec)
         if found is None:
             # It must not refer to the codec, which would keep its entry in the weak dict alive.
-            found = self._made[codec] = self._emitter().loader(codec.record, codec.marks)
+            # Generated code reads some other forms, too; `EntityCodec.decode` checks the form of each field.
+            found = _decline if codec.exact else self._emitter().loader(codec.record, codec.marks)
+            self._made[codec] = found
         return found
 
 

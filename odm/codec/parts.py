@@ -47,22 +47,29 @@ class FieldPart:
     _validate: Callable[[Any], Any] = field(repr=False)
 
     def of_item(self, item: Item) -> Any:
-        """The value in a stored item; `NOTHING` if it has none.
+        """The value at ``stored`` in a stored item, of which `inside` takes the part; `NOTHING` if it has none.
 
         Raises:
             ValidationError: it does not fit the model.
         """
         if len(self.stored.segments) == 1:
-            value = self._of_field(item)
-        else:
-            value = item.get(self.stored.root, NOTHING)
-            for segment in self.stored.segments[1:]:
-                value = value.get(segment, NOTHING) if isinstance(value, dict) else NOTHING
-            if value is NOTHING:
-                return NOTHING
-            loaded = self._types[len(self.stored.segments)].load(value)
-            value = self._validate({self.path.root: loaded})[self.path.root]
-        return self.inside(value, len(self.stored.segments))
+            return self._of_field(item)
+        value = self.stored_in(item)
+        if value is NOTHING:
+            return NOTHING
+        return self._validate({self.path.root: self.stored_type.load(value)})[self.path.root]
+
+    def stored_in(self, item: Item) -> Any:
+        """What is stored at ``stored``; `NOTHING` if nothing is."""
+        value = item.get(self.stored.root, NOTHING)
+        for segment in self.stored.segments[1:]:
+            value = value.get(segment, NOTHING) if isinstance(value, dict) else NOTHING
+        return value
+
+    @property
+    def stored_type(self) -> StoredType:
+        """The type of what is at ``stored``."""
+        return self._types[len(self.stored.segments)]
 
     def _of_field(self, item: Item) -> Any:
         found, values = self._field, {}

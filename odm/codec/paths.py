@@ -49,6 +49,7 @@ class Place:
         frozen: the field with ``frozen=True`` of a nested record that it is in, or None.
         rules: what pydantic validates there.
         parents: the rules of what holds it, from the field on.
+        keeps_null: None is stored as NULL.
     """
 
     path: Path
@@ -59,6 +60,7 @@ class Place:
     factory: Callable[[], Any] | None = None
     frozen: Path | None = None
     parents: tuple[PlaceRules, ...] = ()
+    keeps_null: bool = False
 
 
 @frozen
@@ -121,6 +123,7 @@ class Resolver:
         required = False
         factory: Callable[[], Any] | None = None
         fixed: Path | None = None
+        keeps_null = False
         segments: list[str | int] = []
         rules: PlaceRules | None = None
         parents: list[PlaceRules] = []
@@ -151,8 +154,9 @@ class Resolver:
             if part.frozen and position:
                 fixed = fixed or Path(path.segments[: position + 1])
             type_, default, required, factory = part.type, part.default, part.required, part.factory
+            keeps_null = part.keeps_null
         assert rules is not None  # a path has a segment
-        return Place(Path(tuple(segments)), type_, rules, default, required, factory, fixed, tuple(parents))
+        return Place(Path(tuple(segments)), type_, rules, default, required, factory, fixed, tuple(parents), keeps_null)
 
     def _key(self, keys: PlaceRules, path: Path, position: int, *, writes: bool) -> str | int:
         """The key of a dict as the model stores it."""

@@ -32,6 +32,7 @@ class RecordField:
         factory: its default factory, unless that needs the other fields.
         early: user code runs before pydantic's own validation and must get the Python value.
         frozen: the field has ``frozen=True``.
+        keeps_null: None is stored as NULL, and as absence if the field was not set.
     """
 
     name: str
@@ -42,10 +43,11 @@ class RecordField:
     early: bool = True
     factory: Callable[[], Any] | None = None
     frozen: bool = False
+    keeps_null: bool = False
 
     @property
     def omits_none(self) -> bool:
-        """None is stored as absence."""
+        """None is stored as absence, at least where the field was not set."""
         return self.default is None
 
     @property
@@ -84,13 +86,15 @@ class RecordType(StoredType):
     validator: SchemaValidator
     opaque: bool
     fields: dict[str, RecordField] = field(init=False, factory=dict)
-    _dumps: list[tuple[str, str, Callable[[Any], Value], bool, bool]] = field(init=False, factory=list)
+    _dumps: list[tuple[str, str, Callable[[Any], Value], bool, bool, bool]] = field(init=False, factory=list)
     _loads: list[tuple[str, str, Callable[[Value], Any] | None, bool]] = field(init=False, factory=list)
 
     def fill(self, fields: Mapping[str, RecordField]) -> None:
         """Set the fields, once."""
         self.fields.update(fields)
-        self._dumps.extend((f.name, f.stored, f.type.dump, f.omits_none, f.is_set) for f in fields.values())
+        self._dumps.extend(
+            (f.name, f.stored, f.type.dump, f.omits_none, f.is_set, f.keeps_null) for f in fields.values()
+        )
         self._loads.extend([(f.name, f.stored, f.load, f.fills_in) for f in fields.values()])
 
     def lax(self) -> bool:
@@ -108,9 +112,10 @@ class RecordType(StoredType):
         stored: dict[str, Value] = {}
         name = ""
         try:
-            for name, stored_name, dump, omits_none, is_set in self._dumps:
+            for name, stored_name, dump, omits_none, is_set, keeps_null in self._dumps:
                 part = values[name]
-                if (part is None and omits_none) or (is_set and part == _NO_SET):
+                absent = (part is None and omits_none) or (is_set and part == _NO_SET)
+                if absent and not (keeps_null and name in value.__pydantic_fields_set__):
                     continue
                 stored[stored_name] = dump(part)
         except Unfit as fault:
@@ -148,7 +153,7 @@ class RecordType(StoredType):
         if found is None:
             raise Unfit(f"has no field {segment!r}: {nearest(str(segment), self.fields)}")
         required = found.required and not found.is_set
-        return Part(found.stored, found.type, found.default, required, found.factory, found.frozen)
+        return Part(found.stored, found.type, found.default, required, found.factory, found.frozen, found.keeps_null)
 
     def fits(self, item: Mapping[str, Value]) -> bool:
         """Whether this is a stored record of this class, and not of another class that is distinguishable from it."""

@@ -95,6 +95,7 @@ class Part:
         required: the whole could not be read without it.
         factory: the default factory, if it needs no other fields; or None.
         frozen: a field with ``frozen=True``.
+        keeps_null: None is stored as NULL.
     """
 
     segment: str | int
@@ -103,6 +104,7 @@ class Part:
     required: bool = False
     factory: Callable[[], Any] | None = None
     frozen: bool = False
+    keeps_null: bool = False
 
 
 class WrongType(Unfit):

@@ -1,10 +1,13 @@
-"""Stored forms of times that a field asks for: ``Stored(epoch="s")``, ``Stored(format="%Y-%m-%d")``."""
+"""Stored forms of times that a field asks for: ``Stored(epoch="s")``, ``Stored(format="%Y-%m-%d")``.
+
+A form loads only the text or number that it would write.
+"""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 from attrs import field, frozen
 
@@ -14,10 +17,25 @@ from odm.codec.numbers import canonical
 from odm.codec.stored import NUMBER, TEXT, StoredType, unfit
 from odm.codec.unreadable import Unreadable
 from odm.errors import brief
-from odm.expressions.nodes import Value
+from odm.expressions.nodes import Number, Value
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_UNITS: Final = {"s": timedelta(seconds=1), "ms": timedelta(milliseconds=1)}
+_MICRO: Final = timedelta(microseconds=1)
+
+EpochUnit: TypeAlias = Literal["s", "ms", "us", "ns", "s.f", "d"]
+"""The units of ``Stored(epoch=...)``; "s.f" is seconds with a fraction, and "d" is days, of a date."""
+
+_MICROS: Final[Mapping[EpochUnit, Decimal]] = {
+    "s": Decimal(1_000_000),
+    "ms": Decimal(1000),
+    "us": Decimal(1),
+    "ns": Decimal("0.001"),
+    "s.f": Decimal(1_000_000),
+    "d": Decimal(86_400_000_000),
+}
+"""The microseconds of a unit."""
+
+_NANOS: Final = "it has nanoseconds, and a datetime has microseconds"
 _WIDTHS: Final = {"Y": 4, "m": 2, "d": 2, "H": 2, "M": 2, "S": 2, "3f": 3, "f": 6}
 _CLOCK: Final = {"H": "hour", "M": "minute", "S": "second", "f": "microsecond"}
 _ZONES: Final = {"z": "+0000", ":z": "+00:00"}
@@ -28,35 +46,47 @@ DIRECTIVES: Final = "%Y %m %d %H %M %S %3f %f %z %:z %%"
 
 @frozen
 class EpochType(StoredType):
-    """A datetime as a whole number of seconds or milliseconds since 1970.
+    """A datetime, or a date at midnight in UTC, as a number of a unit since 1970.
 
     Attributes:
-        unit: "s" or "ms".
+        unit: of the number.
+        of: datetime or date.
     """
 
-    unit: Literal["s", "ms"]
+    unit: EpochUnit
+    of: type = datetime
 
     def dump(self, value: Any) -> Value:
-        if not isinstance(value, datetime):
-            raise unfit("datetime", value)
-        number, rest = divmod(in_utc(value) - _EPOCH, _UNITS[self.unit])
-        if rest:
+        if not isinstance(value, self.of) or (self.of is date and isinstance(value, datetime)):
+            raise unfit(self.of.__name__, value)
+        number = self._number(value)
+        if self.whole and type(number) is not int:
             raise Unfit(f"has a fraction, which epoch={self.unit!r} does not store: round it", value)
         return number
 
+    @property
+    def whole(self) -> bool:
+        """Whether the numbers have no fraction."""
+        return self.unit != "s.f"
+
+    def _number(self, value: Any) -> Number:
+        moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day, tzinfo=UTC)
+        return canonical(Decimal((in_utc(moment) - _EPOCH) // _MICRO) / _MICROS[self.unit])
+
     def load(self, value: Value) -> Any:
-        if type(value) is not int:
-            return value if isinstance(value, datetime) else Unreadable(value)
+        if type(value) is not int and (self.whole or type(value) is not Decimal):
+            return value if isinstance(value, self.of) else Unreadable(value)
         try:
-            return _EPOCH + value * _UNITS[self.unit]
+            moment = _EPOCH + int(value * _MICROS[self.unit]) * _MICRO
         except OverflowError:
             return Unreadable(value)
+        shown = moment if self.of is datetime else moment.date()
+        if self._number(shown) != value:
+            return Unreadable(value, _NANOS if self.of is datetime else "it is not midnight in UTC, and a date is")
+        return shown
 
     def loose(self, value: Any) -> Value:
-        if not isinstance(value, datetime):
-            return self.dump(value)
-        micros = (in_utc(value) - _EPOCH) // timedelta(microseconds=1)
-        return canonical(Decimal(micros) / (_UNITS[self.unit] // timedelta(microseconds=1)))
+        return self._number(value) if isinstance(value, datetime) and self.of is datetime else self.dump(value)
 
     def lax(self) -> bool:
         return False
@@ -111,16 +141,111 @@ class FormatType(StoredType):
         return False
 
 
+@frozen
+class IsoType(StoredType):
+    """A datetime as ISO text in UTC with as many digits as it needs, as other languages write it.
+
+    Attributes:
+        name: one of `ISO_FORMS`.
+        ordered: the texts sort as the times do.
+    """
+
+    name: str
+    ordered: bool
+    _style: "_Style" = field(repr=False)
+
+    def dump(self, value: Any) -> Value:
+        if not isinstance(value, datetime):
+            raise unfit("datetime", value)
+        moment = in_utc(value)
+        day = f"{moment.year:04}-{moment.month:02}-{moment.day:02}"
+        clock = f"{moment.hour:02}:{moment.minute:02}"
+        if moment.second or moment.microsecond or not self._style.short:
+            clock += f":{moment.second:02}"
+        return f"{day}T{clock}{self._style.fraction(moment.microsecond)}{self._style.zone or ''}"
+
+    def load(self, value: Value) -> Any:
+        if type(value) is not str:
+            return value if isinstance(value, datetime) else Unreadable(value)
+        found = _ISO.fullmatch(value)
+        if found is None or found["zone"] != self._style.zone:
+            return Unreadable(value)
+        if found["nanos"] and found["nanos"].strip("0"):
+            return Unreadable(value, _NANOS)
+        try:
+            moment = datetime.fromisoformat(f"{found['minute']}{found['second'] or ''}{found['micros'] or ''}")
+        except ValueError:
+            return Unreadable(value)
+        moment = moment.replace(tzinfo=UTC)
+        return moment if self.dump(moment) == value else Unreadable(value)
+
+    def lax(self) -> bool:
+        return False
+
+
+_ISO: Final = re.compile(
+    r"(?P<minute>[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2})((?P<second>:[0-9]{2})(?P<micros>\.[0-9]{1,6})?"
+    r"(?P<nanos>[0-9]{1,3})?)?(?P<zone>Z|[+-][0-9]{2}:[0-9]{2})?"
+)
+
+
+def _three(micros: int) -> str:
+    """No digits, three or six."""
+    return "" if not micros else f".{micros // 1000:03}" if micros % 1000 == 0 else f".{micros:06}"
+
+
+def _six(micros: int) -> str:
+    """No digits or six."""
+    return f".{micros:06}" if micros else ""
+
+
+def _trimmed(micros: int) -> str:
+    """As many digits as are not zeros at the end."""
+    return f".{micros:06}".rstrip("0") if micros else ""
+
+
+@frozen
+class _Style:
+    """How a language writes a time.
+
+    Attributes:
+        zone: the text of UTC; None: no zone.
+        fraction: the text of the microseconds.
+        short: seconds are left out if there is nothing in them.
+    """
+
+    zone: str | None
+    fraction: Callable[[int], str]
+    short: bool = False
+
+
+ISO_FORMS: Final = {
+    "Instant": _Style("Z", _three),
+    "OffsetDateTime": _Style("Z", _three, short=True),
+    "LocalDateTime": _Style(None, _three, short=True),
+    "RFC3339Nano": _Style("Z", _trimmed),
+    "isoformat": _Style("+00:00", _six),
+    "isoformat naive": _Style(None, _six),
+}
+"""The ISO texts of other languages, by the name there: classes of java.time, a constant of Go's package time, and
+Python's method, of times in UTC."""
+
+_IN_ORDER: Final = frozenset({"isoformat", "isoformat naive"})
+"""Those whose texts sort as the times: "+" and the end of a text sort before ".", and "Z" behind it."""
+
+
 def is_datetime(type_: StoredType) -> bool:
     """Whether the values of a type are datetimes."""
-    return type_ == DATETIME or isinstance(type_, EpochType) or (isinstance(type_, FormatType) and type_.of is datetime)
+    if isinstance(type_, EpochType | FormatType):
+        return type_.of is datetime
+    return type_ == DATETIME or isinstance(type_, IsoType)
 
 
 def storable(type_: StoredType) -> Callable[[datetime], datetime]:
     """The function that cuts a time in UTC to what a type of `is_datetime` stores."""
     if isinstance(type_, EpochType):
-        unit = _UNITS[type_.unit]
-        return lambda moment: moment - (moment - _EPOCH) % unit
+        step = _MICRO if type_.unit in ("s.f", "ns") else timedelta(microseconds=int(_MICROS[type_.unit]))
+        return lambda moment: moment - (moment - _EPOCH) % step
     if not isinstance(type_, FormatType):
         return lambda moment: moment
     stored = {name for (name,) in _directives(type_.form)}
@@ -131,11 +256,20 @@ def storable(type_: StoredType) -> Callable[[datetime], datetime]:
     return lambda moment: moment.replace(microsecond=moment.microsecond // millis * millis).replace(**absent)
 
 
-def epoch_type(unit: str) -> EpochType:
-    """The type of a datetime as a number. Raises ValueError for an unknown unit."""
-    if unit not in _UNITS:
-        raise ValueError(f"epoch={brief(unit)} is neither 's' nor 'ms'")
-    return EpochType(f"datetime in {unit} since 1970", NUMBER, cast('Literal["s", "ms"]', unit))
+def epoch_type(unit: str, of: type = datetime) -> EpochType:
+    """The type of a datetime or date as a number. Raises ValueError for an unknown unit."""
+    if unit not in get_args(EpochUnit):
+        raise ValueError(f"epoch={brief(unit)} is not one of {', '.join(map(repr, get_args(EpochUnit)))}")
+    if unit == "d" and of is datetime:
+        raise ValueError("epoch='d' has days, which a date holds: declare the field as date")
+    if unit == "s.f" and of is date:
+        raise ValueError("epoch='s.f' has fractions of a second, and a date has none: write epoch='s'")
+    return EpochType(f"{of.__name__} in {unit} since 1970", NUMBER, cast("EpochUnit", unit), of)
+
+
+def iso_type(name: str) -> IsoType:
+    """The type of a datetime as one of `ISO_FORMS`."""
+    return IsoType(f"datetime as {name}", TEXT, name, name in _IN_ORDER, ISO_FORMS[name])
 
 
 def format_type(form: str, of: type) -> FormatType:
@@ -145,7 +279,8 @@ def format_type(form: str, of: type) -> FormatType:
     if unknown := [name for name in used if name not in known]:
         raise ValueError(f"format={brief(form)} has %{unknown[0]}, and odm reads {DIRECTIVES}")
     if lacking := [name for name in ("Y", "m", "d") if name not in used]:
-        raise ValueError(f"format={brief(form)} lacks %{lacking[0]}, without which no day can be read back")
+        names = f": write one of {', '.join(map(repr, ISO_FORMS))}, or add it" if of is datetime and not used else ""
+        raise ValueError(f"format={brief(form)} lacks %{lacking[0]}, without which no day can be read back{names}")
     if len(set(used) - {"%"}) != len([name for name in used if name != "%"]) or {"3f", "f"} <= set(used):
         raise ValueError(f"format={brief(form)} has a part twice")
     return FormatType(f"{of.__name__} as {brief(form)}", TEXT, form, of)

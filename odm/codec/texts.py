@@ -98,11 +98,11 @@ class TextLoader:
     """Loads entities from the JSON texts of their items.
 
     Args:
-        codecs: of the entities; those without `EntityCodec.json_schema` are ignored.
+        codecs: of the entities; those without `EntityCodec.json_schema`, and exact ones, are ignored.
     """
 
     def __init__(self, codecs: Iterable[EntityCodec]) -> None:
-        known = [codec for codec in codecs if codec.json_schema is not None]
+        known = [codec for codec in codecs if codec.json_schema is not None and not codec.exact]
         self._schemas = {codec.tag: cast("CoreSchema", codec.json_schema) for codec in known}
         # Includes the version, if any: the codec upgrades or refuses an item of another version.
         starts = (to_json({name: codec.marks[name] for name in HEAD if name in codec.marks}) for codec in known)

@@ -187,7 +187,11 @@ class TextWrites(Writes):
         name = _literal(f",{quoted(field.stored)}:")
         if isinstance(type_, NullableType):
             stored, type_ = f"{var} is not None", type_.inner
-            absent = absent if field.omits_none else _f_string(name + _literal(self._spelling.any(None)))
+            null = _f_string(name + _literal(self._spelling.any(None)))
+            if field.keeps_null:
+                absent = f"{null} if {field.name!r} in given else ''"
+            elif not field.omits_none:
+                absent = null
         lines = []
         if type_ == DATETIME:
             unusual = f"not ({IS_DATETIME.format(var)})"

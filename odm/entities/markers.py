@@ -163,13 +163,27 @@ class CellVersions(Marker):
 
 @frozen
 class Stored(Marker):
-    """Store the field under another name, or a time in another form: ``Annotated[str, Stored("c")]``.
+    """Store the field under another name, or in another form: ``Annotated[str, Stored("c")]``.
 
     Args:
         name: the stored name. Default: the name of the field.
-        format: a datetime or date is stored as text, in UTC: ``Stored(format="%Y-%m-%dT%H:%M:%SZ")``. The format has
-            %Y, %m and %d, and may have %H, %M, %S, %3f (milliseconds), %f, %z, %:z and other text.
-        epoch: a datetime is stored as a whole number of seconds ("s") or milliseconds ("ms") since 1970.
+        format: the form of the stored value, by the type of the field.
+            datetime, date: text in UTC of a format such as ``"%Y-%m-%dT%H:%M:%SZ"``, which has %Y, %m and %d, and may
+            have %H, %M, %S, %3f (milliseconds), %f, %z, %:z and other text.
+            datetime: ISO text in UTC with as many digits as the time needs: "Instant", "OffsetDateTime" or
+            "LocalDateTime" as those classes of Java write it, "RFC3339Nano" as Go does, "isoformat" as Python does, or
+            "isoformat naive" for the same without a time zone.
+            int, float, Decimal: "text", plain digits; a Decimal has its ``decimal_places``.
+            bool: "number", 1 or 0; or the texts of True and False with a slash between them, as in "yes/no".
+            UUID: "upper", "hex" or "HEX" (without dashes), or "bytes".
+            bytes: "base64", "base64url" (without padding) or "hex", as text.
+            A list, tuple, dict, model, dataclass or Any: JSON text as "JSON.stringify" of JavaScript writes it, or as
+            "json.dumps" of Python does.
+        epoch: a datetime is stored as a number of seconds ("s"), milliseconds ("ms"), microseconds ("us") or
+            nanoseconds ("ns") since 1970, or of seconds with a fraction ("s.f"). A date is stored as a number of days
+            ("d"), or as its midnight in UTC in "s", "ms", "us" or "ns".
+        null: "keep": None is stored as NULL if the field was set to it, and not stored if the field was not set, as
+            pydantic's ``model_fields_set`` shows. For a field with the default None, which otherwise is never NULL.
         family: on Bigtable the field is a cell of this column family. No effect on other backends.
         gc: what Bigtable deletes in that family; see ``gc=`` of `odm.Entity`.
 
@@ -184,7 +198,8 @@ class Stored(Marker):
 
     name: str | None = None
     format: str | None = field(default=None, kw_only=True)
-    epoch: Literal["s", "ms"] | None = field(default=None, kw_only=True)
+    epoch: Literal["s", "ms", "us", "ns", "s.f", "d"] | None = field(default=None, kw_only=True)
+    null: Literal["keep"] | None = field(default=None, kw_only=True)
     family: str | None = field(default=None, kw_only=True)
     gc: GCRule | None = field(default=None, kw_only=True)
 

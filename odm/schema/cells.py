@@ -9,6 +9,7 @@ from odm.codec.compressed import parts_of
 from odm.codec.records import RecordField
 from odm.codec.scalars import BYTES, COUNTER, FLOAT, INT
 from odm.codec.stored import BINARY, BOOLEAN, LIST, MAP, NULL, NUMBER, SET, TEXT, StoredType
+from odm.codec.stored_forms import BoolFormType
 from odm.codec.stored_moments import EpochType
 from odm.codec.unions import bare
 from odm.entities.markers import (
@@ -150,9 +151,11 @@ def _is_float(type_: StoredType) -> str | None:
 
 
 def _is_whole(type_: StoredType) -> str | None:
-    if type_ in {INT, COUNTER} or isinstance(type_, EpochType):
+    if type_ in {INT, COUNTER} or (isinstance(type_, EpochType) and type_.whole):
         return None
-    return 'declare an int, or a datetime with Stored(epoch="s") or Stored(epoch="ms")'
+    if isinstance(type_, BoolFormType) and type_.kinds == NUMBER:
+        return None
+    return 'declare an int, a datetime with Stored(epoch="s"), "ms", "us" or "ns", or a bool with format="number"'
 
 
 def _is_text(type_: StoredType) -> str | None:
@@ -162,7 +165,7 @@ def _is_text(type_: StoredType) -> str | None:
 
 
 def _is_bytes(type_: StoredType) -> str | None:
-    return None if type_ == BYTES else "declare bytes"
+    return None if type_ == BYTES or type_.kinds == BINARY else 'declare bytes, or a UUID with format="bytes"'
 
 
 def _is_json(type_: StoredType) -> str | None:

@@ -135,6 +135,8 @@ def describe(schema: Schema) -> Schema:
         _check_fields(schema, entity, uses)
         if schema.described:
             _check_members(schema, entity, uses)
+        if schema.described:
+            entity = evolve(entity, codec=evolve(entity.codec, exact=True))  # noqa: PLW2901  # of the same class
         entities[tag] = evolve(entity, key_only=_key_only(schema, entity, uses)) if schema.verbatim else entity
     return evolve(schema, entities=entities, types=types)
 

@@ -137,9 +137,11 @@ def test_a_ttl_field_in_seconds() -> None:
     ("annotation", "says"),
     [
         (Annotated[str, Stored(epoch="s")], "str .*no stored form of a time"),
-        (Annotated[date, Stored(epoch="s")], "date .*no stored form of a time"),
-        (Annotated[datetime, Stored(epoch="h")], "neither 's' nor 'ms'"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        (Annotated[date, Stored(epoch="s.f")], "a date has none: write epoch='s'"),
+        (Annotated[datetime, Stored(epoch="d")], "declare the field as date"),
+        (Annotated[datetime, Stored(epoch="h")], "not one of 's', 'ms'"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         (Annotated[datetime, Stored(format="%H:%M")], "lacks %Y"),
+        (Annotated[datetime, Stored(format="ISO")], "write one of 'Instant'"),
         (Annotated[datetime, Stored(format="%Y-%m-%d %y")], "has %y"),
         (Annotated[datetime, Stored(format="%Y-%m-%d %d")], "a part twice"),
         (Annotated[datetime, Stored(format="%Y-%m-%d", epoch="s")], "two stored forms"),

@@ -1,0 +1,200 @@
+"""Exact forms: in a table of other programs a field accepts only the stored form that it would write.
+
+Otherwise an entity would show what no condition finds: of a price that is stored as text, ``price == 100`` would be
+true in Python, and false in the store; and a put would change the type that other programs read. Values of the tables
+that odm writes alone need no check.
+
+Equal numbers have one form, as in DynamoDB. A member of a nested model that the model does not have, and one that is
+not stored and has a default, are no other form. Blobs and compressed values have several forms, which no condition
+compares.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Final
+
+from odm.codec.blobs import BlobType
+from odm.codec.compressed import CompressedType
+from odm.codec.containers import DictType, FixedTupleType, ListType, SetType, list_type, set_type
+from odm.codec.faults import NOTHING, Unfit, show
+from odm.codec.moments import DATE, DATETIME
+from odm.codec.records import RecordType
+from odm.codec.scalars import BOOL, BYTES, STR, DecimalType
+from odm.codec.stored import Kind, StoredType, kind_of
+from odm.codec.stored_forms import (
+    UUID_TEXT,
+    BoolFormType,
+    BytesTextType,
+    JsonTextType,
+    NumberTextType,
+    UUIDFormType,
+    form_type,
+    forms_of,
+)
+from odm.codec.stored_moments import ISO_FORMS, EpochType, FormatType, IsoType, epoch_type, format_type, iso_type
+from odm.codec.unions import UnionType, bare, with_places
+from odm.codec.unreadable import Unreadable
+from odm.expressions.nodes import Value
+
+_NAMES: Final[Mapping[Kind | None, str]] = {
+    "NULL": "NULL",
+    "BOOL": "a bool (BOOL)",
+    "N": "a number (N)",
+    "S": "text (S)",
+    "B": "bytes (B)",
+    "L": "a list (L)",
+    "M": "a map (M)",
+    "SET": "a set (SS, NS or BS)",
+}
+_TYPES: Final[Mapping[Kind | None, str]] = {
+    "BOOL": "bool",
+    "N": "int or Decimal",
+    "S": "str",
+    "B": "bytes",
+    "L": "list",
+    "M": "dict[str, Any] or a model",
+    "SET": "set",
+}
+
+
+def same_form(type_: StoredType, stored: Value, written: object) -> bool:
+    """Whether a stored value has the form in which a field of this type writes what it has read from it.
+
+    Args:
+        type_: of the field.
+        stored: the stored value.
+        written: what the field would write; `NOTHING` if it would not write anything.
+    """
+    if type(stored) is not type(written):
+        return isinstance(bare(type_), BlobType | CompressedType)
+    if type(stored) is list:
+        inner = bare(type_)
+        parts = inner.items if isinstance(inner, FixedTupleType) else [_item_of(inner)] * len(stored)
+        return len(stored) == len(written) == len(parts) and all(map(same_form, parts, stored, written))  # type: ignore[arg-type]
+    if type(stored) is dict:
+        return _same_members(bare(type_), stored, written)  # type: ignore[arg-type]
+    if type(stored) is frozenset:
+        return stored == written and {*map(kind_of, stored)} == {*map(kind_of, written)}  # type: ignore[call-overload]
+    return stored == written or isinstance(bare(type_), BlobType | CompressedType)
+
+
+def _same_members(type_: StoredType, stored: Mapping[str, Value], written: Mapping[str, Value]) -> bool:
+    records = [one for one in _members(type_) if isinstance(one, RecordType)]
+    if not records:
+        item = _item_of(type_)
+        return stored.keys() == written.keys() and all(same_form(item, stored[key], written[key]) for key in stored)
+    types = {field.stored: field.type for record in records for field in record.fields.values()}
+    return all(
+        same_form(types[name], value, written.get(name, NOTHING)) for name, value in stored.items() if name in types
+    )
+
+
+def _members(type_: StoredType) -> tuple[StoredType, ...]:
+    inner = bare(type_)
+    return tuple(map(bare, inner.members)) if isinstance(inner, UnionType) else (inner,)
+
+
+def _item_of(type_: StoredType) -> StoredType:
+    """The type of the elements or members, as far as the comparison needs it."""
+    found = [one.item for one in _members(type_) if isinstance(one, ListType | DictType | SetType)]
+    return found[0] if len(found) == 1 else STR
+
+
+def other_form(type_: StoredType, stored: Value, written: object, *, omits_none: bool) -> str:
+    """What is wrong with the form of a stored value, and which declaration accepts it; follows the field's name.
+
+    Args:
+        type_: of the field.
+        stored: the stored value.
+        written: what the field would write instead; `NOTHING` if it would write nothing or cannot read it.
+        omits_none: the field is not stored if it is None.
+    """
+    kind = kind_of(stored)
+    form = "NULL" if stored is None else f"{_NAMES[kind]}, {show(stored)}"
+    if stored is None and omits_none:
+        return f'is stored as {form}, and is not stored where it is None: declare it with Stored(null="keep")'
+    shown = type_.load(stored)
+    if isinstance(shown, Unreadable) and shown.reason:
+        would = shown.reason
+    elif written is NOTHING and kind in type_.kinds:
+        would = f"the field, {type_.text}, cannot hold it"
+    elif written is NOTHING:
+        writes = " or ".join(_NAMES[one] for one in _NAMES if one in type_.kinds and one != "NULL")
+        would = f"the form of the field, {type_.text}, is {writes}"
+    elif kind_of(written) != kind:  # type: ignore[arg-type]
+        would = f"the field, {type_.text}, writes {_NAMES[kind_of(written)]}"  # type: ignore[arg-type]
+    else:
+        would = f"the field, {type_.text}, would write {show(written)}"
+    return f"is stored as {form}, and {would}: {_advice(bare(type_), stored)}"
+
+
+def _advice(type_: StoredType, stored: Value) -> str:
+    for declaration, candidate in _candidates(type_, stored):
+        try:
+            found = candidate.load(stored)
+            if isinstance(found, Unreadable):
+                continue
+            if isinstance(candidate, JsonTextType) or same_form(candidate, stored, candidate.dump(found)):
+                return f"declare it with {declaration}"
+        except (Unfit, ValueError, TypeError, ArithmeticError):
+            continue
+    if isinstance(type_, _TIMES) and isinstance(stored, str | int | Decimal):
+        kept = "str" if isinstance(stored, str) else "int or Decimal"
+        return f"a {'date' if _is_date(type_) else 'datetime'} cannot hold all of it, so declare it as {kept}"
+    if kind_of(stored) in type_.kinds and type_ in (STR, BYTES):
+        return "the model changes it when it reads it: remove that validator or setting, or correct the stored item"
+    return f"declare it as {_TYPES.get(kind_of(stored), 'a type that may be None')}, or correct the stored item"
+
+
+_TIMES: Final = (type(DATETIME), type(DATE), EpochType, FormatType, IsoType)
+_TEXT_FORMS: Final = (
+    *("%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S.%3fZ", "%Y-%m-%dT%H:%M:%S.%fZ", "%Y-%m-%dT%H:%M:%S%:z"),
+    *("%Y-%m-%dT%H:%M:%S.%3f%:z", "%Y-%m-%dT%H:%M:%S.%f%:z", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S.%f"),
+    *("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y%m%dT%H%M%SZ", "%Y-%m-%d", "%Y%m%d", "%Y/%m/%d"),
+)
+_DATE_FORMS: Final = ("%Y-%m-%d", "%Y%m%d", "%Y/%m/%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y")
+
+
+def _is_date(type_: StoredType) -> bool:
+    return type_ == DATE or getattr(type_, "of", None) is date
+
+
+def _candidates(type_: StoredType, stored: Value) -> Iterator[tuple[str, StoredType]]:
+    """Declarations of a field of this Python type, with the stored type of each."""
+    if isinstance(type_, _TIMES):
+        of = date if _is_date(type_) else datetime
+        for form in _DATE_FORMS if of is date else _TEXT_FORMS:
+            yield f'Stored(format="{form}")', format_type(form, of)
+        for name in ISO_FORMS if of is datetime else ():
+            yield f'Stored(format="{name}")', iso_type(name)
+        for unit in ("d", "s", "ms", "us", "ns") if of is date else ("s", "ms", "us", "ns", "s.f"):
+            yield f'Stored(epoch="{unit}")', epoch_type(unit, of)
+        yield "no Stored(format=) or Stored(epoch=)", DATE if of is date else DATETIME
+        return
+    plain = _plain(type_)
+    for form in forms_of(plain):
+        yield f'Stored(format="{form}")', form_type(plain, form)
+    if plain is not type_:
+        yield "no Stored(format=)", plain
+    if isinstance(plain, DecimalType) and isinstance(stored, str) and (places := len(stored.partition(".")[2])):
+        fixed = with_places(plain, places)
+        yield f'Stored(format="text") and Field(decimal_places={places})', form_type(fixed, "text")
+    if isinstance(type_, ListType):
+        yield f"set[{type_.item.text}]", set_type(type_.item, set)
+    if isinstance(type_, SetType):
+        yield f"list[{type_.item.text}]", list_type(type_.item)
+
+
+def _plain(type_: StoredType) -> StoredType:
+    """The type without the form that it is stored in."""
+    match type_:
+        case NumberTextType() | JsonTextType():
+            return type_.inner
+        case BoolFormType():
+            return BOOL
+        case BytesTextType():
+            return BYTES
+        case UUIDFormType():
+            return UUID_TEXT
+    return type_

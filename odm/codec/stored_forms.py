@@ -1,0 +1,291 @@
+"""Stored forms of other types that a field asks for: ``Stored(format="text")`` of an int, and others.
+
+A form loads only the text, number or bytes that it would write. See `odm.codec.stored_moments` for times.
+"""
+
+import json
+import re
+from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Collection, Mapping
+from decimal import Decimal
+from typing import Any, Final
+from uuid import UUID
+
+from attrs import field, frozen
+
+from odm.codec.compressed import parts_of
+from odm.codec.containers import DictType, FixedTupleType, ListType
+from odm.codec.faults import Unfit
+from odm.codec.numbers import canonical
+from odm.codec.plain import AnyType
+from odm.codec.records import RecordType
+from odm.codec.scalars import BOOL, BYTES, FixedDecimalType, NumberType, TextType
+from odm.codec.stored import BINARY, LIST, MAP, NUMBER, SET, TEXT, StoredType, unfit
+from odm.codec.unreadable import Unreadable
+from odm.errors import brief
+from odm.expressions.nodes import Number, Value
+
+
+class FormType(StoredType):
+    """A form of a type: it loads what it would write, and nothing else.
+
+    Attributes:
+        ordered: the stored forms sort as the values do.
+    """
+
+    ordered: bool = False
+
+    def load(self, value: Value) -> Any:
+        try:
+            found = self.parsed(value)
+            same = self.dump(found) == value and type(self.dump(found)) is type(value)
+        except (Unfit, ValueError, TypeError, ArithmeticError, RecursionError):
+            same = False
+        return found if same else Unreadable(value, f"it is not a {self.text}")
+
+    def parsed(self, value: Any) -> Any:
+        """The value of what is stored, which may be of any form; raises for most that it does not write."""
+        raise NotImplementedError
+
+    def lax(self) -> bool:
+        return False
+
+
+@frozen
+class NumberTextType(FormType):
+    """A number as text, in plain digits: 100, -2.5. A Decimal with ``decimal_places`` has that many: 9.50.
+
+    Attributes:
+        inner: the type of the number.
+    """
+
+    inner: NumberType
+
+    def dump(self, value: Any) -> Value:
+        return self._written(self.inner.dump(value))
+
+    def parsed(self, value: Any) -> Any:
+        return self.inner.load(canonical(Decimal(value))) if _PLAIN_NUMBER.fullmatch(value) else None
+
+    def loose(self, value: Any) -> Value:
+        return self._written(canonical(value))
+
+    def _written(self, number: Any) -> str:
+        if isinstance(self.inner, FixedDecimalType):
+            number = self.inner.load(number)  # a number of more places, which only a comparison has, stays
+        return _digits(number)
+
+
+_PLAIN_NUMBER: Final = re.compile(r"-?[0-9]{1,126}(\.[0-9]{1,130})?")
+
+
+@frozen
+class BoolFormType(FormType):
+    """A bool as one of two numbers or texts.
+
+    Attributes:
+        stored: what is stored for True and for False.
+    """
+
+    stored: Mapping[bool, Value] = field(eq=lambda stored: tuple(stored.values()), hash=False)
+
+    def dump(self, value: Any) -> Value:
+        if type(value) is not bool:
+            raise unfit("bool", value)
+        return self.stored[value]
+
+    def parsed(self, value: Any) -> Any:
+        return next((one for one, form in self.stored.items() if form == value), None)
+
+
+@frozen
+class BytesTextType(FormType):
+    """Bytes as text.
+
+    Attributes:
+        write, read: bytes to text and back.
+    """
+
+    write: Callable[[bytes], str]
+    read: Callable[[str], bytes]
+
+    def dump(self, value: Any) -> Value:
+        return self.write(bytes(BYTES.dump(value)))  # type: ignore[arg-type]
+
+    def parsed(self, value: Any) -> Any:
+        return self.read(value)
+
+
+@frozen
+class UUIDFormType(FormType):
+    """A UUID in another text than the usual one, or as its 16 bytes.
+
+    Attributes:
+        write, read: UUID to what is stored and back.
+    """
+
+    write: Callable[[UUID], Value]
+    read: Callable[[Any], UUID]
+    ordered = True  # as all its forms have the digits in order
+
+    def dump(self, value: Any) -> Value:
+        if not isinstance(value, UUID):
+            raise unfit("UUID", value)
+        return self.write(value)
+
+    def parsed(self, value: Any) -> Any:
+        return self.read(value)
+
+
+@frozen
+class JsonTextType(FormType):
+    """A list, dict or model as JSON text, as another language writes it.
+
+    Attributes:
+        inner: the type of the value.
+        name: one of `JSON_FORMS`.
+    """
+
+    inner: StoredType
+    name: str
+
+    def dump(self, value: Any) -> Value:
+        return _json(self.inner.dump(value), JSON_FORMS[self.name])
+
+    def load(self, value: Value) -> Any:
+        try:
+            found = _canonical(_DECODER.decode(value))  # type: ignore[arg-type]  # of another type: TypeError
+            same = _json(found, JSON_FORMS[self.name]) == value
+        except (Unfit, ValueError, TypeError, RecursionError):
+            same = False
+        return self.inner.load(found) if same else Unreadable(value, f"it is not JSON as {self.name} writes it")
+
+    def loose(self, value: Any) -> Value:
+        raise Unfit("is compared with JSON text, of which equal values may have several: compare it with None", value)
+
+
+@frozen
+class _JsonStyle:
+    """How a language writes JSON: what is between members, and after a key; and whether only in ASCII."""
+
+    comma: str
+    colon: str
+    ascii: bool
+
+
+JSON_FORMS: Final = {
+    "JSON.stringify": _JsonStyle(",", ":", ascii=False),
+    "json.dumps": _JsonStyle(", ", ": ", ascii=True),
+}
+"""The JSON texts of other languages, by the name of the function: JavaScript's, and Python's without options."""
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not a number of JSON")
+
+
+_DECODER: Final = json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse)
+
+
+def _canonical(value: Any) -> Value:
+    """The stored value of decoded JSON, whose numbers may be written in several ways."""
+    match value:
+        case int() | Decimal() if not isinstance(value, bool):
+            return canonical(value)
+        case list():
+            return [_canonical(part) for part in value]
+        case dict():
+            return {key: _canonical(part) for key, part in value.items()}
+    found: Value = value
+    return found
+
+
+def _json(value: Value, style: _JsonStyle) -> str:
+    """JSON text; the standard encoder cannot write exact decimals."""
+    match value:
+        case list():
+            return f"[{style.comma.join(_json(part, style) for part in value)}]"
+        case dict():
+            members = (f"{_json(key, style)}{style.colon}{_json(part, style)}" for key, part in value.items())
+            return f"{{{style.comma.join(members)}}}"
+        case int() | Decimal() if not isinstance(value, bool):
+            return _digits(value)
+        case bytes() | frozenset():
+            raise Unfit(f"is of type {type(value).__name__}, which JSON does not have: declare text or a list", value)
+    return json.dumps(value, ensure_ascii=style.ascii)
+
+
+def _digits(number: Number) -> str:
+    return f"{number:f}" if isinstance(number, Decimal) else str(number)
+
+
+UUID_TEXT: Final = TextType("UUID", TEXT, UUID, UUID)
+
+_BYTES: Final[Mapping[str, tuple[Callable[[bytes], str], Callable[[str], bytes]]]] = {
+    "base64": (lambda value: b64encode(value).decode(), lambda text: b64decode(text, validate=True)),
+    "base64url": (
+        lambda value: urlsafe_b64encode(value).decode().rstrip("="),
+        lambda text: urlsafe_b64decode(f"{text}{'=' * (-len(text) % 4)}"),
+    ),
+    "hex": (bytes.hex, bytes.fromhex),
+}
+_UUIDS: Final[Mapping[str, tuple[Callable[[UUID], Value], Callable[[Any], UUID]]]] = {
+    "upper": (lambda value: str(value).upper(), UUID),
+    "hex": (lambda value: value.hex, UUID),
+    "HEX": (lambda value: value.hex.upper(), UUID),
+    "bytes": (lambda value: value.bytes, lambda value: UUID(bytes=value)),
+}
+
+
+def form_type(type_: StoredType, form: str) -> StoredType:
+    """The type in the form that ``Stored(format=...)`` names.
+
+    Raises:
+        ValueError: the type has no such form; the message follows the type.
+    """
+    if type_ == BOOL:
+        return _bool_form(form)
+    known = forms_of(type_)
+    if form not in known:
+        names = " or ".join(map(repr, known))
+        raise ValueError(
+            f"format={brief(form)} is not a form of {type_.text}: {f'write {names}' if names else 'drop format='}"
+        )
+    if type_ == BYTES:
+        return BytesTextType(f"bytes as {form}", TEXT, *_BYTES[form])
+    if type_ == UUID_TEXT:
+        return UUIDFormType(f"UUID as {form}", BINARY if form == "bytes" else TEXT, *_UUIDS[form])
+    if isinstance(type_, NumberType):
+        return NumberTextType(f"{type_.text} as text", TEXT, type_)
+    if not _is_json(type_):
+        raise ValueError("has bytes or sets inside, which JSON does not have: declare text and lists")
+    return JsonTextType(f"{type_.text} as JSON text", TEXT, type_, form)
+
+
+def forms_of(type_: StoredType) -> Collection[str]:
+    """The forms of a type besides its usual one; of a bool some of those there may be."""
+    if type_ == BOOL:
+        return ("number", "true/false", "True/False", "yes/no", "Y/N", "1/0", "on/off")
+    if type_ == BYTES:
+        return _BYTES.keys()
+    if type_ == UUID_TEXT:
+        return _UUIDS.keys()
+    if isinstance(type_, NumberType):
+        return ("text",)
+    return JSON_FORMS.keys() if isinstance(type_, ListType | FixedTupleType | DictType | RecordType | AnyType) else ()
+
+
+def _is_json(type_: StoredType) -> bool:
+    return not any(part.kinds & (BINARY | SET) and not part.kinds & (LIST | MAP) for part in parts_of(type_))
+
+
+def _bool_form(form: str) -> BoolFormType:
+    if form == "number":
+        return BoolFormType("bool as 1 or 0", NUMBER, {True: 1, False: 0})
+    true, slash, false = form.partition("/")
+    if not slash or true == false:
+        raise ValueError(
+            f"format={brief(form)} is not a form of bool: write 'number' for 1 and 0, or the texts of True and False, "
+            "as in 'yes/no'"
+        )
+    return BoolFormType(f"bool as {true} or {false}", TEXT, {True: true, False: false})
