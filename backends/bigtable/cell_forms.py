@@ -175,7 +175,14 @@ class BytesForm(CellForm):
 
 
 class NumberTextForm(CellForm):
-    """The text of a number. Other programs may write it differently, ``600.60`` for 600.6, so no filter finds it."""
+    """The text of a number, which no filter finds, as other programs may write it differently.
+
+    Args:
+        exact: a cell is read only if it would be written alike. Otherwise ``600.60`` reads as 600.6, too.
+    """
+
+    def __init__(self, *, exact: bool = False) -> None:
+        self.exact = exact
 
     def write(self, value: Value) -> bytes:
         if kind_of(value) != "number":
@@ -187,9 +194,12 @@ class NumberTextForm(CellForm):
         if not _NUMBER.fullmatch(text):
             raise ValueError(f"{brief(text[:40])} is not a number")
         try:
-            return canonical(Decimal(text))
+            number = canonical(Decimal(text))
         except Unfit as unfit:
             raise ValueError(f"{text[:40]} {unfit.reason}") from None
+        if self.exact and write(number) != cell:
+            raise ValueError(f"{brief(text[:40])} would be written as {write(number).decode()[:40]}")
+        return number
 
 
 class BoolTextForm(CellForm):
@@ -256,9 +266,15 @@ def _json(value: Value) -> str:
     raise BadValue(f"{brief(value)} is a {type(value).__name__}, which JSON does not have: declare text or a list")
 
 
-def form_of(encoding: str, type_: StoredType) -> CellForm:
-    """The form of the cells of a field with this encoding; see `odm.schema.cells` for which types it can hold."""
+def form_of(encoding: str, type_: StoredType, *, exact: bool) -> CellForm:
+    """The form of the cells of a field with this encoding; see `odm.schema.cells` for which types it can hold.
+
+    Args:
+        encoding: see `odm.Cell`.
+        type_: of the field.
+        exact: a cell is read only if it would be written alike; but equal JSON may have any text.
+    """
     if encoding == "text":
         kinds = type_.kinds
-        return NumberTextForm() if kinds & NUMBER else BoolTextForm() if kinds & BOOLEAN else TextForm()
+        return NumberTextForm(exact=exact) if kinds & NUMBER else BoolTextForm() if kinds & BOOLEAN else TextForm()
     return {"float64be": FloatForm, "int64be": IntForm, "json": JsonForm, "bytes": BytesForm}[encoding]()

@@ -347,7 +347,7 @@ def placement_of(entity: EntitySchema, texts: frozenset[str], *, wide: bool, row
     types = {part.stored: part.type for part in entity.codec.record.fields.values()}
     for stored, (family, cell, encoding) in entity.cells.items():
         type_ = types[stored]
-        form = None if encoding is None else form_of(encoding, bare(type_))
+        form = None if encoding is None else form_of(encoding, bare(type_), exact=rows)
         spots[stored] = Spot(family, cell, form, stored in texts, type_)
     if rows:
         for stored in types.keys() - key_only(entity).keys():

@@ -12,7 +12,7 @@ compares.
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
 from odm.codec.blobs import BlobType
 from odm.codec.compressed import CompressedType
@@ -58,7 +58,7 @@ _TYPES: Final[Mapping[Kind | None, str]] = {
 }
 
 
-def same_form(type_: StoredType, stored: Value, written: object) -> bool:
+def same_form(type_: StoredType, stored: Value, written: Any) -> bool:
     """Whether a stored value has the form in which a field of this type writes what it has read from it.
 
     Args:
@@ -70,12 +70,12 @@ def same_form(type_: StoredType, stored: Value, written: object) -> bool:
         return isinstance(bare(type_), BlobType | CompressedType)
     if type(stored) is list:
         inner = bare(type_)
-        parts = inner.items if isinstance(inner, FixedTupleType) else [_item_of(inner)] * len(stored)
-        return len(stored) == len(written) == len(parts) and all(map(same_form, parts, stored, written))  # type: ignore[arg-type]
+        types = inner.items if isinstance(inner, FixedTupleType) else (_item_of(inner),) * len(stored)
+        return len(stored) == len(written) == len(types) and all(map(same_form, types, stored, written))
     if type(stored) is dict:
-        return _same_members(bare(type_), stored, written)  # type: ignore[arg-type]
+        return _same_members(bare(type_), stored, written)
     if type(stored) is frozenset:
-        return stored == written and {*map(kind_of, stored)} == {*map(kind_of, written)}  # type: ignore[call-overload]
+        return stored == written and {*map(kind_of, stored)} == {*map(kind_of, written)}
     return stored == written or isinstance(bare(type_), BlobType | CompressedType)
 
 
@@ -101,7 +101,7 @@ def _item_of(type_: StoredType) -> StoredType:
     return found[0] if len(found) == 1 else STR
 
 
-def other_form(type_: StoredType, stored: Value, written: object, *, omits_none: bool) -> str:
+def other_form(type_: StoredType, stored: Value, written: Any, *, omits_none: bool) -> str:
     """What is wrong with the form of a stored value, and which declaration accepts it; follows the field's name.
 
     Args:
@@ -110,6 +110,10 @@ def other_form(type_: StoredType, stored: Value, written: object, *, omits_none:
         written: what the field would write instead; `NOTHING` if it would write nothing or cannot read it.
         omits_none: the field is not stored if it is None.
     """
+    cell = _refused_cell(type_, stored)
+    if cell is not None:
+        why, data = cell
+        return f"has the cell {show(data)}, and {why}: {_cell_advice(bare(type_), data)}"
     kind = kind_of(stored)
     form = "NULL" if stored is None else f"{_NAMES[kind]}, {show(stored)}"
     if stored is None and omits_none:
@@ -122,11 +126,29 @@ def other_form(type_: StoredType, stored: Value, written: object, *, omits_none:
     elif written is NOTHING:
         writes = " or ".join(_NAMES[one] for one in _NAMES if one in type_.kinds and one != "NULL")
         would = f"the form of the field, {type_.text}, is {writes}"
-    elif kind_of(written) != kind:  # type: ignore[arg-type]
-        would = f"the field, {type_.text}, writes {_NAMES[kind_of(written)]}"  # type: ignore[arg-type]
+    elif kind_of(written) != kind:
+        would = f"the field, {type_.text}, writes {_NAMES[kind_of(written)]}"
     else:
         would = f"the field, {type_.text}, would write {show(written)}"
     return f"is stored as {form}, and {would}: {_advice(bare(type_), stored)}"
+
+
+def _refused_cell(type_: StoredType, stored: Value) -> tuple[str, bytes] | None:
+    """The reason and the bytes of a cell that Bigtable's encoding of the field does not read: one member of a dict."""
+    if type(stored) is not dict or len(stored) != 1 or "M" in type_.kinds:
+        return None
+    [(why, data)] = stored.items()
+    return (why, data) if isinstance(data, bytes) else None
+
+
+def _cell_advice(type_: StoredType, data: bytes) -> str:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = ""
+    if not text.isprintable() or not text:
+        return 'declare it with the encoding that the other program writes, or as bytes with Cell(..., "bytes")'
+    return f'as text, with Cell(..., "text"), {_advice(type_, text)}'
 
 
 def _advice(type_: StoredType, stored: Value) -> str:
@@ -140,8 +162,7 @@ def _advice(type_: StoredType, stored: Value) -> str:
         except (Unfit, ValueError, TypeError, ArithmeticError):
             continue
     if isinstance(type_, _TIMES) and isinstance(stored, str | int | Decimal):
-        kept = "str" if isinstance(stored, str) else "int or Decimal"
-        return f"a {'date' if _is_date(type_) else 'datetime'} cannot hold all of it, so declare it as {kept}"
+        return f"declare it as {'str' if isinstance(stored, str) else 'int or Decimal'} to keep all of it"
     if kind_of(stored) in type_.kinds and type_ in (STR, BYTES):
         return "the model changes it when it reads it: remove that validator or setting, or correct the stored item"
     return f"declare it as {_TYPES.get(kind_of(stored), 'a type that may be None')}, or correct the stored item"

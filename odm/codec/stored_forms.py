@@ -37,11 +37,11 @@ class FormType(StoredType):
 
     def load(self, value: Value) -> Any:
         try:
-            found = self.parsed(value)
-            same = self.dump(found) == value and type(self.dump(found)) is type(value)
-        except (Unfit, ValueError, TypeError, ArithmeticError, RecursionError):
-            same = False
-        return found if same else Unreadable(value, f"it is not a {self.text}")
+            shown = self.parsed(value)
+            form = self.dump(shown)
+        except (Unfit, ValueError, TypeError, AttributeError, ArithmeticError):
+            shown = form = None
+        return shown if form == value and type(form) is type(value) else Unreadable(value, f"it is not {self.text}")
 
     def parsed(self, value: Any) -> Any:
         """The value of what is stored, which may be of any form; raises for most that it does not write."""
@@ -110,7 +110,9 @@ class BytesTextType(FormType):
     read: Callable[[str], bytes]
 
     def dump(self, value: Any) -> Value:
-        return self.write(bytes(BYTES.dump(value)))  # type: ignore[arg-type]
+        if not isinstance(value, bytes | bytearray):
+            raise unfit("bytes", value)
+        return self.write(bytes(value))
 
     def parsed(self, value: Any) -> Any:
         return self.read(value)
@@ -154,11 +156,13 @@ class JsonTextType(FormType):
 
     def load(self, value: Value) -> Any:
         try:
-            found = _canonical(_DECODER.decode(value))  # type: ignore[arg-type]  # of another type: TypeError
-            same = _json(found, JSON_FORMS[self.name]) == value
+            inner = _canonical(_DECODER.decode(value))
+            text = _json(inner, JSON_FORMS[self.name])
         except (Unfit, ValueError, TypeError, RecursionError):
-            same = False
-        return self.inner.load(found) if same else Unreadable(value, f"it is not JSON as {self.name} writes it")
+            inner = text = None
+        return (
+            self.inner.load(inner) if text == value else Unreadable(value, f"it is not JSON as {self.name} writes it")
+        )
 
     def loose(self, value: Any) -> Value:
         raise Unfit("is compared with JSON text, of which equal values may have several: compare it with None", value)

@@ -2,7 +2,7 @@
 # ruff: noqa: D101  # a test's name says what it shows
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 
@@ -21,6 +21,7 @@ from odm import (
     collection,
     field,
     increment,
+    missing,
     remove,
     set_,
     starts_with,
@@ -133,6 +134,29 @@ class Pair(Entity, table=pairs):
     primary = PrimaryKey("{left}#{right}", "pair")
 
 
+prices = Table("prices", keys=("PK",), key_style="verbatim", tag=None)
+prices_of_others = Table("prices", keys=("PK",), key_style="verbatim", tag=None)
+
+
+class Price(Entity, table=prices):
+    name: str
+    price: int | None = None
+    at: Annotated[datetime | None, Stored(format="RFC3339Nano")] = None
+    on: Annotated[bool | None, Stored(format="number")] = None
+    note: Annotated[str | None, Stored(null="keep")] = None
+
+    primary = PrimaryKey("PRICE/{name}")
+
+
+class PriceOfOthers(Entity, table=prices_of_others, tag="Price"):
+    name: str
+    price: Any
+    at: str = "2026-01-05T12:00:00Z"
+    on: int = 1
+
+    primary = PrimaryKey("PRICE/{name}")
+
+
 ANN = Player(name="Ann Lee", mail="ann@example.com")
 GAMES = [
     Game(player="Ann Lee", number=n, at=at, map=where)
@@ -231,6 +255,52 @@ class TestDescribed:
         assert db.get(Visit.primary(who="a", at=at(2))) is None
         db.update(Visit.primary(who="a", at=at(3)), remove(Visit.expires))
         assert db.get(Visit.primary(who="a", at=at(3))) == Visit(who="a", at=at(3))
+
+    def test_a_field_reads_one_stored_form(self, stores: Stores) -> None:
+        others, db = stores.open(prices_of_others), stores.open(prices)
+        others.put(PriceOfOthers(name="a", price=100))
+        key, noon = Price.primary(name="a"), at(12, day=5).replace(year=2026)
+        found = db.one(key)
+        assert found == Price(name="a", price=100, at=noon, on=True)
+        for held in (Price.price == 100, Price.at == noon, Price.on == True):  # noqa: E712  # conditions
+            assert list(db.scan(Price, held)) == [found]
+            assert db.count(key.where(held)) == 1
+            db.update(key, set_(Price.price, 100), when=held)
+        with pytest.raises(BadValue, match="sorts differently"):
+            list(db.scan(Price, Price.at <= noon))
+        db.put(found)
+        assert others.one(PriceOfOthers.primary(name="a")) == PriceOfOthers(name="a", price=100)
+        for other, says in (
+            (PriceOfOthers(name="a", price="100"), r'price is stored as text .*Stored\(format="text"\)'),
+            (PriceOfOthers(name="a", price=1, at="2026-01-05T12:00:00.000Z"), r"at is stored as text .*%3fZ"),
+            (
+                PriceOfOthers(name="a", price=1, at="2026-01-05T12:00:00.123456789Z"),
+                r"at .* nanoseconds.* declare it as str",
+            ),
+            (PriceOfOthers(name="a", price=1, on=2), r"on is stored as a number .*, 2"),
+        ):
+            others.put(other)
+            with pytest.raises(ItemInvalid, match=f"a stored Price under .* does not fit the model: {says}"):
+                db.get(key)
+            with pytest.raises(ItemInvalid, match=says):
+                list(db.scan(Price))
+            with pytest.raises(ItemInvalid, match=says):
+                db.get(key, only=[Price.price, Price.at, Price.on])
+
+    def test_null_is_kept_apart_from_an_absent_attribute(self, stores: Stores) -> None:
+        db = stores.open(prices)
+        db.put(Price(name="null", note=None))
+        db.put(Price(name="absent"))
+        found = {one.name: "note" in one.model_fields_set for one in db.scan(Price, Price.note == None)}  # noqa: E711
+        assert found == {"null": True, "absent": False}
+        assert [one.name for one in db.scan(Price, missing(Price.note))] == ["absent"]
+        null, absent = Price.primary(name="null"), Price.primary(name="absent")
+        for entity in list(db.scan(Price)):
+            db.put(entity)
+        assert [db.count(key.where(missing(Price.note))) for key in (null, absent)] == [0, 1]
+        db.update(absent, set_(Price.note, None))
+        db.update(null, remove(Price.note))
+        assert [db.count(key.where(missing(Price.note))) for key in (null, absent)] == [1, 0]
 
     def test_binary_keys(self, stores: Stores) -> None:
         db = stores.open(digests)
