@@ -1,14 +1,15 @@
 """The command line's operations on Bigtable; see `odm.protocol.admin`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from attrs import evolve
 
 from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.declared import Declared, DeclaredRow
 from odm.backends.bigtable.entries import index_table, is_odms
 from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.layout import key_of
-from odm.backends.bigtable.native import ITEM, ReadRows, Row, Steps
+from odm.backends.bigtable.native import ITEM, ReadRows, Row, SetCell, Steps
 from odm.backends.bigtable.native_admin import DeleteTable, ModifyFamilies
 from odm.backends.bigtable.repair import missing
 from odm.backends.bigtable.retry import Retry, read_all
@@ -19,12 +20,14 @@ from odm.backends.bigtable.wide import Wide
 from odm.backends.bigtable.wide_pages import items_after
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
-from odm.errors import BackendError
+from odm.codec.blobs import placeholders
+from odm.errors import BackendError, OdmError
 from odm.protocol.admin import Survey, TableChange, Tell
 from odm.protocol.connection import run
 from odm.schema.entity import Key
 from odm.schema.evidence import Stored, judge
 from odm.schema.model import Schema
+from odm.schema.rewrites import Rewrite, rewritten
 
 SECONDS = 10.0
 """The seconds for which a call is retried: few, because a person waits for it."""
@@ -59,7 +62,10 @@ class Admin:
         rows = run(_sample(writer, sample), self._call)
         items = [found for row in rows if (found := _stored(writer, row)) is not None]
         entries = run(_entries(writer, rows, len(items), changes), self._call)
-        return Survey((*changes, *entries), judge(schema, items), len(items))
+        findings = judge(schema, items)
+        if isinstance(writer.places, Declared):
+            findings += rewritten(_rewrites(writer.places, schema, rows), keeps_unknown=True)
+        return Survey((*changes, *entries), findings, len(items))
 
     def _hides_items(self, change: TableChange) -> bool:
         """Whether the models cannot read items before a change is made, or because it cannot be made.
@@ -130,6 +136,24 @@ def _of_wide_rows(places: Wide, most: int, retry: Retry) -> Steps[list[Row]]:
         rows, last = yield from items_after(places, last, retry, most - len(found))
         found += rows
     return found
+
+
+def _rewrites(places: Declared, schema: Schema, rows: Iterable[Row]) -> Iterator[Rewrite]:
+    """What a put would write into each row of other programs that can be read; `judge` reports the others."""
+    for row in rows:
+        found = places.stored(row)
+        entity = None if found is None else schema.entities.get(str(found.item.get(TAG)))
+        if found is None or entity is None or not isinstance(row, DeclaredRow):
+            continue
+        try:
+            made = entity.codec.encode(entity.codec.decode(placeholders(entity.blobs, found.item)))
+            mutations = places.replaced(made, row.text, "", (), 0)
+        except OdmError:
+            continue
+        cells = zip(row.raw.columns, row.raw.values, strict=True)
+        before = {f"{column.family}:{column.qualifier.decode(errors='replace')}": cell for column, cell in cells}
+        after = {f"{one.family}:{one.qualifier}": one.value for one in mutations if isinstance(one, SetCell)}
+        yield Rewrite(entity.name, row.text, before, after, after.keys())
 
 
 def _stored(writer: Writer, row: Row) -> Stored | None:

@@ -2,21 +2,26 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from random import Random
 from typing import Any, TypeVar
 
-from odm.backends.dynamodb.attributes import Attributes
-from odm.backends.dynamodb.codec import read_entries, read_item, read_key
+from odm.backends.dynamodb.attributes import Attributes, from_attribute
+from odm.backends.dynamodb.codec import put_values, read_entries, read_item, read_key, to_attribute
 from odm.backends.dynamodb.driver import DynamoDB
 from odm.backends.dynamodb.native import Call, Steps
 from odm.backends.dynamodb.requests import steps_of
 from odm.backends.dynamodb.schema import Layout
 from odm.backends.dynamodb.tables import apply, plan
+from odm.codec import TAG
+from odm.codec.blobs import placeholders
+from odm.errors import OdmError
 from odm.protocol.admin import Survey, Tell
 from odm.protocol.connection import run
-from odm.protocol.requests import CreateTables, Request, Scan
+from odm.protocol.requests import CreateTables, Put, Request, Scan
 from odm.schema.evidence import Stored, judge
 from odm.schema.lockfile import Finding
 from odm.schema.model import Schema
+from odm.schema.rewrites import Rewrite, rewritten
 
 R = TypeVar("R")
 
@@ -43,7 +48,11 @@ class Admin:
             return Survey(changes)  # the table does not exist or has a different key
         found = self._run(_sample(layout, sample), Scan())
         items = [_stored(layout, attributes) for attributes in found]
-        return Survey(changes, (*judge(self._schema, items), *_shadowed(layout, found)), len(items))
+        findings = (*judge(self._schema, items), *_shadowed(layout, found))
+        if layout.described is not None:
+            written = _rewrites(self._schema, layout, found)
+            findings += rewritten(written, keeps_unknown=self._schema.keep_unknown)
+        return Survey(changes, findings, len(items))
 
     def apply(self, *, drop: bool, tell: Tell) -> None:
         """Make the changes; see `odm.backends.dynamodb.tables.apply`."""
@@ -71,6 +80,28 @@ def _shadowed(layout: Layout, items: Iterable[Attributes]) -> Iterator[Finding]:
         effect = f"{count} of the items read have it as an attribute too, which a put removes"
         fix = f'declare {field}: Annotated[..., Stored("{field}")]'
         yield Finding("unknown", f"{entity}.{field}", "attribute", "an attribute", "in the key only", effect, fix)
+
+
+def _rewrites(schema: Schema, layout: Layout, items: Iterable[Attributes]) -> Iterator[Rewrite]:
+    """What a put would write of each item that can be read; `judge` reports the others."""
+    for attributes in items:
+        item, key = read_item(layout, attributes), read_key(layout, layout.keys, attributes)
+        entity = schema.entities.get(str(item.get(TAG)))
+        if entity is None:
+            continue
+        try:
+            made = entity.codec.decode(placeholders(entity.blobs, item), str(key))
+            encoded = entity.codec.encode(made)
+            put = Put(key, encoded, entity.entries(vars(made), encoded, Random(0)))
+        except OdmError:
+            continue
+        after = {name: to_attribute(value) for name, value in put_values(layout, put).items()}
+        before = {name: to_attribute(from_attribute(attribute)) for name, attribute in attributes.items()}
+        for name in (*entity.blobs, *entity.key_only):  # each put writes another blob; `_shadowed` reports the others
+            after.pop(name, None)
+            before.pop(name, None)
+        known = {*entity.codec.stored.values(), *after}
+        yield Rewrite(entity.name, " | ".join(filter(None, key)), before, after, known)
 
 
 def _stored(layout: Layout, attributes: Any) -> Stored:

@@ -15,6 +15,7 @@ from odm.cli.lock import gone_tables, read_file
 from odm.cli.target import Target, load_target
 from odm.protocol.admin import Admin, Survey, TableChange
 from odm.schema.lockfile import OF_KEYS, Finding, backfill_of, compare, describe, unfilled
+from odm.schema.lockfile.finding import TARGET
 
 
 @frozen
@@ -161,10 +162,23 @@ def _look(target: str, options: Options) -> tuple[Admin, Plan]:
     admin = options.cloud.admin(schema)
     survey = admin.survey(options.sample)
     findings = (*_locked(found, options, survey), *survey.findings)
+    if schema.verbatim:
+        findings = tuple(map(_without_backfill, findings))
     named = tuple(finding.named(found.text, options.cloud.location(options.prefix)) for finding in findings)
     made = Plan(schema.name, survey.changes, named, survey.read, options.accept, options.drop)
     missing = sum(one.kind == "add" and one.what.startswith("index ") for one in made.changes)
     return admin, evolve(made, indexes=len(schema.indexes) - missing + len(made.removed_indexes))
+
+
+def _without_backfill(finding: Finding) -> Finding:
+    """The finding on a table of other programs, which no backfill may write: its keys are theirs."""
+    if TARGET not in finding.fix:
+        return finding
+    level = "rewrites" if finding.level == "backfill" else finding.level
+    fix = (
+        "let the model make the keys that the other programs write, with a template, when= or a field that may be None"
+    )
+    return evolve(finding, level=level, fix=fix)
 
 
 def _locked(found: Target, options: Options, survey: Survey) -> tuple[Finding, ...]:
@@ -211,8 +225,10 @@ def _next(made: Plan) -> str:
         return "odm apply with the same options makes the changes"
     if made.problems:
         return "fix the problems"
-    unread = any(finding.level == "unknown" for finding in made.findings)
-    return "declare the entities of these items, or fix them" if unread else "backfill the items"
+    levels = {finding.level for finding in made.findings}
+    if "unknown" in levels:
+        return "declare the entities of these items, or fix them"
+    return "declare what a put would change" if "rewrites" in levels else "backfill the items"
 
 
 def _print(made: Plan) -> None:
@@ -242,6 +258,7 @@ def _count(made: Plan) -> str:
         (refused, "refused"),
         (len(made.problems), "problem" if len(made.problems) == 1 else "problems"),
         (levels["orphans"], "orphans stored data" if levels["orphans"] == 1 else "orphan stored data"),
+        (levels["rewrites"], f"attribute{'s' * (levels['rewrites'] > 1)} that a put would change"),
         (levels["unknown"], f"kind{'s' * (levels['unknown'] > 1)} of items that no entity reads"),
         (levels["backfill"], "needs a backfill" if levels["backfill"] == 1 else "need a backfill"),
     ]

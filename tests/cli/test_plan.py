@@ -365,3 +365,84 @@ def test_a_service_that_is_not_there(run: Run, monkeypatch: pytest.MonkeyPatch) 
     done = run("plan", "shop:shop", "--backend", "dynamodb", "--endpoint-url", "http://127.0.0.1:1")
     assert done.code == 1
     assert done.line.startswith("odm: Scan on table 'shop': check the network, region and endpoint_url")
+
+
+SHOP_OF_OTHERS = """
+from typing import Annotated
+
+from odm import AccessPattern, Entity, PrimaryKey, Stored, Table
+
+shop = Table(
+    "shop", keys=("PK",), index_keys={"G": ("G",)}, key_style="verbatim", tag=None, keep_unknown=False
+)
+
+
+class Product(Entity, table=shop):
+    id: str
+    price: int
+    city: Annotated[str | None, Stored("city")] = None
+    stars: int = 0
+
+    primary = PrimaryKey("P/{id}")
+    by_city = AccessPattern("CITY/{city}", index="G")
+"""
+
+
+def test_a_plan_lists_what_a_put_would_change(
+    run: Run, application: Application, moto_server: str, prefix: str
+) -> None:
+    options = ("--backend", "dynamodb", "--endpoint-url", moto_server, "--prefix", prefix)
+    application.write(SHOP_OF_OTHERS)
+    assert run("apply", "shop:shop", *options, "--yes").code == 0
+    stand_in: dict[str, Any] = {"region_name": "us-east-1", "aws_access_key_id": "a", "aws_secret_access_key": "b"}
+    dynamodb: Any = boto3.client("dynamodb", endpoint_url=moto_server, **stand_in)
+
+    def put(**attributes: Any) -> None:
+        dynamodb.put_item(TableName=f"{prefix}shop", Item=attributes)
+
+    put(PK={"S": "P/1"}, price={"N": "100"}, stars={"N": "1"}, city={"S": "Rome"}, G={"S": "CITY/Rome"})
+    done = run("plan", "shop:shop", *options)
+    assert (done.code, done.out) == (0, f"table {prefix}shop matches the models, and so do the keys of 1 items\n")
+    put(PK={"S": "P/2"}, price={"N": "100"}, stars={"N": "1"}, vendor={"S": "acme"})
+    put(PK={"S": "P/3"}, price={"N": "5"}, city={"S": "Rome"}, vendor={"S": "bolt"})
+    put(PK={"S": "P/4"}, price={"S": "100"}, stars={"N": "1"})
+    done = run("plan", "shop:shop", *options)
+    assert done.code == 1
+    for line in (
+        "rewrites  Product: vendor: not in the model ({'S': 'acme'}): 2 of 3 items read have it, such as P/2; a put ",
+        "; a put drops it, because Product does not have it; declare a field for it, or Table(keep_unknown=True)",
+        "rewrites  Product: stars: not stored ({'N': '0'}): 1 of 3 items read lack it, such as P/3; a put adds it; ",
+        "rewrites  Product: G: not stored ({'S': 'CITY/Rome'}): 1 of 3 items read lack it, such as P/3; a put adds it",
+        "unknown   Product: unreadable",
+        "price is stored as text (S), '100'",
+        'declare it with Stored(format="text")',
+        "rewrites  Product.by_city: lacking entry",
+    ):
+        assert line in done.out
+    assert "backfill" not in done.out + done.err
+    found = json.loads(run("plan", "shop:shop", *options, "--json").out)["findings"]
+    assert [one["level"] for one in found].count("rewrites") == 4
+
+    application.write(SHOP_OF_OTHERS.replace("keep_unknown=False", "keep_unknown=True"))
+    done = run("plan", "shop:shop", *options)
+    assert "safe      Product: vendor: not in the model" in done.out
+    assert "a put keeps it" in done.out
+
+
+def test_a_plan_that_only_names_what_a_put_keeps_has_nothing_to_do(
+    run: Run, application: Application, moto_server: str, prefix: str
+) -> None:
+    options = ("--backend", "dynamodb", "--endpoint-url", moto_server, "--prefix", prefix)
+    application.write(SHOP_OF_OTHERS.replace("keep_unknown=False", "keep_unknown=True"))
+    assert run("lock", "shop:shop").code == run("apply", "shop:shop", *options, "--yes").code == 0
+    stand_in: dict[str, Any] = {"region_name": "us-east-1", "aws_access_key_id": "a", "aws_secret_access_key": "b"}
+    dynamodb: Any = boto3.client("dynamodb", endpoint_url=moto_server, **stand_in)
+    item = {"PK": {"S": "P/1"}, "price": {"N": "1.0"}, "stars": {"N": "1"}, "vendor": {"S": "acme"}}
+    dynamodb.put_item(TableName=f"{prefix}shop", Item=item)
+    done = run("plan", "shop:shop", *options)
+    assert done.code == 0
+    assert "safe      Product: vendor: not in the model" in done.out
+    application.write(SHOP_OF_OTHERS.replace("CITY/{city}", "TOWN/{city}"))
+    done = run("plan", "shop:shop", *options)
+    assert done.code == 1
+    assert "backfill" not in done.out + done.err

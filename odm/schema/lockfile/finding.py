@@ -1,14 +1,15 @@
-"""The effect of a change of a model on stored data: one `Finding` per change, in four levels."""
+"""The effect of a change of a model on stored data: one `Finding` per change, in five levels."""
 
 import re
 from typing import Final, Literal
 
 from attrs import evolve, frozen
 
-Level = Literal["orphans", "backfill", "unknown", "safe"]
+Level = Literal["orphans", "rewrites", "backfill", "unknown", "safe"]
 
-LEVELS: Final[tuple[Level, ...]] = ("orphans", "backfill", "unknown", "safe")
-"""Worst first. "orphans": the new model does not find stored data, or reads it wrongly. "backfill": all data is found,
+LEVELS: Final[tuple[Level, ...]] = ("orphans", "rewrites", "backfill", "unknown", "safe")
+"""Worst first. "orphans": the new model does not find stored data, or reads it wrongly. "rewrites": a put changes
+what other programs wrote. "backfill": all data is found,
 but stored items must be written again before everything in the new model works. "unknown": no entity
 reads these stored items. "safe": nothing to do but review."""
 
