@@ -162,7 +162,7 @@ def _look(target: str, options: Options) -> tuple[Admin, Plan]:
     admin = options.cloud.admin(schema)
     survey = admin.survey(options.sample)
     findings = (*_locked(found, options, survey), *survey.findings)
-    if schema.verbatim:
+    if schema.verbatim and options.cloud.backend == "dynamodb":  # on Bigtable, odm keeps the indexes of such a table
         findings = tuple(map(_without_backfill, findings))
     named = tuple(finding.named(found.text, options.cloud.location(options.prefix)) for finding in findings)
     made = Plan(schema.name, survey.changes, named, survey.read, options.accept, options.drop)

@@ -134,16 +134,19 @@ def parts_of(condition: Condition) -> tuple[Condition, ...]:
     return condition.conditions if isinstance(condition, And) else (condition,)
 
 
-def same(path: Path, type_: StoredType, value: Value) -> Condition:
-    """The stored value at a path is shown as this value; parts that have defaults may be absent from it."""
+def same(path: Path, type_: StoredType, value: Value, *, more: bool = False) -> Condition:
+    """The stored value at a path is shown as this value.
+
+    Parts that have defaults may be absent from it; and with ``more``, it may have members that its model does not have.
+    """
     inner = bare(type_)
-    if isinstance(inner, RecordType) and type(value) is dict and grows(inner):
-        parts = _same_fields(path, inner, value)
+    if isinstance(inner, RecordType) and type(value) is dict and grows(inner, more=more):
+        parts = _same_fields(path, inner, value, more=more)
         if not any(isinstance(part, Compare | And) for part in parts):  # all hold where there is no record
             parts = [Exists(path), Compare("<>", path, Const(None)), *parts]
         return And(tuple(parts)) if len(parts) > 1 else parts[0]
-    if isinstance(inner, ListType) and type(value) is list and grows(inner.item):
-        elements = (same(_below(path, at), inner.item, part) for at, part in enumerate(value))
+    if isinstance(inner, ListType) and type(value) is list and grows(inner.item, more=more):
+        elements = (same(_below(path, at), inner.item, part, more=more) for at, part in enumerate(value))
         return (
             And((Compare("=", Size(path), Const(len(value))), *elements)) if value else Compare("=", path, Const(value))
         )
@@ -173,13 +176,15 @@ def forms(type_: StoredType, value: Value) -> list[Value]:
     return list(found)
 
 
-def grows(type_: StoredType, above: tuple[StoredType, ...] = ()) -> bool:
-    """Whether a stored value of the type may lack parts that have defaults."""
+def grows(type_: StoredType, above: tuple[StoredType, ...] = (), *, more: bool = False) -> bool:
+    """Whether a stored value of the type may lack parts that have defaults, or with ``more`` have unknown members."""
     inner = bare(type_)
     if isinstance(inner, ListType):
-        return grows(inner.item, above)
+        return grows(inner.item, above, more=more)
     if not isinstance(inner, RecordType) or inner in above:
         return False
+    if more:
+        return True
     below = (*above, inner)
     return any((found.always and not found.required) or grows(found.type, below) for found in inner.fields.values())
 
@@ -189,12 +194,12 @@ def either(test: Condition, absent: Condition) -> Condition:
     return Or((*test.conditions, absent)) if isinstance(test, Or) else Or((test, absent))
 
 
-def _same_fields(path: Path, record: RecordType, value: dict[str, Value]) -> list[Condition]:
+def _same_fields(path: Path, record: RecordType, value: dict[str, Value], *, more: bool) -> list[Condition]:
     found: list[Condition] = []
     for one in record.fields.values():
         here = _below(path, one.stored)
         if one.stored in value:
-            there = same(here, one.type, value[one.stored])
+            there = same(here, one.type, value[one.stored], more=more)
             shown = _shown(record.child(one.name), defaults=True)
             is_default = shown is not NOTHING and equal(shown, value[one.stored])
             found.append(either(there, Missing(here)) if is_default else there)

@@ -16,12 +16,13 @@ from attrs import frozen
 from odm.codec.absence import Absence, Test, as_shown, either, forms, grows, same
 from odm.codec.blobs import BlobType
 from odm.codec.choices import EnumType, LiteralType
-from odm.codec.compressed import holds_compressed
-from odm.codec.containers import SetType
+from odm.codec.compressed import holds_compressed, parts_of
+from odm.codec.containers import DictType, FixedTupleType, SetType
 from odm.codec.faults import NOTHING, show
 from odm.codec.paths import Resolver
 from odm.codec.places import PlaceRules
 from odm.codec.plain import AnyType
+from odm.codec.records import RecordType
 from odm.codec.scalars import INT, TextType
 from odm.codec.stored import BINARY, LIST, MAP, ORDERED, SET, TEXT, StoredType, kind_of
 from odm.codec.stored_forms import FormType
@@ -142,13 +143,22 @@ def _by_parts(resolver: Resolver, node: Compare, left: Operand, right: Operand) 
     written = node.left if isinstance(node.left, Path) else node.right
     assert isinstance(written, Path)
     type_ = resolver.resolve(written).type
-    if not resolver.defaults or not grows(type_):
+    if resolver.more and _hides_models(type_):
+        why = "holds models, which may have members of other programs, so no stored form is known to look for"
+        raise resolver.fault(written, f"{why}: compare in your program, or compare parts of it")
+    if not resolver.defaults or not grows(type_, more=resolver.more):
         return None
-    found = same(path, type_, value.value)
+    found = same(path, type_, value.value, more=resolver.more)
     for way in resolver.absences(written):
         if way.value is not NOTHING and equal(way.value, value.value):
             found = either(found, way.missing)
     return found if node.op == "=" else Not(found)
+
+
+def _hides_models(type_: StoredType) -> bool:
+    """Whether there are models in a dict, tuple or union inside the type, where no path leads to each."""
+    around = (part for part in parts_of(type_) if isinstance(part, DictType | FixedTupleType | UnionType))
+    return any(isinstance(inner, RecordType) for part in around for inner in parts_of(part))
 
 
 def _compare_with_empty_set(resolver: Resolver, node: Compare, subject: _Subject) -> Condition:
@@ -168,6 +178,9 @@ def _between(resolver: Resolver, node: Between) -> Condition:
 
 def _is_in(resolver: Resolver, node: IsIn) -> Condition:
     subject = _subject(resolver, node, node.operand)
+    if resolver.more and isinstance(node.operand, Path) and grows(subject.type, more=True):
+        each = tuple(_compare(resolver, Compare("=", node.operand, choice)) for choice in node.choices)
+        return Or(each) if len(each) > 1 else each[0]
     operand = _operand(resolver, subject, node.operand)
     stored = [choice for choice in node.choices if not _is_empty_set(choice)]
     _check_members(resolver, subject, *stored)
@@ -206,6 +219,9 @@ def _contains(resolver: Resolver, node: Contains) -> Condition:
     if element is None:
         why = f"is of type {place.type.text}, and only str, bytes, lists and sets contain something"
         raise resolver.fault(node.path, why)
+    if resolver.more and grows(element, more=True):
+        why = "holds models, which may have members of other programs, so no stored form is known to look for"
+        raise resolver.fault(node.path, f"{why}: compare in your program, or declare the elements as dict[str, Any]")
     normalise = None
     if place.rules.normalises:
         normalise = place.rules.normalise_part if place.type.element is None else place.rules.elements.normalise

@@ -81,7 +81,7 @@ class EntityCodec:
         init=False,
         default=Factory(
             lambda self: ActionLowering(
-                Resolver(self._record, self.rules), self.validate, self._ttl, aggregates_of(self.cls)
+                Resolver(self._record, self.rules, more=self.exact), self.validate, self._ttl, aggregates_of(self.cls)
             ),
             takes_self=True,
         ),

@@ -71,11 +71,13 @@ class Resolver:
         record: the type of the entity.
         rules: what pydantic validates in each field.
         defaults: conditions count an absent attribute as the field's default.
+        more: a stored model may have members that other programs wrote.
     """
 
     record: RecordType
     rules: Callable[[str], PlaceRules]
     defaults: bool = True
+    more: bool = False
     # The places and absences of whole fields: most conditions are on these.
     _fields: dict[str, Place] = Factory(dict)
     _of_fields: dict[str, list[Absence]] = Factory(dict)

@@ -157,12 +157,12 @@ class IsoType(StoredType):
     def dump(self, value: Any) -> Value:
         if not isinstance(value, datetime):
             raise unfit("datetime", value)
-        moment = in_utc(value)
-        day = f"{moment.year:04}-{moment.month:02}-{moment.day:02}"
-        clock = f"{moment.hour:02}:{moment.minute:02}"
-        if moment.second or moment.microsecond or not self._style.short:
-            clock += f":{moment.second:02}"
-        return f"{day}T{clock}{self._style.fraction(moment.microsecond)}{self._style.zone or ''}"
+        instant = in_utc(value)
+        day = f"{instant.year:04}-{instant.month:02}-{instant.day:02}"
+        clock = f"{instant.hour:02}:{instant.minute:02}"
+        if instant.second or instant.microsecond or not self._style.short:
+            clock += f":{instant.second:02}"
+        return f"{day}T{clock}{self._style.fraction(instant.microsecond)}{self._style.zone or ''}"
 
     def load(self, value: Value) -> Any:
         if type(value) is not str:
@@ -173,11 +173,11 @@ class IsoType(StoredType):
         if found["nanos"] and found["nanos"].strip("0"):
             return Unreadable(value, _NANOS)
         try:
-            moment = datetime.fromisoformat(f"{found['minute']}{found['second'] or ''}{found['micros'] or ''}")
+            instant = datetime.fromisoformat(f"{found['minute']}{found['second'] or ''}{found['micros'] or ''}")
         except ValueError:
             return Unreadable(value)
-        moment = moment.replace(tzinfo=UTC)
-        return moment if self.dump(moment) == value else Unreadable(value)
+        instant = instant.replace(tzinfo=UTC)
+        return instant if self.dump(instant) == value else Unreadable(value)
 
     def lax(self) -> bool:
         return False

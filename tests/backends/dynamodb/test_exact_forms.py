@@ -11,7 +11,21 @@ import boto3
 import pytest
 from pydantic import BaseModel, Field
 
-from odm import BadValue, Entity, ItemInvalid, PrimaryKey, Store, Stored, Table, exists, field, missing, set_
+from odm import (
+    BadValue,
+    Entity,
+    ItemInvalid,
+    PrimaryKey,
+    Store,
+    Stored,
+    Table,
+    contains,
+    exists,
+    field,
+    is_in,
+    missing,
+    set_,
+)
 from odm.backends.dynamodb import DynamoDB
 
 NOON: Final = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -222,10 +236,37 @@ def test_null_is_kept_apart_from_a_missing_attribute(described: Described) -> No
     assert described.stored() == {"PK": {"S": "P#1"}}
 
 
+class Place(BaseModel):
+    town: str
+    zip: int
+
+
+@pytest.mark.parametrize("model", [Address, Place])
 @pytest.mark.parametrize(
     "described", [{"M": {"town": {"S": "Rome"}, "zip": {"N": "7"}, "of": {"S": "x"}}}], indirect=True
 )
-def test_a_nested_model_equals_the_one_that_is_shown(described: Described) -> None:
-    cls, db = described.model(Address)
-    assert [one.id for one in db.scan(cls, cls.x == Address(town="Rome", zip=7))] == ["1"]
-    assert list(db.scan(cls, cls.x != Address(town="Rome", zip=7))) == []
+def test_a_nested_model_equals_the_one_that_is_shown(described: Described, model: Any) -> None:
+    cls, db = described.model(model)
+    rome, bonn = model(town="Rome", zip=7), model(town="Bonn", zip=7)
+    assert [one.id for one in db.scan(cls, cls.x == rome)] == ["1"]
+    assert [one.id for one in db.scan(cls, is_in(cls.x, [bonn, rome]))] == ["1"]
+    assert list(db.scan(cls, cls.x != rome)) == list(db.scan(cls, cls.x == bonn)) == []
+
+
+@pytest.mark.parametrize(
+    "described", [{"L": [{"M": {"town": {"S": "Rome"}, "zip": {"N": "7"}, "of": {"S": "x"}}}]}], indirect=True
+)
+def test_models_in_a_list_may_have_members_of_other_programs(described: Described) -> None:
+    cls, db = described.model(list[Place])
+    rome = Place(town="Rome", zip=7)
+    assert [one.x for one in db.scan(cls, cls.x == [rome])] == [[rome]]
+    with pytest.raises(BadValue, match="holds models, which may have members of other programs"):
+        list(db.scan(cls, contains(cls.x, rome)))
+
+
+@pytest.mark.parametrize("described", [{"M": {"a": {"M": {"town": {"S": "Rome"}, "zip": {"N": "7"}}}}}], indirect=True)
+def test_a_dict_of_models_is_not_compared_as_a_whole(described: Described) -> None:
+    cls, db = described.model(dict[str, Place])
+    with pytest.raises(BadValue, match="compare in your program, or compare parts of it"):
+        list(db.scan(cls, cls.x == {"a": Place(town="Rome", zip=7)}))
+    assert [one.id for one in db.scan(cls, cls.x["a"] == Place(town="Rome", zip=7))] == ["1"]
