@@ -13,8 +13,8 @@ if (process.argv[2] === "write") {
   const parcel = { driverId: "d2", due: "2026-02-01", address: { street: "" } };
   await put(Parcel, { ...parcel, parcelId: "p#1", grams: 0.1, hub: "Nørd 1", stops: ["", "b", "b"] });
   await put(Parcel, { ...parcel, parcelId: "p2", grams: Number.MIN_SAFE_INTEGER, state: "delivered", expires: 4102444800 });
-  await put(Parcel, { ...parcel, parcelId: "p3", grams: 1e-7, address: { street: "x", floor: -1 } });
-  await put(Parcel, { ...parcel, parcelId: "p4", due: "2027-01-01" });
+  await put(Parcel, { ...parcel, parcelId: "p3", signature: null, scan: { "é": ["\u2028", null, 1e20, -0.000001, {}] }, grams: 1e-7, address: { street: "x", floor: -1 } });
+  await put(Parcel, { ...parcel, parcelId: "p4", signature: "", scan: {}, due: "2027-01-01" });
   await Parcel.build(UpdateItemCommand).item({ driverId: "d2", parcelId: "p4", state: "delivered" }).send();
 } else {
   const { Items } = await Depot.build(ScanCommand).entities(Driver, Parcel).options({ consistent: true }).send();

@@ -8,8 +8,8 @@ if (process.argv[2] === "write") {
   const recording = { artist: "Zoë #1", released: new Date(0), title: "" };
   await Recording.create({ ...recording, id: "r1", tags: new Set(["ü", "a b", "#"]), credits: ["", "b", "b"] });
   await Recording.create({ ...recording, id: "r2", genre: "pop", plays: Number.MAX_SAFE_INTEGER, released: new Date(-1), label: "l 1" });
-  await Recording.create({ ...recording, id: "r3", genre: "jazz", plays: -1, studio: {}, remastered: new Date(1) });
-  await Recording.create({ ...recording, id: "r4", studio: { name: "", city: "Köln" } });
+  await Recording.create({ ...recording, id: "r3", genre: "jazz", plays: -1, note: null, studio: {}, remastered: new Date(1) });
+  await Recording.create({ ...recording, id: "r4", note: "", studio: { name: "", city: "Köln" } });
   await Recording.update({ id: "r4" }, { $SET: { artist: "B", title: "T", genre: "pop" }, $ADD: { plays: 3 } });
 } else {
   show([...(await Label.scan().exec()), ...(await Recording.scan().exec())].map((item) => item.toJSON()));

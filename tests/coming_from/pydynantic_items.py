@@ -17,7 +17,7 @@ def write(page: dict[str, Any]) -> None:
         {"total": Decimal("12345678901234567890.123456789012345678")},
     ]
     for number, values in enumerate(kinds):
-        placed = datetime(2026, 1, 5, 12, number, tzinfo=UTC)
+        placed = datetime(2026, 1, 5, 12, number, 0, number, tzinfo=UTC)
         order.put(order(customer_id="c2", order_id=f"o#{number}", placed=placed, **values))
 
 

@@ -141,8 +141,9 @@ def rewrite_all(table: Table) -> None:
         for entity in list(db.scan()):
             db.delete(entity)
             now[:] = [getattr(entity, name).timestamp() for name in marked(entity, UpdatedAtMarker)] or [0.0]
+            values = {name: getattr(entity, name) for name in entity.model_fields_set}
             unwritten = dict.fromkeys(marked(entity, RevisionMarker), 0)
-            db.put(type(entity)(**{**dict(entity), **unwritten}))
+            db.put(type(entity)(**values | unwritten))
 
 
 def marked(entity: Entity, kind: type[Any]) -> list[str]:
