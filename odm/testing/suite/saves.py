@@ -369,7 +369,7 @@ class TestSave:
         read = db.one(EditionV2, edition_id="1")
         with db.meter() as meter:
             assert db.save(read) is read
-        assert meter.calls == 0  # the upgrade alone is no change of the program's
+        assert meter.calls == 0  # the program changed nothing, and an upgrade alone is not saved
         read.note = "n"
         assert db.save(read) == EditionV2(sheets=2, note="n") == db.one(EditionV2, edition_id="1")
 
