@@ -8,6 +8,7 @@ from attrs import Factory, define, field
 
 from odm.cli.inspect.grammar import RESERVED
 from odm.entities.entity import Entity
+from odm.schema.model import KeyNames
 
 
 @define
@@ -77,7 +78,7 @@ class Design:
 
     name: str
     keys: tuple[str, ...]
-    indexes: Mapping[str, tuple[str, ...]]
+    indexes: Mapping[str, KeyNames]
     tag: str | None
     ttl: str | None
     entities: list[EntityDesign]

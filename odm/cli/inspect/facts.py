@@ -17,9 +17,13 @@ from odm.codec.faults import show
 from odm.errors import BackendError, BadValue
 from odm.protocol.limits import PARTITION_BYTES
 from odm.schema.checks import MAX_KEY_NAME, NAMES, is_index_name, is_name
+from odm.schema.model import KeyNames, flat
 
 Attributes = Mapping[str, Mapping[str, Any]]
 """An item, as DynamoDB's API has it."""
+
+MAX_PARTS: Final = 4
+"""The most attributes of a partition key, and of a sort key, of an index (AWS: GSI multi-attribute keys)."""
 
 KEY_TYPES: Final = frozenset({"S", "N", "B"})
 """The types of key attributes."""
@@ -33,14 +37,19 @@ class IndexFacts:
     """An index.
 
     Attributes:
-        keys: its key attributes.
+        keys: its key attributes; a tuple: several attributes of its partition or sort key.
         local: it is a local secondary index.
         held: the attributes that it holds besides keys; None: all.
     """
 
-    keys: tuple[str, ...]
+    keys: KeyNames
     local: bool = False
     held: tuple[str, ...] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All its key attributes."""
+        return flat(self.keys)
 
 
 @frozen
@@ -97,10 +106,13 @@ class TableFacts:
                 )
 
 
-def _check_keys(owner: str, keys: tuple[str, ...], types: Mapping[str, str]) -> None:
-    if not 1 <= len({*keys}) == len(keys) <= 2:
+def _check_keys(owner: str, keys: KeyNames, types: Mapping[str, str]) -> None:
+    names = flat(keys)
+    if not 1 <= len(keys) <= 2 or len({*names}) < len(names):
         raise BadValue(f"{owner} has the key attributes {show(keys)}: a key has one or two")
-    for name in keys:
+    if any(not 1 <= len(part) <= MAX_PARTS for part in keys if isinstance(part, tuple)):
+        raise BadValue(f"{owner} has the key attributes {show(keys)}: a part of a key has one to {MAX_PARTS}")
+    for name in names:
         _check_name(name)
         if len(name) > MAX_KEY_NAME:
             raise BadValue(f"{show(name)} cannot name a key attribute: DynamoDB allows {MAX_KEY_NAME} characters")
@@ -194,13 +206,10 @@ def _facts_of(table: Mapping[str, Any], ttl: Mapping[str, Any], items: tuple[Att
     for local, name in ((False, "GlobalSecondaryIndexes"), (True, "LocalSecondaryIndexes")):
         for index in table.get(name) or ():
             check_index_name(index["IndexName"])
-            if len(index["KeySchema"]) > 2:
-                notes.append(f"Index {index['IndexName']} has keys of several attributes: declare it by hand.")
-                continue
             shown = index.get("Projection", {})
             whole = shown.get("ProjectionType", "ALL") == "ALL"
             held = None if whole else tuple(sorted(shown.get("NonKeyAttributes", ())))
-            indexes[index["IndexName"]] = IndexFacts(_names(index["KeySchema"]), local, held)
+            indexes[index["IndexName"]] = IndexFacts(_index_names(index["KeySchema"]), local, held)
     return TableFacts(
         name=table["TableName"],
         keys=_names(table["KeySchema"]),
@@ -210,6 +219,12 @@ def _facts_of(table: Mapping[str, Any], ttl: Mapping[str, Any], items: tuple[Att
         items=items,
         notes=tuple(notes),
     )
+
+
+def _index_names(schema: list[dict[str, str]]) -> KeyNames:
+    """The key attributes of an index; the parts of a key are in their order."""
+    found = [[part["AttributeName"] for part in schema if part["KeyType"] == kind] for kind in ("HASH", "RANGE")]
+    return tuple(names[0] if len(names) == 1 else tuple(names) for names in found if names)
 
 
 def _names(schema: list[dict[str, str]]) -> tuple[str, ...]:

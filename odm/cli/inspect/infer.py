@@ -1,47 +1,53 @@
-"""The facts of a table → its design: entities by tag or by the form of their keys, templates and fields."""
+"""The facts of a table → its design: templates and fields of each type of items."""
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from attrs import define, field
 
 from odm.cli.inspect.design import Design, EntityDesign, FieldDesign, PatternDesign, class_name, python_name
 from odm.cli.inspect.facts import Attributes, IndexFacts, TableFacts
-from odm.cli.inspect.texts import Words, common_form, form_of, values_in, words_of
-from odm.cli.inspect.types import typed
+from odm.cli.inspect.grouping import ItemGroup, Keys, group_items, texts_of
+from odm.cli.inspect.origins import Place, nearest, words_in
+from odm.cli.inspect.texts import Words, form_of, positions_alike, values_in, words_of
+from odm.cli.inspect.types import form_of_times, typed
 
-_TAGS: Final = frozenset(
-    {
-        *("entitytype", "entity", "type", "itemtype", "kind", "typename", "t", "et", "model", "recordtype"),
-        *("objecttype", "edbe", "clsname", "cls"),
-    }
-)
-_MOST_KINDS: Final = 50
+_DIGITS: Final = re.compile(r"[0-9]{2,18}", re.ASCII)
+_WHOLE: Final = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
+_CLOCK: Final = "T"
+"""In the text of a time that has a time of day."""
+
+_KEY_NAME: Final = re.compile(r"(pk|sk)$|gsi|lsi|^(hash|range|sort|partition)[_-]?key$", re.IGNORECASE)
+"""Names of attributes that hold only keys."""
+
+_MOST_SHOWN: Final = 4
+
+Column = tuple[str | None, ...]
+"""A part of a key, or an attribute, in each item; None where it is absent."""
 
 
 def infer(facts: TableFacts) -> Design:
     """The design that the items of a table show."""
-    tag = _tag(facts)
-    groups = _by_tag(facts, tag) if tag is not None else _by_form(facts)
-    return _design(facts, tag, groups)
+    keys = Keys(facts)
+    tag, groups = group_items(keys)
+    return _design(keys, tag, groups)
 
 
 def infer_plain(facts: TableFacts) -> Design:
     """The design that always fits: one entity, whose fields are the attributes."""
-    design = _design(facts, None, {facts.name: list(facts.items)}, plain=True)
+    groups = [ItemGroup(facts.name, None, tuple(range(len(facts.items))))]
+    design = _design(Keys(facts), None, groups, plain=True)
     design.notes.append("The items could not be divided into entities: the fields are the attributes of all of them.")
     return design
 
 
-def _design(
-    facts: TableFacts, tag: str | None, groups: Mapping[str, list[Attributes]], *, plain: bool = False
-) -> Design:
+def _design(keys: Keys, tag: str | None, groups: Sequence[ItemGroup], *, plain: bool = False) -> Design:
+    facts = keys.facts
     entities: list[EntityDesign] = []
-    for name, items in sorted(groups.items()):
-        entity = EntityDesign(class_name(name, (e.name for e in entities)), name if tag is not None else None)
-        _Group(facts, tag, items, entity, plain=plain).fill()
+    for group in groups:
+        entity = EntityDesign(class_name(group.name, (e.name for e in entities)), group.tag)
+        _Group(keys, tag, group, entity, plain=plain).fill()
         entities.append(entity)
     used = {pattern.index for entity in entities for pattern in entity.patterns}
     indexes = {name: index.keys for name, index in facts.indexes.items() if name in used}
@@ -57,90 +63,40 @@ def _design(
     return design
 
 
-def _tag(facts: TableFacts) -> str | None:
-    """The attribute that names the type of each item."""
-    keys = {*facts.keys, *(key for index in facts.indexes.values() for key in index.keys)}
-    everywhere = set.intersection(*(set(item) for item in facts.items)) - keys if facts.items else set()
-    for name in sorted(everywhere):
-        if "".join(filter(str.isalpha, name)).lower() not in _TAGS:
-            continue
-        values = [item[name].get("S") for item in facts.items]
-        if all(values) and len({*values}) <= min(_MOST_KINDS, max(1, len(values) - 1)):
-            return name
-    return None
-
-
-def _by_tag(facts: TableFacts, tag: str) -> dict[str, list[Attributes]]:
-    groups: dict[str, list[Attributes]] = defaultdict(list)
-    for item in facts.items:
-        groups[item[tag]["S"]].append(item)
-    return groups
-
-
-def _by_form(facts: TableFacts) -> dict[str, list[Attributes]]:
-    """The items by the form of their keys."""
-    under: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for item in facts.items:
-        for name in facts.keys:
-            under[name, item[name].get("S", "")].add(str(item[facts.keys[0]]))
-    groups: dict[tuple[Words, ...], list[Attributes]] = defaultdict(list)
-    for item in facts.items:
-        forms = tuple(
-            form_of(item[name]["S"], repeated=len(under[name, item[name]["S"]]) > 1, known=_texts(item, name))
-            if "S" in item[name]
-            else ("{}",)
-            for name in facts.keys
-        )
-        groups[forms].append(item)
-    if len(groups) == 1:
-        return {facts.name: list(facts.items)}
-    named: dict[str, list[Attributes]] = {}
-    for forms, items in groups.items():
-        words = [word for form in reversed(forms) for word in form[::2] if word not in ("{}", "")]
-        longest = [word for word in words if len(word) > 2] or words
-        first = forms[0][0] if forms[0][0] not in ("{}", "") else ""
-        name = longest[0] if longest else facts.name
-        if first and len(forms[0]) > 1 and name != first and len(first) > 2 and len(forms[0]) < 5:
-            name = first if len(words) == 1 else f"{first} {name}"
-        while name in named:
-            name += " Item"
-        named[name] = items
-    return named
-
-
-def _texts(item: Attributes, key: str) -> set[str]:
-    """The texts of an item's other attributes."""
-    return {value["S"] for name, value in item.items() if name != key and "S" in value}
-
-
-_KEY_NAME: Final = re.compile(r"(pk|sk)$|gsi|lsi", re.IGNORECASE)
-"""Names of attributes that hold only keys."""
-
-
 @define
 class _Group:
     """The items of one entity.
 
     Attributes:
-        values: by field name, its value in each item, as the text in keys; None where it is absent.
-        before: by field name, the word in front of it in keys, for a field that stands in keys only.
+        values: by field name, the text of its value in each item, as a key has it.
+        word: by the name of a field that stands in keys, the word in front of it there.
+        templates: by key attribute, its template.
         made: key attributes that templates make.
     """
 
-    facts: TableFacts
+    keys: Keys
     tag: str | None
-    items: list[Attributes]
+    group: ItemGroup
     entity: EntityDesign
     plain: bool = False
-    values: dict[str, tuple[str | None, ...]] = field(factory=dict)
-    before: dict[str, str] = field(factory=dict)
+    values: dict[str, Column] = field(factory=dict)
+    word: dict[str, str] = field(factory=dict)
     templates: dict[str, str] = field(factory=dict)
     made: set[str] = field(factory=set)
 
+    @property
+    def facts(self) -> TableFacts:
+        return self.keys.facts
+
+    @property
+    def items(self) -> list[Attributes]:
+        return [self.facts.items[at] for at in self.group.items]
+
     def fill(self) -> None:
         """Find the fields and patterns."""
-        self.entity.items = len(self.items)
-        names = {*(name for item in self.items for name in item), *self.facts.keys} - {self.tag}
+        self.entity.items = len(self.group.items)
+        items = self.items
+        names = {*(name for item in items for name in item), *self.facts.keys} - {self.tag}
         for name in sorted(names):
             if self._is_plain(name):
                 self._add_attribute(name)
@@ -153,17 +109,24 @@ class _Group:
 
     def _is_plain(self, name: str) -> bool:
         """Whether an attribute holds a value, and not a key that is made of other fields."""
-        keys = {key for index in self.facts.indexes.values() for key in index.keys}
+        keys = {key for index in self.facts.indexes.values() for key in index.names}
         if name in self.facts.keys or name not in keys:
             return name not in self.facts.keys
+        several = {one for i in self.facts.indexes.values() for key in i.keys if isinstance(key, tuple) for one in key}
         texts = [item[name].get("S", "") for item in self.items if name in item]
-        return _KEY_NAME.search(name) is None and all(len(words_of(text)) == 1 for text in texts)
+        return name in several or (_KEY_NAME.search(name) is None and all(len(words_of(text)) == 1 for text in texts))
 
     def _index(self, name: str, index: IndexFacts) -> None:
-        there = [all(key in item for key in index.keys) for item in self.items]
+        there = [all(key in item for key in index.names) for item in self.items]
         if not any(there):
             return
-        templates = tuple(self._template(key, primary=False, native=not all(there)) for key in index.keys)
+        native = not all(there)
+        templates = tuple(
+            "#".join(f"{{{self._add_attribute(one)}}}" for one in key)
+            if isinstance(key, tuple)
+            else self._template(key, primary=False, native=native)
+            for key in index.keys
+        )
         held = "" if index.held is None else '"keys"' if not index.held else self._projection(index.held)
         self.entity.patterns.append(PatternDesign(name, templates, index.local, held))
 
@@ -175,15 +138,9 @@ class _Group:
         """The template of a key attribute; its fields are added."""
         if attribute in self.templates:
             return self.templates[attribute]
-        texts = [item[attribute].get("S") for item in self.items if attribute in item]
-        form = None
-        if texts and all(text is not None for text in texts) and not native and not self.plain:
-            whole = [str(text) for text in texts]
-            known = [_texts(item, attribute) for item in self.items if attribute in item]
-            repeated = attribute != self.facts.keys[0] and len({*whole}) < len(whole)
-            forms = [form_of(text, repeated=repeated, known=its) for text, its in zip(whole, known, strict=True)]
-            form = common_form(whole, forms)
-        made = None if form is None else self._fields_of(attribute, form, primary=primary)
+        made = None
+        if not native and not self.plain and (form := self._form(attribute)) is not None:
+            made = self._fields_of(attribute, form, primary=primary)
         if made is None:
             made = f"{{{self._add_attribute(attribute)}}}"
         else:
@@ -191,45 +148,119 @@ class _Group:
         self.templates[attribute] = made
         return made
 
+    def _words(self, attribute: str) -> list[Words | None]:
+        return [self.keys.words(at, attribute) for at in self.group.items]
+
+    def _form(self, attribute: str) -> Words | None:
+        """The form of a key attribute; None: its texts have no form in common, or it is not text."""
+        there = [(item, its) for item, its in zip(self.items, self._words(attribute), strict=True) if attribute in item]
+        keys = [its for _, its in there if its is not None]
+        if not keys or len(keys) < len(there) or (same := positions_alike(keys)) is None:
+            return None
+        known = set.intersection(*(texts_of(item, attribute) for item, _ in there))
+        if attribute == self.facts.keys[0]:
+            repeated = False
+        else:
+            partitions = {str(item[self.facts.keys[0]]) for item, _ in there}
+            repeated = len(there) > 1 and (attribute not in self.facts.keys or len(partitions) > 1)
+        return form_of(keys[0], same, repeated=repeated, known=known)
+
     def _fields_of(self, attribute: str, form: Words, *, primary: bool) -> str | None:
         """The template with the fields of its values; None if the attribute is better a field itself."""
         slots = [at for at, word in enumerate(form) if word == "{}"]
-        columns = self._columns(attribute, form)
-        known = [self._like(column, _before(form, at)) for column, at in zip(columns, slots, strict=True)]
-        if len(form) == 1 and slots and (known[0] is None or not primary):
-            # The whole attribute is one value: a field of its own, unless it repeats another one.
-            return None if known[0] is None else f"{{{known[0]}}}"
-        if not primary and None in known and len(slots) > 1:
+        named = _KEY_NAME.search(attribute) is None
+        if len(form) == 1 and slots and named:
+            return None  # an attribute such as user_id is the field of its name, whatever else has its values
+        if "{}" not in form and not primary and len(self.items) < 2:
             return None
-        if "{}" not in form and not primary and not self._is_constant(attribute):
+        columns = self._columns(attribute, form)
+        origins = [
+            self._origin(attribute, form, at, column, primary=primary)
+            for at, column in zip(slots, columns, strict=True)
+        ]
+        whole = len(form) == 1
+        if (whole and slots and origins[0] is None) or (not primary and None in origins and len(slots) > 1):
             return None
         words = list(form)
-        for at, column, name in zip(slots, columns, known, strict=True):
-            words[at] = f"{{{name or self._add_part(attribute, form, at, column)}}}"
+        for at, column, origin in zip(slots, columns, origins, strict=True):
+            width = _padded(column)
+            name = origin or self._add_part(attribute, form, at, column)
+            padded = width and (origin is None or self._type(name) == "int")
+            words[at] = f"{{{name}{f':0{width}' if padded else ''}}}"
+            self.word.setdefault(name, _before(form, at))
         return "".join(words)
 
-    def _is_constant(self, attribute: str) -> bool:
-        return len(self.items) > 1 or attribute in self.facts.keys
-
-    def _columns(self, attribute: str, form: Words) -> list[tuple[str | None, ...]]:
-        rows = [values_in(form, item[attribute]["S"]) if attribute in item else None for item in self.items]
+    def _columns(self, attribute: str, form: Words) -> list[Column]:
+        rows = [None if words is None else values_in(form, words) for words in self._words(attribute)]
         count = sum(word == "{}" for word in form)
         return [tuple(None if row is None else row[at] for row in rows) for at in range(count)]
 
-    def _like(self, column: tuple[str | None, ...], before: str) -> str | None:
-        """The field with these values in every item, and in keys behind the same word: others are equal by chance."""
-        for name, values in self.values.items():
-            if values == column and self.before.get(name, before) == before:
-                return name
-        return None
+    def _type(self, name: str) -> str:
+        return next(field.type for field in self.entity.fields if field.name == name)
 
-    def _add_part(self, attribute: str, form: Words, at: int, column: tuple[str | None, ...]) -> str:
+    def _origin(self, attribute: str, form: Words, at: int, column: Column, *, primary: bool) -> str | None:
+        """The field that a part of a key is made of; None: it is a part of its own. Comments say what is not sure."""
         before = _before(form, at)
+        fits = [name for name, values in self.values.items() if _same(values, column)]
+        for name in fits:
+            # A part of another key behind the same word is the same part.
+            if name in self.word and self.word[name] == before and (before or len({*column}) > 1):
+                return name
+        stored = {one.name: one.stored for one in self.entity.fields}
+        candidates = {str(stored[name]): name for name in fits if stored[name] is not None and name not in self.word}
+        candidates |= {str(stored[name]): name for name in fits if stored[name] is not None and primary}
+        place = self._place(attribute, form, at, column)
+        taken = nearest([*candidates], place)
+        if taken is None and not primary and len(fits) == 1 and len(form) == 1 and _is_clock(column):
+            # Two times of one item are equal to the second by more than chance.
+            taken = next((one for one, name in candidates.items() if name == fits[0]), None)
+        others = [one for one in candidates if one != taken]
+        if others:
+            self._doubt(attribute, before, taken, others)
+        return None if taken is None else candidates[taken]
+
+    def _doubt(self, attribute: str, before: str, taken: str | None, others: Sequence[str]) -> None:
+        where = f"{attribute}, behind {before!r}" if before else attribute
+        count = len(self.items)
+        have = "has" if len(others) == 1 else "have"
+        some = ", ".join(others[:_MOST_SHOWN]) + ", …" * (len(others) > _MOST_SHOWN)
+        same = f"{some} {have} the same value in {f'all {count} items' if count > 1 else 'the one item'} of the sample"
+        if taken is None:
+            self.entity.notes.append(f"{where}: a field of its own, as no name says what it is made of; {same}.")
+        else:
+            self.entity.notes.append(f"{where}: taken for {taken}, by its name; {same}.")
+
+    def _place(self, attribute: str, form: Words, at: int, column: Column) -> Place:
+        return Place(
+            word=_before(form, at),
+            own=self._is_own(attribute, form, at),
+            key="" if _KEY_NAME.search(attribute) else attribute,
+            around={*words_in(self.entity.name), *words_in(self.facts.name), *words_in(self.entity.tag or "")},
+            timed=_is_timed(column),
+        )
+
+    def _is_own(self, attribute: str, form: Words, at: int) -> bool:
+        """Whether a part distinguishes the items of the entity: the last one of the primary key, behind its word."""
+        if "{}" in form[at + 1 :] or (at > 1 and form[at - 2] == "{}"):
+            return False
+        if attribute != self.facts.keys[0]:
+            return attribute in self.facts.keys
+        sort = self._form(self.facts.keys[1]) if len(self.facts.keys) > 1 else None
+        if len(self.facts.keys) == 1 or (sort is not None and "{}" not in sort):
+            return True
+        return all(item[self.facts.keys[0]] == item[self.facts.keys[1]] for item in self.items)
+
+    def _add_part(self, attribute: str, form: Words, at: int, column: Column) -> str:
+        before, texts = _before(form, at), [text for text in column if text is not None]
         taken = {*(f.name for f in self.entity.fields), *(name for item in self.items for name in item)}
-        name = python_name(before or attribute, taken)
-        self.entity.fields.append(FieldDesign(name, "str"))
+        times = form_of_times(texts)
+        follows = at > 1 and form[at - 2] == "{}"
+        name = python_name("at" if times and follows else before or attribute, taken)
+        made = FieldDesign(name, "int" if _padded(column) else "str")
+        if times is not None:
+            made.type, made.options = "datetime", f'format="{times}"'
+        self.entity.fields.append(made)
         self.values[name] = column
-        self.before[name] = before
         return name
 
     def _add_attribute(self, attribute: str) -> str:
@@ -241,12 +272,38 @@ class _Group:
         made = typed(attribute, found, ttl=attribute == self.facts.ttl, kind=self.facts.types.get(attribute))
         made.name = python_name(attribute, (f.name for f in self.entity.fields))
         self.entity.fields.append(made)
-        texts = tuple(None if one is None else one.get("S") for one in found)
-        if all(texts):
-            self.values[made.name] = texts
+        if not made.ttl and made.type in ("str", "int", "datetime"):
+            texts = [None if one is None else one.get("S", one.get("N")) for one in found]
+            if all(texts):
+                self.values[made.name] = tuple(texts)
         return made.name
 
 
 def _before(form: Words, at: int) -> str:
     """The last fixed word in front of a value; "" if there is none."""
     return next((word for word in reversed(form[:at:2]) if word not in ("{}", "")), "")
+
+
+def _padded(column: Column) -> int:
+    """The width of numbers that are filled up with zeros; 0 if these are none."""
+    texts = [text for text in column if text is not None]
+    same = len({len(text) for text in texts}) == 1 and all(map(_DIGITS.fullmatch, texts))
+    return len(texts[0]) if same and any(text[0] == "0" for text in texts) else 0
+
+
+def _same(values: Column, column: Column) -> bool:
+    """Whether the values of a field stand in a key; in front of numbers there may be zeros."""
+    if values == column:
+        return True
+    if not _padded(column) or not all(value is not None and _WHOLE.fullmatch(value) for value in values):
+        return False
+    return all(text is not None and int(text) == int(value or 0) for value, text in zip(values, column, strict=True))
+
+
+def _is_timed(column: Column) -> bool:
+    texts = [text for text in column if text is not None]
+    return all(re.match(r"\d{4}-\d\d-\d\d", text) for text in texts) or form_of_times(texts) is not None
+
+
+def _is_clock(column: Column) -> bool:
+    return _is_timed(column) and all(text is None or _CLOCK in text for text in column)

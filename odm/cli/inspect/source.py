@@ -7,6 +7,7 @@ from typing import Final
 
 from odm.cli.inspect.design import Design, EntityDesign, FieldDesign, PatternDesign, python_name
 from odm.cli.inspect.quoting import escaped, literal
+from odm.schema.model import KeyNames
 
 _WIDTH: Final = 110
 """Of comments, in characters."""
@@ -116,5 +117,6 @@ def _pattern(pattern: PatternDesign, taken: set[str]) -> Iterator[str]:
     yield f"    {name} = AccessPattern({templates}, index={literal(pattern.index)}{options})"
 
 
-def _tuple(names: tuple[str, ...]) -> str:
-    return f"({', '.join(map(literal, names))}{',' * (len(names) == 1)})"
+def _tuple(names: KeyNames) -> str:
+    parts = [literal(name) if isinstance(name, str) else _tuple(name) for name in names]
+    return f"({', '.join(parts)}{',' * (len(names) == 1)})"

@@ -1,83 +1,128 @@
-"""Texts of keys → templates: which parts are the same in all items, and which are values."""
+"""Texts of keys → words: which are the same in all items of a type, and which are values."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from typing import Final, TypeAlias
 
 Words: TypeAlias = tuple[str, ...]
 """A key in parts: words at even positions, with the separators between them."""
 
 _TIME: Final = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
-_PART: Final = re.compile(rf"({_TIME})|([#|:/~^@]+)|([^#|:/~^@]+)", re.ASCII)
+_URL: Final = r"https?://[^\s#|]+"
+_EMAIL: Final = r"[^\s#|:/~^@]+@[^\s#|:/~^@]+\.[A-Za-z]{2,}"
+_PART: Final = re.compile(rf"({_TIME}|{_URL}|{_EMAIL})|([#|:/~^@]+)|([^#|:/~^@]+)", re.ASCII)
 _MARKED: Final = re.compile(r"""^["'$#]|["'$#]$""")
 _WORD: Final = re.compile(r"""(?=[^A-Za-z]*[A-Za-z])["'$_A-Za-z -]+""", re.ASCII)
 """Words with a letter. It looks for the letter first: any other order takes the square of the time for a long word."""
+_PREFIX: Final = re.compile(r"([A-Za-z]{3,32}[_.-])(?=.)", re.ASCII)
 _CONSTANT: Final = frozenset(
     {"meta", "metadata", "info", "profile", "detail", "details", "settings", "config", "state", "count", "root", "self"}
 )
+MOST_TYPES: Final = 8
+"""With more words at one place, the words are values, unless the items differ by them."""
 
 
-def words_of(text: str) -> Words:
-    """A key in words and separators; a time is one word. The first and the last may be empty."""
+def words_of(text: str, prefixes: Collection[str] = (), whole: Collection[str] = ()) -> Words:
+    """A key in words and separators; a time, an address and a URL are one word. The first and the last may be empty.
+
+    Args:
+        text: the key.
+        prefixes: words with a separator of another kind, ``USER_``, that begin keys; see `prefixes_of`.
+        whole: values with separators in them, which are one word where they end the key.
+    """
+    tail = max((one for one in whole if _ends(text, one)), key=len, default=None)
+    if tail is not None and len(tail) < len(text):
+        head = words_of(text[: -len(tail)])
+        return (*head[:-1], tail) if head[-1] == "" else (text,)
+    if tail is not None:
+        return (text,)
     words: list[str] = [""]
-    for found in _PART.finditer(text):
-        if found[2]:
-            words += [found[2], ""]
+    for part in _PART.finditer(text):
+        if part[2]:
+            words += [part[2], ""]
         else:
-            words[-1] += found[0]
+            words[-1] += part[0]
+    if len(words) == 1 and (begins := _PREFIX.match(text)) and begins[1] in prefixes:
+        return begins[1][:-1], begins[1][-1], text[begins.end() :]
     return tuple(words)
 
 
-def _is_literal(words: Words, at: int, *, alone: bool, repeated: bool, known: Collection[str]) -> bool:
-    """Whether a word looks like a fixed part of keys.
+def _ends(text: str, value: str) -> bool:
+    return text.endswith(value) and (len(text) == len(value) or text[-len(value) - 1] in "#|:/~^@")
+
+
+def prefixes_of(texts: Iterable[str]) -> frozenset[str]:
+    """The words that begin keys without a usual separator, with theirs: ``USER_``.
+
+    There are few, each is in front of several values, and it is in capitals or in front of digits: a name such as
+    ``mary-ann`` has no such word.
+    """
+    tails: dict[str, set[str]] = defaultdict(set)
+    for text in texts:
+        if (begins := _PREFIX.match(text)) and len(words_of(text)) == 1:
+            tails[begins[1]].add(text[begins.end() :])
+    found = {
+        head
+        for head, its in tails.items()
+        if len(its) > 1 and (head.isupper() or all(any(map(str.isdecimal, tail)) for tail in its))
+    }
+    return frozenset(found if len(found) <= MOST_TYPES else ())
+
+
+def is_word(text: str) -> bool:
+    """Whether a text could be a fixed part of keys."""
+    return _WORD.fullmatch(text) is not None
+
+
+def is_constant(text: str) -> bool:
+    """Whether a text is one that stands for the item itself, such as ``#META#``."""
+    return text.strip("\"'$#").lower() in _CONSTANT or (is_word(text) and _MARKED.search(text) is not None)
+
+
+def is_fixed(words: Words, at: int, *, repeated: bool, known: Collection[str] = ()) -> bool:
+    """Whether a word that is the same in all items of a type looks like a fixed part of their keys.
 
     Args:
         words: the key.
         at: the position of the word.
-        alone: it is the only word, with separators around it.
         repeated: the same text is the key of items under several partition keys.
-        known: the values of other attributes, which are not fixed.
+        known: the values of other attributes that the word may be.
     """
     word = words[at]
     if at % 2 or not word:
         return True
-    if not _WORD.fullmatch(word) or word in known:
+    if not is_word(word) or (word in known and at > 0):
         return False
     if len(words) == 1:
-        plain = word.strip("\"'$#").lower()
-        return repeated or plain in _CONSTANT or _MARKED.search(word) is not None
-    if alone:
+        return word not in known and (repeated or is_constant(word))
+    if "" in words[::2] and sum(map(bool, words[::2])) == 1:
         return True  # "#META#"
-    last = at == len(words) - 1
-    return not last or len(words) >= 5
+    return at < len(words) - 1 or len(words) >= 5
 
 
-def form_of(text: str, *, repeated: bool, known: Collection[str] = ()) -> Words:
-    """The key with ``{}`` in place of its values.
+def form_of(words: Words, same: Collection[int], *, repeated: bool, known: Collection[str] = ()) -> Words:
+    """The form of keys: ``{}`` stands for a value.
 
     Args:
-        text: the key.
-        repeated: the same text is the key of items under several partition keys.
-        known: the values of other attributes, which are not fixed.
+        words: one of the keys.
+        same: the positions of words that are the same in all keys.
+        repeated: as for `is_fixed`.
+        known: as for `is_fixed`.
     """
-    words = words_of(text)
-    alone = "" in words[::2] and len([part for part in words[::2] if part]) == 1
-    fixed = (_is_literal(words, at, alone=alone, repeated=repeated, known=known) for at in range(len(words)))
-    return tuple(word if same else "{}" for word, same in zip(words, fixed, strict=True))
+    return tuple(
+        word if at % 2 or (at in same and is_fixed(words, at, repeated=repeated, known=known)) else "{}"
+        for at, word in enumerate(words)
+    )
 
 
-def common_form(texts: Sequence[str], forms: Sequence[Words]) -> Words | None:
-    """The form of all keys: words that differ are values; None if the separators differ."""
-    split = [words_of(text) for text in texts]
-    if len({len(words) for words in split}) > 1 or len({words[1::2] for words in split}) > 1:
+def positions_alike(keys: Collection[Words]) -> frozenset[int] | None:
+    """The positions at which keys have the same word; None if their separators differ."""
+    if len({len(words) for words in keys}) != 1 or len({words[1::2] for words in keys}) != 1:
         return None
-    merged = []
-    for at in range(len(split[0])):
-        same = len({words[at] for words in split}) == 1 and all(form[at] != "{}" for form in forms)
-        merged.append(split[0][at] if same else "{}")
-    return tuple(merged)
+    return frozenset(at for at, texts in enumerate(zip(*keys, strict=True)) if len({*texts}) == 1)
 
 
-def values_in(form: Words, text: str) -> tuple[str, ...]:
+def values_in(form: Words, words: Words) -> tuple[str, ...]:
     """The values of a key, in order."""
-    return tuple(word for word, shown in zip(words_of(text), form, strict=True) if shown == "{}")
+    return tuple(word for word, shown in zip(words, form, strict=True) if shown == "{}")

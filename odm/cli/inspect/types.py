@@ -52,7 +52,7 @@ def typed(
         made.type = _number(contents)
         if ttl and made.type == "int":
             made.type, made.options, made.ttl = "datetime", 'epoch="s"', True
-    elif only == "S" and (form := _form(contents)) is not None:
+    elif only == "S" and (form := form_of_times(contents)) is not None:
         made.type, made.options = "datetime", f'format="{form}"'
     if null:
         made.type += " | None"
@@ -73,9 +73,13 @@ def _number(texts: Sequence[str]) -> str:
     return "int" if all(text.lstrip("-").isdecimal() for text in texts) else "Decimal"
 
 
-def _form(texts: Sequence[str]) -> str | None:
+def form_of_times(texts: Sequence[str]) -> str | None:
+    """The format that reads all these texts as times and writes them as they are; None if there is none."""
     for form in FORMATS:
         type_ = format_type(form, datetime)
-        if texts and all(isinstance(type_.load(text), datetime) for text in texts):
+        found = [type_.load(text) for text in texts]
+        if found and all(
+            isinstance(one, datetime) and type_.dump(one) == text for one, text in zip(found, texts, strict=True)
+        ):
             return form
     return None

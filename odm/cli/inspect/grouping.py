@@ -1,0 +1,243 @@
+"""The items of a table → the types of items in it: by an attribute that names the type, or by the form of keys.
+
+Items whose keys have the same separators are of one type, unless a word in the keys divides them: the word that begins
+a key, or follows a value in it, if there are few; or any word by which the attributes of the items differ. A word that
+does neither is a value: a make, a state, a colour.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import combinations
+from typing import Final
+
+from attrs import frozen
+
+from odm.cli.inspect.facts import Attributes, TableFacts
+from odm.cli.inspect.origins import words_in
+from odm.cli.inspect.texts import MOST_TYPES, Words, is_constant, is_word, prefixes_of, words_of
+
+_TAGS: Final = frozenset(
+    {
+        *("entitytype", "entity", "type", "itemtype", "kind", "typename", "t", "et", "model", "recordtype"),
+        *("objecttype", "edbe", "clsname", "cls"),
+    }
+)
+_MOST_KINDS: Final = 50
+_ALIKE: Final = 0.5
+"""Two sets of attributes with a larger share in common are those of one type."""
+
+_LONG: Final = 3
+"""The least characters of a value with separators that is looked for in keys."""
+
+
+@frozen
+class ItemGroup:
+    """Items of one type.
+
+    Attributes:
+        name: a name for the type.
+        tag: the value of the attribute that names it; None: there is none.
+        items: their positions in the sample.
+    """
+
+    name: str
+    tag: str | None
+    items: tuple[int, ...]
+
+
+@frozen(slots=False)
+class Keys:
+    """The key attributes of a sample, divided into words.
+
+    Attributes:
+        facts: the table.
+    """
+
+    facts: TableFacts
+
+    @cached_property
+    def _prefixes(self) -> Mapping[str, frozenset[str]]:
+        names = {*self.facts.keys, *(name for index in self.facts.indexes.values() for name in index.names)}
+        return {name: prefixes_of(i[name]["S"] for i in self.facts.items if "S" in i.get(name, ())) for name in names}
+
+    def words(self, at: int, attribute: str) -> Words | None:
+        """The words of a key attribute of an item; None if it has none that is text."""
+        item = self.facts.items[at]
+        text = item.get(attribute, {}).get("S")
+        if text is None:
+            return None
+        divided = words_of(text, self._prefixes.get(attribute, ()))
+        if len(divided) < 2:
+            return divided
+        # A value with separators in it, such as a path, is one word where an attribute has all of it.
+        whole = {
+            value["S"]
+            for name, value in item.items()
+            if name not in self._prefixes
+            and "S" in value
+            and len(value["S"]) >= _LONG
+            and len(words_of(value["S"])) > 1
+        }
+        return words_of(text, self._prefixes.get(attribute, ()), whole)
+
+
+def group_items(keys: Keys) -> tuple[str | None, list[ItemGroup]]:
+    """The attribute that names the type of each item, if there is one, and the items of each type."""
+    facts = keys.facts
+    forms = _Forms(keys)
+    for tag in _tags(facts):
+        by_tag: dict[str, list[int]] = defaultdict(list)
+        for at, item in enumerate(facts.items):
+            by_tag[item[tag]["S"]].append(at)
+        if forms.differ(list(by_tag), list(by_tag.values())):
+            return tag, [ItemGroup(name, name, tuple(rows)) for name, rows in sorted(by_tag.items())]
+    groups = forms.groups()
+    if len(groups) == 1:
+        return None, [ItemGroup(facts.name, None, tuple(groups[0]))]
+    return None, _named(facts.name, [(forms.fixed(rows), rows) for rows in groups])
+
+
+def _tags(facts: TableFacts) -> list[str]:
+    """The attributes whose names say that they name the type of an item, and whose values may."""
+    keys = {*facts.keys, *(key for index in facts.indexes.values() for key in index.names)}
+    everywhere = set.intersection(*(set(item) for item in facts.items)) - keys if facts.items else set()
+    found = []
+    for name in sorted(everywhere):
+        if "".join(filter(str.isalpha, name)).lower() not in _TAGS:
+            continue
+        values = [item[name].get("S") for item in facts.items]
+        if all(values) and len({*values}) <= min(_MOST_KINDS, max(1, len(values) - 1)):
+            found.append(name)
+    return found
+
+
+def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
+    return len(one & other) > _ALIKE * min(len(one), len(other)) or not (one and other)
+
+
+@frozen(slots=False)
+class _Forms:
+    keys: Keys
+
+    @cached_property
+    def _words(self) -> list[tuple[Words, ...]]:
+        """The words of the key attributes of each item; those of numbers and bytes are one that is no word."""
+        names, items = self.keys.facts.keys, self.keys.facts.items
+        return [tuple(self.keys.words(at, name) or ("0",) for name in names) for at in range(len(items))]
+
+    @cached_property
+    def _sets(self) -> list[frozenset[str]]:
+        facts = self.keys.facts
+        names = {*facts.keys, *(name for index in facts.indexes.values() for name in index.names)}
+        return [frozenset(item.keys() - names) for item in facts.items]
+
+    def _held(self, rows: Iterable[int]) -> frozenset[str]:
+        return frozenset[str]().union(*(self._sets[row] for row in rows))
+
+    def groups(self) -> list[list[int]]:
+        """The items of each form of keys."""
+        by_marks: dict[tuple[Words, ...], list[int]] = defaultdict(list)
+        for at in range(len(self._words)):
+            by_marks[self._marks(at)].append(at)
+        return [group for rows in by_marks.values() for group in self._divided(rows, 0)]
+
+    def _divided(self, rows: list[int], start: int) -> list[list[int]]:
+        places = [(key, at) for key, words in enumerate(self._words[rows[0]]) for at in range(0, len(words), 2)]
+        for number, (key, at) in enumerate(places[start:], start=start):
+            parts = self._parts(rows, key, at)
+            if len(parts) > 1:
+                return [group for part in parts for group in self._divided(part, number + 1)]
+        return [rows]
+
+    def _parts(self, rows: list[int], key: int, at: int) -> list[list[int]]:
+        """The items by their word at a place, if it divides them."""
+        by_word: dict[str, list[int]] = defaultdict(list)
+        for row in rows:
+            by_word[self._words[row][key][at]].append(row)
+        words = [word for word in by_word if is_word(word)]
+        if len(by_word) == 1 or not words:
+            return [rows]
+        apart = words if self._names_types(rows, key, at, by_word) else self._unlike(by_word, words)
+        others = [row for word, its in by_word.items() if word not in apart for row in its]
+        return [*(by_word[word] for word in apart), *([sorted(others)] if others else [])]
+
+    def _names_types(self, rows: list[int], key: int, at: int, by_word: Mapping[str, list[int]]) -> bool:
+        """Whether the words at a place name types by where they stand: in front of a value, or behind one."""
+        length = len(self._words[rows[0]][key])
+        if length == 1 or len(by_word) > MOST_TYPES or not all(map(is_word, by_word)):
+            return False
+        before = {self._words[row][key][at - 2] for row in rows} if at else set()
+        if at and not (at == length - 1 and not all(map(is_word, before))):
+            return False
+        plain = all(any(map(str.isdecimal, self._words[row][key][at + 2])) for row in rows) if at == 0 else True
+        return plain or len(rows) >= 2 * len(by_word) or all(map(str.isupper, by_word))
+
+    def _unlike(self, by_word: Mapping[str, list[int]], words: Sequence[str]) -> list[str]:
+        """The words whose items have other attributes than those of all other words."""
+        clusters: list[tuple[list[str], frozenset[str]]] = []
+        for word, rows in by_word.items():
+            held = self._held(rows)
+            near = next((at for at, (_, its) in enumerate(clusters) if _alike(its, held)), None)
+            if near is None:
+                clusters.append(([word], held))
+            else:
+                clusters[near] = ([*clusters[near][0], word], clusters[near][1] | held)
+        found = [its[0] for its, _ in clusters if len(its) == 1 and its[0] in words]
+        found += [word for word in words if is_constant(word) and word not in found]
+        return found if len(found) <= MOST_TYPES else []
+
+    def differ(self, tags: Sequence[str], by_tag: Sequence[Sequence[int]]) -> bool:
+        """Whether the items of each value of a tag differ from those of all others: in their keys or attributes.
+
+        Many values that show in the keys as one word each, and in nothing else, are values like any others.
+        """
+        forms = [(self._marks(rows[0]), self.fixed(rows)) for rows in by_tag]
+        held = [self._held(rows) for rows in by_tag]
+        pairs = list(combinations(range(len(by_tag)), 2))
+        alike = {pair for pair in pairs if _alike(held[pair[0]], held[pair[1]])}
+        if any(forms[one] == forms[other] for one, other in alike):
+            return False
+        if len(by_tag) == 1:  # all are of one kind: the tag is one if the keys name it too
+            return not {*words_in(tags[0])}.isdisjoint(one for key in forms[0][1] for w in key for one in words_in(w))
+        by_word = all(forms[one][0] == forms[other][0] for one, other in alike)
+        return not (len(by_tag) > MOST_TYPES and len(alike) == len(pairs) and by_word)
+
+    def _marks(self, row: int) -> tuple[Words, ...]:
+        """The separators in the keys of an item."""
+        return tuple(("", *words[1::2]) for words in self._words[row])
+
+    def fixed(self, rows: Sequence[int]) -> list[list[str]]:
+        """For each key attribute, the words that all these items have."""
+        return [
+            [texts[0] for texts in list(zip(*keys, strict=True))[::2] if len({*texts}) == 1 and is_word(texts[0])]
+            for keys in zip(*(self._words[row] for row in rows), strict=True)
+        ]
+
+
+def _named(table: str, groups: Iterable[tuple[list[list[str]], list[int]]]) -> list[ItemGroup]:
+    """Groups with the names that the words of their keys suggest."""
+    found: dict[str, list[int]] = {}
+    for fixed, rows in groups:
+        name = next((name for name in _names(table, fixed) if name not in found), "")
+        number = 2
+        while not name or name in found:
+            name, number = f"{next(_names(table, fixed))} {number}", number + 1
+        found[name] = rows
+    return [ItemGroup(name, None, tuple(rows)) for name, rows in sorted(found.items())]
+
+
+def _names(table: str, fixed: list[list[str]]) -> Iterator[str]:
+    words = [word.strip("\"'$# ") for key in reversed(fixed) for word in reversed(key)]
+    own = [word for word in words if not is_constant(word)]
+    yield from (word for word in own if len(word) > 2)
+    if fixed[0]:
+        yield from (f"{fixed[0][0]} {word}" for word in words if word != fixed[0][0])
+    yield from own
+    yield from words
+    yield table
+
+
+def texts_of(item: Attributes, attribute: str) -> set[str]:
+    """The texts of an item's other attributes."""
+    return {value["S"] for name, value in item.items() if name != attribute and "S" in value}
