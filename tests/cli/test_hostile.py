@@ -22,7 +22,7 @@ from odm.cli.inspect.facts import facts_of
 from odm.cli.inspect.grammar import parse
 from odm.cli.inspect.models import models_of
 from odm.cli.inspect.row_models import source_of_rows
-from odm.cli.inspect.texts import common_form, form_of, words_of
+from odm.cli.inspect.texts import form_of, positions_alike, prefixes_of, words_of
 from odm.cli.inspect.workbench import facts_in
 from odm.cli.usage import BadUsage
 from tests.backends.bigtable.server import rows as bigtable_rows
@@ -442,8 +442,9 @@ LONG = ("a" * 300_000 + "!", "-" * 300_000, "a#" * 150_000, "2024-01-01T00:00:00
 @pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
 def test_a_long_key_takes_no_time(text: str) -> None:
     """Time that grows with the square of the length would not end here."""
-    form_of(text, repeated=False)
-    common_form([text, text[:-1]], [words_of(text), words_of(text[:-1])])
+    words = words_of(text)
+    form_of(words, positions_alike([words]) or (), repeated=False)
+    positions_alike([words, words_of(text[:-1], prefixes_of([text]), [text, text[1:]])])
     whole, cell = text[:2048], Cell("d", text.encode()[:99], b"x")
     with pytest.raises(BackendError, match="longer than the 2048 bytes"):
         of_answers([described("shop"), DISABLED, [{"pk": {"S": text}}]])

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from random import Random
-from typing import Any
 
 from odm.backends.dynamodb.attributes import from_attribute
 from odm.backends.dynamodb.codec import put_values, read_item, read_key, to_attribute
 from odm.backends.dynamodb.schema import layout_of
+from odm.cli.inspect.declare import declared
 from odm.cli.inspect.design import Design
 from odm.cli.inspect.facts import Attributes
-from odm.cli.inspect.grammar import parse
 from odm.cli.inspect.source import table_name
 from odm.errors import OdmError
 from odm.protocol.requests import Put
@@ -21,12 +20,9 @@ def load(source: str, design: Design) -> Table:
 
     Raises:
         BadValue: the source has something else in it.
-        SchemaError: the models do not compile.
+        SchemaError: a declaration is not valid.
     """
-    names: dict[str, Any] = {"__name__": f"inspected_{table_name(design)}"}
-    exec(compile(parse(source), "models.py", "exec"), names)  # declarations of odm and constants alone: see the grammar
-    table: Table = names[table_name(design)]
-    return table
+    return declared(source, f"inspected_{table_name(design)}")
 
 
 def faults(source: str, design: Design, items: Sequence[Attributes]) -> list[str]:

@@ -1,8 +1,8 @@
 """The grammar of generated models: all Python that the source of models may consist of.
 
-The source is made of texts that others wrote, and it runs twice: here, when the models are tried on the sample, and in
-the program of the user, who imports what was printed. Classes that are built from the design, without source, would
-protect only the first. So the source itself is parsed, and every node must be one of these before anything runs:
+The source is made of texts that others wrote, and the program of the user imports what was printed. So the source is
+parsed, and every node must be one of these. odm itself does not run it: `odm.cli.inspect.declare` builds the classes
+from the parsed text, and they are tried on the sample.
 
 * imports of the names in `IMPORTS`;
 * one assignment of ``Table(...)``;

@@ -80,25 +80,24 @@ def is_constant(text: str) -> bool:
     return text.strip("\"'$#").lower() in _CONSTANT or (is_word(text) and _MARKED.search(text) is not None)
 
 
-def is_fixed(words: Words, at: int, *, repeated: bool, known: Collection[str] = ()) -> bool:
+def _is_fixed(words: Words, at: int, *, alone: bool, repeated: bool, known: Collection[str]) -> bool:
     """Whether a word that is the same in all items of a type looks like a fixed part of their keys.
 
     Args:
         words: the key.
         at: the position of the word.
+        alone: it is the only word, with separators around it, as in ``#META#``.
         repeated: the same text is the key of items under several partition keys.
         known: the values of other attributes that the word may be.
     """
     word = words[at]
-    if at % 2 or not word:
+    if not word:
         return True
     if not is_word(word) or (word in known and at > 0):
         return False
     if len(words) == 1:
         return word not in known and (repeated or is_constant(word))
-    if "" in words[::2] and sum(map(bool, words[::2])) == 1:
-        return True  # "#META#"
-    return at < len(words) - 1 or len(words) >= 5
+    return alone or at < len(words) - 1 or len(words) >= 5
 
 
 def form_of(words: Words, same: Collection[int], *, repeated: bool, known: Collection[str] = ()) -> Words:
@@ -107,13 +106,12 @@ def form_of(words: Words, same: Collection[int], *, repeated: bool, known: Colle
     Args:
         words: one of the keys.
         same: the positions of words that are the same in all keys.
-        repeated: as for `is_fixed`.
-        known: as for `is_fixed`.
+        repeated: the same text is the key of items under several partition keys.
+        known: the values of other attributes that a word may be.
     """
-    return tuple(
-        word if at % 2 or (at in same and is_fixed(words, at, repeated=repeated, known=known)) else "{}"
-        for at, word in enumerate(words)
-    )
+    alone = "" in words[::2] and sum(map(bool, words[::2])) == 1
+    fixed = {at for at in same if at % 2 or _is_fixed(words, at, alone=alone, repeated=repeated, known=known)}
+    return tuple(word if at % 2 or at in fixed else "{}" for at, word in enumerate(words))
 
 
 def positions_alike(keys: Collection[Words]) -> frozenset[int] | None:
