@@ -13,7 +13,7 @@ from typing import Any, Final
 from attrs import evolve, frozen
 
 from odm.backends.dynamodb.attributes import Attributes, from_attribute
-from odm.codec import TAG, TTL_ATTRIBUTE
+from odm.codec import OTHERS, TAG, TTL_ATTRIBUTE, VERSION, attribute_name
 from odm.errors import brief
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Action, Item, Path, Remove, Set, Value
@@ -55,13 +55,15 @@ class _Kind:
     Attributes:
         made: the key attributes that templates make, which are no attributes of an item.
         natives: the key attributes that are fields.
-        ttl: the stored name of the TTL field.
+        ttl: the attribute of the TTL field.
+        others: the names in items of odm of attributes whose own name odm uses for something else.
     """
 
     entity: EntitySchema
     made: frozenset[str]
     natives: frozenset[str]
     ttl: str | None
+    others: Mapping[str, str]
 
 
 @frozen(slots=False)
@@ -84,8 +86,11 @@ class Described:
             uses = list(uses_of(entity, schema.keys, schema.indexes, hash_only=schema.hash_only))
             natives = frozenset(use.attribute for use in uses if use.template.native)
             made = frozenset(use.attribute for use in uses) - natives
-            ttl = None if entity.ttl is None else entity.codec.stored[entity.ttl]
-            found[tag] = _Kind(entity, made, natives, ttl)
+            ttl = None if entity.ttl is None else attribute_name(entity.codec.stored[entity.ttl])
+            own = {TAG: schema.tag == TAG, VERSION: entity.version != 1}
+            own[TTL_ATTRIBUTE] = schema.ttl == TTL_ATTRIBUTE and ttl not in (None, TTL_ATTRIBUTE)
+            others = {name: theirs for name, theirs in OTHERS.items() if not own[name]}
+            found[tag] = _Kind(entity, made, natives, ttl, others)
         return found
 
     @property
@@ -137,8 +142,8 @@ class Described:
 
     def _read(self, kind: _Kind, values: Mapping[str, Value]) -> dict[str, Value]:
         schema = self.schema
-        hidden = kind.made | {schema.tag, TAG}
-        item = {name: value for name, value in values.items() if name not in hidden}
+        hidden, others = kind.made | {schema.tag}, kind.others
+        item = {others.get(name, name): value for name, value in values.items() if name not in hidden}
         item[TAG] = kind.entity.tag
         for stored, part in kind.entity.key_only.items():
             text = values.get(part.attribute)
@@ -173,7 +178,7 @@ class Described:
                 if kind is None or kind.ttl != schema.ttl:
                     made[schema.ttl] = value
                 continue
-            made[name] = value
+            made[attribute_name(name)] = value
         return made
 
     def known(self, put: Put) -> frozenset[str]:
@@ -181,7 +186,8 @@ class Described:
         kind = self._kinds.get(str(put.item.get(TAG)))
         if kind is None or put.known is None:
             return frozenset()
-        names = put.known - kind.entity.key_only.keys() - {TAG, TTL_ATTRIBUTE} | kind.made
+        names = put.known - kind.entity.key_only.keys() - {TAG, TTL_ATTRIBUTE}
+        names = frozenset(map(attribute_name, names)) | kind.made
         return names | {self.schema.ttl} if kind.ttl is not None else names
 
     def names(self, index: str) -> tuple[str, ...]:

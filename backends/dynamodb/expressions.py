@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from odm.backends.dynamodb.codec import to_attribute
-from odm.expressions.nodes import Value
+from odm.codec import attribute_name
+from odm.expressions.nodes import Path, Value
 from odm.protocol.expressions import ExpressionText
 
 _NO_KEY: Final = (None, "", b"")
@@ -13,6 +14,11 @@ _NO_KEY: Final = (None, "", b"")
 
 class Expressions(ExpressionText):
     """The expressions of one request and their placeholders."""
+
+    def path(self, path: Path) -> str:
+        """The text of a path to an attribute, which may have another name than in items of odm."""
+        name = attribute_name(path.root)
+        return super().path(path if name == path.root else Path((name, *path.segments[1:])))
 
     def arguments(self) -> dict[str, Any]:
         """ExpressionAttributeNames and ExpressionAttributeValues, unless empty: DynamoDB rejects empty ones."""

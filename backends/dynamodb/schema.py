@@ -15,7 +15,7 @@ from odm.backends.dynamodb.attributes import Attributes
 from odm.backends.dynamodb.described import Described
 from odm.backends.dynamodb.loading import AttributesItem, AttributesItems, DescribedItem, DescribedItems, Loader
 from odm.backends.dynamodb.options import NO_OPTIONS, Billing, Provisioned, Stream, TableClass, TableOptions
-from odm.codec import TAG, TTL_ATTRIBUTE, NativeItem, NativeItems
+from odm.codec import TAG, TTL_ATTRIBUTE, NativeItem, NativeItems, attribute_name
 from odm.codec.writers import quoted
 from odm.errors import BadValue, SchemaError
 from odm.keys import Kind
@@ -160,7 +160,7 @@ def _several(schema: Schema) -> dict[str, int]:
 def _projections(schema: Schema) -> dict[str, tuple[str, ...]]:
     """The attributes that indexes hold besides keys; those of a table that exists are as declared."""
     held = {name: index.projection if schema.described else index.held for name, index in schema.indexes.items()}
-    return {name: names for name, names in held.items() if names is not None}
+    return {name: tuple(map(attribute_name, names)) for name, names in held.items() if names is not None}
 
 
 def create_table(layout: Layout) -> dict[str, Any]:

@@ -67,9 +67,13 @@ def import_(
             if not (yes or may_replace_items(db, what)):
                 typer.echo(f"odm: table {db.name} is unchanged: the import was {NOT_CONFIRMED}", err=True)
                 raise typer.Exit(1)
-            with db.batch() as batch:
-                for entity in entities:
-                    batch.put(entity)
+            if made.table.compile().keep_unknown:
+                for entity in entities:  # which a batch does not put
+                    db.put(entity)
+            else:
+                with db.batch() as batch:
+                    for entity in entities:
+                        batch.put(entity)
     typer.echo(made.source, nl=False)
 
 

@@ -3,7 +3,7 @@
 `compile_codec` makes one `EntityCodec` per entity class. Every fault of the class itself is reported there.
 """
 
-from odm.codec.attributes import TAG, TTL_ATTRIBUTE, VERSION, WAS, ttl_seconds
+from odm.codec.attributes import OTHERS, TAG, TTL_ATTRIBUTE, VERSION, WAS, attribute_name, ttl_seconds
 from odm.codec.drafts import Draft
 from odm.codec.entity import EntityCodec, compile_codec
 from odm.codec.lazy import Lazy, NativeItem, NativeItems
@@ -11,6 +11,7 @@ from odm.codec.texts import ItemText, ItemTexts, TextLoader, tag_of
 from odm.codec.upgrades import Upgrades
 
 __all__ = [
+    "OTHERS",
     "TAG",
     "TTL_ATTRIBUTE",
     "VERSION",
@@ -24,6 +25,7 @@ __all__ = [
     "NativeItems",
     "TextLoader",
     "Upgrades",
+    "attribute_name",
     "compile_codec",
     "tag_of",
     "ttl_seconds",

@@ -14,7 +14,7 @@ from enum import Enum
 from functools import partial
 from itertools import chain, combinations
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
-from types import NoneType
+from types import MappingProxyType, NoneType
 from types import UnionType as UnionOperator
 from typing import (
     Annotated,
@@ -33,6 +33,7 @@ from typing import (
 from uuid import UUID
 
 import pydantic
+from attrs import evolve
 from pydantic import BaseModel, RootModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import MultiHostUrl, PydanticUndefined, Url
@@ -135,16 +136,23 @@ class TypeCompiler:
 
     def __init__(self) -> None:
         self._records: dict[type[Any], RecordType] = {}
+        self._entity: type[Any] | None = None
+        self._others: Mapping[str, str] = {}
         self._open_aliases: dict[str, AliasType] = {}
         # Checks of records, which are complete only at the end.
         self._checks: list[Callable[[], None]] = []
 
-    def compile(self, cls: type[BaseModel]) -> RecordType:
+    def compile(self, cls: type[BaseModel], others: Mapping[str, str] = MappingProxyType({})) -> RecordType:
         """The record type of an entity.
+
+        Args:
+            cls: its class.
+            others: other stored names of its fields, by those that they declare.
 
         Raises:
             SchemaError: a field cannot be stored.
         """
+        self._entity, self._others = cls, others
         record = self._record(cls)
         for check in self._checks:
             check()
@@ -155,7 +163,10 @@ class TypeCompiler:
             schema = complete(cls) if issubclass(cls, BaseModel) else None
             self._records[cls] = record = empty_record(cls, schema)
             infos = field_infos(cls)
-            record.fill({name: self._field(Place(cls, name), info, schema) for name, info in infos.items()})
+            fields = {name: self._field(Place(cls, name), info, schema) for name, info in infos.items()}
+            if cls is self._entity and self._others:
+                fields = {n: evolve(f, stored=self._others.get(f.stored, f.stored)) for n, f in fields.items()}
+            record.fill(fields)
             check_names(record)
         return self._records[cls]
 

@@ -1,5 +1,6 @@
 """The attributes that the codec adds to every item, and the timestamp from which an item counts as absent."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -20,6 +21,20 @@ WAS: Final = "_was"
 The list begins with ``[time]``, when the current value was written, in milliseconds since 1970. Then it has
 ``[time, value]`` for each former value, newest first.
 """
+
+OTHERS: Final[Mapping[str, str]] = {name: f"{name} of others" for name in (TAG, TTL_ATTRIBUTE, VERSION)}
+"""The names that attributes of other programs have in items of odm, by those of odm's own attributes.
+
+In a table that exists already, a field may be stored in an attribute that another program calls ``_v``.
+"""
+
+_OF_OTHERS: Final = {theirs: name for name, theirs in OTHERS.items()}
+
+
+def attribute_name(stored: str) -> str:
+    """The attribute in which what has this stored name is, in a table that exists already."""
+    return _OF_OTHERS.get(stored, stored)
+
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND: Final = timedelta(seconds=1)

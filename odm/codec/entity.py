@@ -8,6 +8,7 @@ its model in ``_v``.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from attrs import Factory, field, frozen
@@ -501,18 +502,21 @@ class EntityCodec:
         return ItemInvalid(message, key, item)
 
 
-def compile_codec(cls: type[BaseModel], tag: str, upgrades: Upgrades = FIRST) -> EntityCodec:
+def compile_codec(
+    cls: type[BaseModel], tag: str, upgrades: Upgrades = FIRST, others: Mapping[str, str] = MappingProxyType({})
+) -> EntityCodec:
     """Compile an entity class.
 
     Args:
         cls: a pydantic model class.
         tag: its stored name.
         upgrades: its version, and the upgrades of older items.
+        others: other stored names of fields, by those that they declare; see `odm.codec.attributes.OTHERS`.
 
     Raises:
         SchemaError: a field cannot be stored so that it reads back equal; names class, field, type and fix.
     """
-    record = TypeCompiler().compile(cls)
+    record = TypeCompiler().compile(cls, others)
     stored = {name: found.stored for name, found in record.fields.items()}
     schema = cls.__pydantic_core_schema__
     nodes = nodes_of(schema)

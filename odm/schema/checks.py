@@ -133,7 +133,7 @@ def check_indexes(schema: Schema, named: Collection[str]) -> None:
     _check_projections(schema)
     _check_attribute_names(schema)
     for key in schema.keys:
-        if key.startswith("_"):
+        if key in OWN or (key.startswith("_") and not schema.verbatim):
             raise SchemaError(
                 f"table {schema.name!r}: the key attribute {key!r} is reserved; give another with Table(keys=(...))"
             )
@@ -179,7 +179,9 @@ def check_key_names(table: str, entities: Iterable[EntitySchema], keys: tuple[st
             )
 
 
-def check_index_keys(table: str, indexes: Mapping[str, IndexSchema], keys: Mapping[str, KeyNames]) -> None:
+def check_index_keys(
+    table: str, indexes: Mapping[str, IndexSchema], keys: Mapping[str, KeyNames], *, verbatim: bool
+) -> None:
     """Check ``Table(index_keys=...)``: its indexes exist, and their names are not reserved."""
     for name in keys:
         if name not in indexes:
@@ -188,7 +190,7 @@ def check_index_keys(table: str, indexes: Mapping[str, IndexSchema], keys: Mappi
                 f"{', '.join(indexes) or 'none'}; give the pattern the name with AccessPattern(..., index={name!r})"
             )
     for name in (key for names in keys.values() for key in flat(names)):
-        if name.startswith("_"):
+        if name in OWN or (name.startswith("_") and not verbatim):
             raise SchemaError(f"Table({table!r}): index_keys has {name!r}; names that begin with '_' are reserved")
 
 

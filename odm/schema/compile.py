@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Literal
 from attrs import Factory, asdict, evolve, frozen
 from pydantic.errors import PydanticUndefinedAnnotation
 
-from odm.codec import TAG, TTL_ATTRIBUTE, EntityCodec, compile_codec
+from odm.codec import OTHERS, TAG, TTL_ATTRIBUTE, VERSION, EntityCodec, compile_codec
 from odm.entities.companions import BaseCompanion, companions_of
+from odm.entities.markers import Stored, TTLMarker, find_marker
 from odm.entities.patterns import AccessPattern, Pattern, PrimaryKey, patterns_of, primary_of
 from odm.entities.signatures import check_signature
 from odm.errors import BadValue, SchemaError
@@ -100,7 +101,7 @@ def compile_schema(
     check_key_names(name, compiled.values(), style.keys)
     shared = _mark_shared(compiled, rows=style.verbatim_rows)
     indexes = _indexes(shared, style.index_keys)
-    check_index_keys(name, indexes, style.index_keys)
+    check_index_keys(name, indexes, style.index_keys, verbatim=style.verbatim)
     families = find_families(cls for cls, _ in entities)
     options = asdict(style, filter=lambda a, _: a.name != "index_keys")
     schema = describe(Schema(name, shared, indexes, hash_only=hash_only, families=families, **options))
@@ -121,7 +122,7 @@ def _compile_entity(
 ) -> EntitySchema:
     complete(cls)
     _check_references(cls)
-    codec = compile_codec(cls, tag, find_upgrades(cls))
+    codec = compile_codec(cls, tag, find_upgrades(cls), _of_others(cls, style) if style.verbatim else {})
     templates = _Templates(cls, tag, codec, style, forms_of(codec))
     compiled = {name: _compile_pattern(templates, name, pattern, hash_only) for name, pattern in patterns.items()}
     primary = next(p for p in compiled.values() if p.kind == "primary")
@@ -156,6 +157,16 @@ def _compile_entity(
     held = {name: _projection(cls, codec, patterns[name]) for name in others}
     lowered = {name: evolve(one, when=whens[name], projection=held[name]) for name, one in others.items()}
     return evolve(entity, patterns=lowered)
+
+
+def _of_others(cls: "type[Entity]", style: Style) -> dict[str, str]:
+    """The attributes of other programs whose names odm itself does not use in this entity, and their stored names."""
+    ttl = next((info for info in cls.model_fields.values() if find_marker(info, TTLMarker)), None)
+    named = None if ttl is None else find_marker(ttl, Stored)
+    own = {TAG: style.tag == TAG, VERSION: cls.__odm_version__ != 1}
+    at = TTL_ATTRIBUTE if ttl is None else None if named is None else named.name
+    own[TTL_ATTRIBUTE] = style.ttl == TTL_ATTRIBUTE and at != TTL_ATTRIBUTE
+    return {name: theirs for name, theirs in OTHERS.items() if not own[name]}
 
 
 def _optional(codec: EntityCodec, automatic: Automatic | None, patterns: Collection[PatternSchema]) -> frozenset[str]:

@@ -1,7 +1,11 @@
 """Check generated models: they compile, and every item that was sampled is read and would be written as it is."""
 
+import re
 from collections.abc import Sequence
 from random import Random
+from typing import Final
+
+from attrs import frozen
 
 from odm.backends.dynamodb.attributes import from_attribute
 from odm.backends.dynamodb.codec import put_values, read_item, read_key, to_attribute
@@ -25,14 +29,36 @@ def load(source: str, design: Design) -> Table:
     return declared(source, f"inspected_{table_name(design)}")
 
 
-def faults(source: str, design: Design, items: Sequence[Attributes]) -> list[str]:
+@frozen
+class Fault:
+    """What is wrong with models.
+
+    Attributes:
+        text: what is wrong.
+        entity: the name of the class.
+        attribute: the attribute of it that an item has in another form than its field.
+        other: the name of a class whose items can have the same keys.
+    """
+
+    text: str
+    entity: str = ""
+    attribute: str = ""
+    other: str = ""
+
+
+_ALIKE: Final = re.compile(r"an item of (\w+) and one of (\w+) can have the same key")
+_UNFIT: Final = re.compile(r"a stored (\w+) under .* does not fit the model: (\w+)", re.DOTALL)
+
+
+def faults(source: str, design: Design, items: Sequence[Attributes]) -> list[Fault]:
     """What is wrong with the models; nothing, if each item is equal after it was read and written."""
     try:
         schema = load(source, design).compile()
         layout = layout_of(schema)
     except OdmError as error:
-        return [str(error)]
-    found: list[str] = []
+        pair = _ALIKE.search(str(error))
+        return [Fault(str(error), pair[1], other=pair[2]) if pair else Fault(str(error))]
+    found: list[Fault] = []
     for attributes in items:
         try:
             item, key = read_item(layout, attributes), read_key(layout, layout.keys, attributes)
@@ -42,10 +68,26 @@ def faults(source: str, design: Design, items: Sequence[Attributes]) -> list[str
             entries = entity.entries(vars(made), encoded, Random(0))
             values = put_values(layout, Put(key, encoded, entries))
         except (OdmError, KeyError) as error:
-            found.append(str(error))
+            found.append(_unfit(design, str(error)))
             continue
         # Each value again from its attribute: numbers and sets may be written in several ways.
         written = {name: from_attribute(to_attribute(value)) for name, value in values.items()}
-        if written != {name: from_attribute(value) for name, value in attributes.items()}:
-            found.append(f"the item {key} would be written otherwise")
+        before = {name: from_attribute(value) for name, value in attributes.items()}
+        own = entity.key(vars(made))
+        if own != key:
+            found.append(Fault(f"the item {key} would be written under {own}", entity.name))
+        kept = design.entity(entity.name).kept
+        found += [
+            Fault(f"{name!r} of the item {key} would be written otherwise", entity.name, name)
+            for name in sorted((before.keys() | written.keys()) - kept.keys())
+            if name not in before or name not in written or before[name] != written[name]
+        ]
     return found
+
+
+def _unfit(design: Design, text: str) -> Fault:
+    names = _UNFIT.match(text)
+    if names is None:
+        return Fault(text)
+    stored = (field.stored for field in design.entity(names[1]).fields if field.name == names[2])
+    return Fault(text, names[1], next(stored, None) or "")

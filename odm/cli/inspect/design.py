@@ -57,6 +57,7 @@ class EntityDesign:
         patterns: its keys.
         items: how many of the sampled items it has.
         notes: comments at the end of the class.
+        kept: attributes without a field, which a put leaves as they are.
     """
 
     name: str
@@ -65,6 +66,18 @@ class EntityDesign:
     patterns: list[PatternDesign] = Factory(list)
     items: int = 0
     notes: list[str] = Factory(list)
+    kept: dict[str, str] = Factory(dict)
+
+    def leave_out(self, attribute: str, why: str) -> bool:
+        """Remove the field of an attribute; False if a key needs it."""
+        found = next((field for field in self.fields if field.stored == attribute), None)
+        in_key = re.compile(rf"{{{re.escape(found.name)}[:}}]") if found is not None else None
+        used = in_key and any(in_key.search(text) for pattern in self.patterns for text in pattern.templates)
+        if attribute in self.kept or used:
+            return False
+        self.fields = [field for field in self.fields if field.stored != attribute]
+        self.kept[attribute] = why
+        return True
 
 
 @define
@@ -85,6 +98,15 @@ class Design:
     sampled: int
     notes: list[str] = field(factory=list)
     join: str = "#"
+
+    def entity(self, name: str) -> EntityDesign:
+        """The entity with this class name."""
+        return next(entity for entity in self.entities if entity.name == name)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether puts keep attributes that have no field."""
+        return any(entity.kept for entity in self.entities)
 
 
 TAKEN = frozenset({*dir(Entity), *RESERVED, "primary"})

@@ -210,6 +210,7 @@ def _facts_of(table: Mapping[str, Any], ttl: Mapping[str, Any], items: tuple[Att
             whole = shown.get("ProjectionType", "ALL") == "ALL"
             held = None if whole else tuple(sorted(shown.get("NonKeyAttributes", ())))
             indexes[index["IndexName"]] = IndexFacts(_index_names(index["KeySchema"]), local, held)
+    notes += [_vectors(index) for index in table.get("VectorIndexes") or ()]
     return TableFacts(
         name=table["TableName"],
         keys=_names(table["KeySchema"]),
@@ -218,6 +219,16 @@ def _facts_of(table: Mapping[str, Any], ttl: Mapping[str, Any], items: tuple[Att
         ttl=ttl.get("AttributeName") if ttl.get("TimeToLiveStatus") in ("ENABLED", "ENABLING") else None,
         items=items,
         notes=tuple(notes),
+    )
+
+
+def _vectors(index: Mapping[str, Any]) -> str:
+    check_index_name(index["IndexName"])
+    attribute, size = index["VectorAttribute"]["AttributeName"], index["Dimensions"]
+    _check_name(attribute)
+    return (
+        f"Index {index['IndexName']} is of the vectors in {show(attribute)}, of {show(size)} dimensions, with the "
+        f"distance {show(index['DistanceFunction'])}: odm has no declaration of such an index, and leaves it as it is."
     )
 
 

@@ -210,7 +210,7 @@ class _Forms:
     def fixed(self, rows: Sequence[int]) -> list[list[str]]:
         """For each key attribute, the words that all these items have."""
         return [
-            [texts[0] for texts in list(zip(*keys, strict=True))[::2] if len({*texts}) == 1 and is_word(texts[0])]
+            [texts[0] for texts in [*zip(*keys, strict=False)][::2] if len({*texts}) == 1 and is_word(texts[0])]
             for keys in zip(*(self._words[row] for row in rows), strict=True)
         ]
 
@@ -241,3 +241,11 @@ def _names(table: str, fixed: list[list[str]]) -> Iterator[str]:
 def texts_of(item: Attributes, attribute: str) -> set[str]:
     """The texts of an item's other attributes."""
     return {value["S"] for name, value in item.items() if name != attribute and "S" in value}
+
+
+def merged(table: str, groups: Sequence[ItemGroup], which: Sequence[int]) -> list[ItemGroup]:
+    """The groups, with these as one."""
+    items = sorted(at for number in which for at in groups[number].items)
+    others = [group for number, group in enumerate(groups) if number not in which]
+    name = table if not others else min((groups[number].name for number in which), key=len)
+    return sorted([*others, ItemGroup(name, None, tuple(items))], key=lambda group: group.name)

@@ -31,18 +31,26 @@ def infer(facts: TableFacts) -> Design:
     """The design that the items of a table show."""
     keys = Keys(facts)
     tag, groups = group_items(keys)
-    return _design(keys, tag, groups)
+    return design_of(keys, tag, groups)
 
 
 def infer_plain(facts: TableFacts) -> Design:
     """The design that always fits: one entity, whose fields are the attributes."""
     groups = [ItemGroup(facts.name, None, tuple(range(len(facts.items))))]
-    design = _design(Keys(facts), None, groups, plain=True)
+    design = design_of(Keys(facts), None, groups, plain=True)
     design.notes.append("The items could not be divided into entities: the fields are the attributes of all of them.")
     return design
 
 
-def _design(keys: Keys, tag: str | None, groups: Sequence[ItemGroup], *, plain: bool = False) -> Design:
+def design_of(keys: Keys, tag: str | None, groups: Sequence[ItemGroup], *, plain: bool = False) -> Design:
+    """The design with an entity for each group of items.
+
+    Args:
+        keys: the key attributes of the sample.
+        tag: the attribute that names the type of each item.
+        groups: the items of each type.
+        plain: the key attributes are fields as they are.
+    """
     facts = keys.facts
     entities: list[EntityDesign] = []
     for group in groups:

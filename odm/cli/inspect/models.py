@@ -7,9 +7,11 @@ from attrs import frozen
 
 from odm.backends.dynamodb.codec import read_item, read_key
 from odm.backends.dynamodb.schema import layout_of
-from odm.cli.inspect.check import faults, load
+from odm.cli.inspect.check import Fault, faults, load
+from odm.cli.inspect.design import Design
 from odm.cli.inspect.facts import Attributes, TableFacts
-from odm.cli.inspect.infer import infer, infer_plain
+from odm.cli.inspect.grouping import Keys, group_items, merged
+from odm.cli.inspect.infer import design_of, infer_plain
 from odm.cli.inspect.source import source_of
 from odm.errors import BadValue
 from odm.schema.table import Table
@@ -38,14 +40,43 @@ class Models:
 def models_of(facts: TableFacts) -> Models:
     """The models of a table.
 
+    Types of items whose keys cannot be told apart become one. An attribute that no field keeps as it is has none.
+
     Raises:
         BadValue: no models keep every item of the sample as it is.
     """
-    found: list[str] = []
-    for make in (infer, infer_plain):
-        design = make(facts)
-        source = source_of(design)
-        found = faults(source, design, facts.items)
+    keys = Keys(facts)
+    tag, groups = group_items(keys)
+    found: list[Fault] = []
+    for _ in range(len(groups)):
+        design = design_of(keys, tag, groups)
+        found, source = _repaired(design, facts)
         if not found:
             return Models(source, load(source, design))
-    raise BadValue(f"the items of table {facts.name!r} cannot be described: {found[0]}")
+        pair = next(((fault.entity, fault.other) for fault in found if fault.other), None)
+        if pair is None or len(groups) == 1:
+            break
+        groups = merged(facts.name, groups, [design.entities.index(design.entity(name)) for name in pair])
+    design = infer_plain(facts)
+    found, source = _repaired(design, facts)
+    if not found:
+        return Models(source, load(source, design))
+    raise BadValue(f"the items of table {facts.name!r} cannot be described: {found[0].text}")
+
+
+def _repaired(design: Design, facts: TableFacts) -> tuple[list[Fault], str]:
+    """What is wrong with a design, and its source, after attributes that do not fit were left out."""
+    while True:
+        source = source_of(design)
+        found = faults(source, design, facts.items)
+        unfit = {(fault.entity, fault.attribute) for fault in found if fault.attribute}
+        left_out = [design.entity(name).leave_out(attribute, _why(facts, attribute)) for name, attribute in unfit]
+        if not any(left_out):
+            return found, source
+
+
+def _why(facts: TableFacts, attribute: str) -> str:
+    kinds = {next(iter(item[attribute])) for item in facts.items if attribute in item}
+    if "NULL" in kinds and any(attribute not in item for item in facts.items):
+        return "it is null in some items, absent in others"
+    return f"a field would write its values ({', '.join(sorted(kinds))}) otherwise"

@@ -67,6 +67,8 @@ def _table(design: Design) -> Iterator[str]:
     yield f"    tag={'None' if design.tag is None else literal(design.tag)},"
     if design.ttl is not None:
         yield f"    ttl={literal(design.ttl)},"
+    if design.keeps:
+        yield "    keep_unknown=True,  # a put leaves the attributes that have no field, see the comments"
     yield ")"
 
 
@@ -80,9 +82,13 @@ def _entity(entity: EntityDesign, design: Design) -> Iterator[str]:
     taken = {field.name for field in entity.fields}
     for pattern in entity.patterns:
         yield from _pattern(pattern, taken)
-    if entity.notes:
+    notes = [
+        *entity.notes,
+        *(f"{name} has no field, and a put leaves it as it is: {w}." for name, w in entity.kept.items()),
+    ]
+    if notes:
         yield ""
-    for note in entity.notes:
+    for note in notes:
         yield from _comment(note, "    ")
 
 

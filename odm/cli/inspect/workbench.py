@@ -14,6 +14,7 @@ from odm.cli.inspect.facts import IndexFacts, TableFacts
 from odm.cli.locations import store_at
 from odm.cli.target import Target
 from odm.cli.usage import BadUsage
+from odm.codec import attribute_name
 from odm.codec.faults import show
 from odm.errors import BadValue
 from odm.protocol.requests import Put
@@ -153,12 +154,13 @@ def _attributes(schema: Schema, layout: Layout) -> Iterator[dict[str, str]]:
                 yield {"AttributeName": name, "AttributeType": layout.types.get(name, "S")}
     for entity in schema.entities.values():
         for field in entity.codec.record.fields.values():
-            if field.stored in seen or field.stored in entity.key_only:
+            name = attribute_name(field.stored)
+            if name in seen or field.stored in entity.key_only:
                 continue
-            seen.add(field.stored)
+            seen.add(name)
             kinds = sorted(field.type.kinds - {"NULL"})
             kind = kinds[0] if kinds else "NULL"
-            yield {"AttributeName": field.stored, "AttributeType": "SS" if kind == "SET" else kind}
+            yield {"AttributeName": name, "AttributeType": "SS" if kind == "SET" else kind}
 
 
 def _item(schema: Schema, layout: Layout, entity: Any) -> dict[str, Any]:
