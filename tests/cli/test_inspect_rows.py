@@ -15,7 +15,7 @@ from odm.cli.inspect.cells import CellGuess, guess
 from odm.cli.inspect.columns import data_names
 from odm.cli.inspect.design import Design
 from odm.cli.inspect.row_keys import fixed_width, group_rows
-from odm.cli.inspect.row_models import source_of_rows
+from odm.cli.inspect.row_models import faults_of, source_of_rows
 from odm.cli.inspect.source import source_of
 
 
@@ -185,8 +185,49 @@ def test_names_that_are_data_become_fields_if_there_are_no_others() -> None:
     source = source_of(inferred(day))
     assert source.count('"float64be")') == 96
     assert 'f_2345: Annotated[float, Cell("d:2345", "float64be")]' in source
-    seconds = row("x", **{f"d_{second}": b"x" for second in range(1000)})
-    assert "Family d: 1000 columns" in source_of(inferred(seconds))
+
+
+def test_rows_whose_columns_are_all_data_have_no_class() -> None:
+    """No field names such a column, so a class would read no row; a comment says what the rows have."""
+    seconds = [row(f"host{host}#20170726", **{f"d_{second}": b"x" for second in range(1000)}) for host in (1, 2)]
+    source = source_of_rows(RowFacts("shop", {}, tuple(seconds)))
+    assert "(Entity" not in source
+    comment = " ".join(line.removeprefix("# ") for line in source.splitlines() if line.startswith("# "))
+    assert "2 rows such as host1#20170726 have no class" in comment
+    assert "Family d: 1000 columns whose names are data" in comment
+    others = [row(f"USER#{user}#PROFILE", d_name=b"Ann", d_mail=b"a") for user in range(3)]
+    source = source_of_rows(RowFacts("shop", {}, (*seconds, *others)))
+    assert source.count("(Entity") == 1
+    assert "2 rows such as host1#20170726 have no class" in source.replace("\n# ", " ")
+
+
+def test_a_column_that_is_not_written_as_it_was_has_no_field() -> None:
+    """A model is used before it is called good: each row is read by its key, and put."""
+    facts = RowFacts("shop", {}, (row("a#1", d_x=b"1", d_y=b"abc"), row("a#2", d_x=b"2", d_y=b"x")))
+    design = infer_rows(facts)
+    assert not [*faults_of(source_of(design), design, facts.rows)]
+    [entity] = design.entities
+    made = next(field for field in entity.fields if field.name == "y")
+    made.type, made.cell = "int", ("d:y", "text")
+    [fault, *_] = faults_of(source_of(design), design, facts.rows)
+    assert "y" in fault.text
+    made.type, number = "str", next(field for field in entity.fields if field.name == "x")
+    number.type = "float"
+    facts = RowFacts("shop", {}, (row("a#1", d_x=b"1.50", d_y=b"abc"), row("a#2", d_x=b"2", d_y=b"x")))
+    assert "d:x" in {fault.attribute for fault in faults_of(source_of(design), design, facts.rows)}
+
+
+TAKEN = ("list", "str", "int", "bool", "bytes", "dict", "Entity", "Cell", "class", "_t", "_v", "_ttl")
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_a_column_may_have_any_name(name: str) -> None:
+    rows = [row(f"a#{at}", **{f"d_{name}": b'["x"]', "d_n": b"1.5", "d_z": b"2024-01-01"}) for at in (0, 1)]
+    source = source_of_rows(RowFacts("shop", {}, (*rows, row("a#3", d_n=b"2.5"))))
+    assert f'Cell("d:{name}", "json")' in source
+    names: dict[str, Any] = {"__name__": "models"}
+    exec(source, names)
+    assert names["shop"].compile().entities
 
 
 KEYS = (

@@ -82,7 +82,11 @@ def _design(facts: RowFacts, groups: Sequence[RowGroup]) -> Design:
     for group, split in zip(groups, splits, strict=True) if facts.rows else ():
         name = class_name(group.name or facts.name, (entity.name for entity in design.entities))
         rows = [facts.rows[at] for at in group.rows]
-        design.entities.append(_entity(name, group, rows, split))
+        entity = _entity(name, group, rows, split)
+        if any(field.cell is not None for field in entity.fields):
+            design.entities.append(entity)
+        else:
+            design.notes += [_without_class(rows), *entity.notes]
     seen = {column.family for row in facts.rows for column in row.columns}
     families = ((name, _about(name, family, seen)) for name, family in sorted(facts.families.items()))
     design.notes += [f"Family {name}{about}." for name, about in families if about]
@@ -91,6 +95,15 @@ def _design(facts: RowFacts, groups: Sequence[RowGroup]) -> Design:
     if not facts.rows:
         design.notes.append("The table has no rows, so its columns are not known.")
     return design
+
+
+def _without_class(rows: Sequence[Row]) -> str:
+    what = "The row" if len(rows) == 1 else f"{len(rows)} rows such as"
+    has = "has" if len(rows) == 1 else "have"
+    return (
+        f"{what} {rows[0].text} {has} no class: a field is one column, and all names of columns there are data. odm "
+        "has no field that is a whole family of another program."
+    )
 
 
 def _about(name: str, family: ColumnFamily, seen: set[str]) -> str:

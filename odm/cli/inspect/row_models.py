@@ -6,13 +6,15 @@ from typing import Any
 from attrs import field, frozen
 
 from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.cell_forms import JsonForm
 from odm.backends.bigtable.driver import BigtableConnection
-from odm.backends.bigtable.native import Native, Read, ReadRows, Row
+from odm.backends.bigtable.native import DeleteColumn, Entry, MutateRow, Native, Read, ReadRows, Row, SetCell
 from odm.cli.inspect.bigtable import RowFacts, infer_plain_rows, infer_rows
-from odm.cli.inspect.check import load
+from odm.cli.inspect.check import Fault, load
 from odm.cli.inspect.design import Design
 from odm.cli.inspect.source import source_of
 from odm.errors import BadValue, OdmError
+from odm.schema.entity import CellAt
 from odm.schema.model import Schema
 from odm.stores.sync import Store
 
@@ -23,54 +25,123 @@ class _Sample(Bigtable):
 
     Attributes:
         rows: the rows, in the order of their keys.
+        written: what a put leaves of a row, by its key: the value of each column.
     """
 
     rows: tuple[Row, ...] = field(default=(), kw_only=True)
+    written: dict[str, dict[tuple[str, str], bytes]] = field(factory=dict, kw_only=True, eq=False)
 
     def connect(self, schema: Schema) -> "_Connection":
         made = _Connection(self, schema)
-        made.rows = self.rows
+        made.rows, made.written = self.rows, self.written
         return made
 
 
 class _Connection(BigtableConnection):
     rows: tuple[Row, ...]
+    written: dict[str, dict[tuple[str, str], bytes]]
 
     def call(self, native: Native) -> Any:
+        if isinstance(native, MutateRow):
+            return self._write(native.entry)
         assert isinstance(native, ReadRows), native
+        if native.keys:
+            return Read(tuple(row for row in self.rows if row.text in native.keys))
         span = native.range
         found = [row for row in self.rows if row.text >= span.start and (span.end is None or row.text < span.end)]
         return Read(tuple(row for row in found if not (span.open and row.text == span.start))[: native.limit])
 
+    def _write(self, entry: Entry) -> None:
+        cells = next((_cells(row) for row in self.rows if row.text == entry.key), {})
+        for mutation in entry.mutations:
+            if isinstance(mutation, SetCell):
+                cells[mutation.family, mutation.qualifier] = mutation.value
+            elif isinstance(mutation, DeleteColumn):
+                cells.pop((mutation.family, mutation.qualifier), None)
+            else:
+                raise AssertionError(mutation)
+        self.written[entry.key] = cells
+
+
+def _cells(row: Row) -> dict[tuple[str, str], bytes]:
+    return {(family, _text(name)): value for (family, name), value in zip(row.columns, row.values, strict=True)}
+
 
 def source_of_rows(facts: RowFacts) -> str:
-    """The source of the models of a table.
+    """The source of the models of a table. They have read each row by its key, and put it as it is.
+
+    A column that they would write otherwise has no field.
 
     Raises:
         BadValue: no models read every row of the sample.
     """
-    fault: OdmError | None = None
+    found: list[Fault] = []
     for make in (infer_rows, infer_plain_rows):
         design = make(facts)
-        source = source_of(design)
-        fault = fault_of(source, design, facts.rows)
-        if fault is None:
-            return source
-    raise BadValue(f"the rows of table {facts.name!r} cannot be described: {fault}") from fault
+        while True:
+            source = source_of(design)
+            found = faults_of(source, design, facts.rows)
+            if not found:
+                return source
+            left_out = [_leave_out(design, column) for column in dict.fromkeys(fault.attribute for fault in found)]
+            if not any(left_out):
+                break
+            design.entities = [one for one in design.entities if any(field.cell is not None for field in one.fields)]
+    raise BadValue(f"the rows of table {facts.name!r} cannot be described: {found[0].text}")
 
 
-def fault_of(source: str, design: Design, rows: Sequence[Row]) -> OdmError | None:
-    """The first error of a store that reads rows with the models; None if it reads all that have a declared column."""
-    ordered = tuple(sorted(rows, key=lambda row: row.key))
+def _leave_out(design: Design, column: str) -> bool:
+    """Remove the fields of a column; False if there is none, or a key needs one."""
+    done = False
+    for entity in design.entities:
+        for made in [one for one in entity.fields if one.cell is not None and one.cell[0] == column]:
+            if any(f"{{{made.name}" in text for pattern in entity.patterns for text in pattern.templates):
+                return False
+            entity.fields.remove(made)
+            entity.notes.append(f"{column} has no field, and stays as it is: a field would write its values otherwise.")
+            done = True
+    return done
+
+
+def faults_of(source: str, design: Design, rows: Sequence[Row]) -> list[Fault]:
+    """What is wrong with models; nothing, if a store reads and puts each row that has a declared column as it is."""
+    if not design.entities:
+        return []
+    written: dict[str, dict[tuple[str, str], bytes]] = {}
     try:
         table = load(source, design)
-        named = {(at.family, at.qualifier) for one in table.compile().entities.values() for at in one.cells.values()}
-        with Store(table, _Sample("project", "instance", rows=ordered)) as db:
-            read = sum(1 for _ in db.scan())
+        schema = table.compile()
+        named = {(at.family, at.qualifier): at for one in schema.entities.values() for at in one.cells.values()}
+        # A read asks for the columns of the models, so Bigtable returns no row that has none of them.
+        asked = [row for row in rows if not named.keys().isdisjoint(_cells(row))]
+        ordered = tuple(sorted(asked, key=lambda row: row.key))
+        sample = _Sample("project", "instance", rows=ordered, written=written)
+        with Store(table, sample) as db:
+            for read in db.scan():
+                entity = schema.entity(type(read))
+                key = {name: getattr(read, name) for name in entity.primary.fields}
+                again = db.get(type(read), **key)
+                if again != read:
+                    return [Fault(f"{read!r} is not what a get of its key returns")]
+                db.put(read)
     except OdmError as error:
-        return error
-    asked = sum(not named.isdisjoint((family, _text(name)) for family, name in row.columns) for row in rows)
-    return None if read == asked else BadValue(f"{asked - read} rows belong to no entity")
+        return [Fault(str(error))]
+    before = {row.text: _cells(row) for row in asked}
+    if before.keys() != written.keys():
+        return [Fault(f"{len(before.keys() ^ written.keys())} rows belong to no entity, or have another key")]
+    return [
+        Fault(f"the column {family}:{name} of the row {key!r} would be written otherwise", attribute=f"{family}:{name}")
+        for key, cells in before.items()
+        for (family, name), at in named.items()
+        if not _same(cells.get((family, name)), written[key].get((family, name)), at)
+    ]
+
+
+def _same(before: bytes | None, after: bytes | None, at: CellAt) -> bool:
+    """Whether a cell is as it was; JSON may be written in several ways."""
+    if before == after or before is None or after is None or at.encoding != "json":
+        return before == after
+    return JsonForm().read(before) == JsonForm().read(after)
 
 
 def _text(qualifier: bytes) -> str:
