@@ -294,3 +294,37 @@ def test_an_attribute_with_one_value_names_a_type_only_if_the_keys_do() -> None:
     assert made(items).table.compile().tag is None
     items = [item | {"model": s("car")} for item in items]
     assert made(items).table.compile().tag == "model"
+
+
+def test_a_part_with_its_label_is_the_attribute_of_that_name() -> None:
+    """As ElectroDB writes keys."""
+    items = [
+        {
+            "PK": s(f"$taskapp#country_{country}#team_t{at}"),
+            "SK": s(f"$employees_1#id_{at}"),
+            "id": s(at),
+            "country": s(country),
+            "team": s(f"t{at}"),
+            "__edb_e__": s("employees"),
+            "floor": s(at),
+        }
+        for at, country in enumerate(("usa", "usa", "chile"))
+    ]
+    assert keys_of(made(items)) == {"Employees: $taskapp#country_{country}#team_{team} | $employees_1#id_{id}"}
+
+
+def test_types_that_cannot_be_told_apart_are_one_class() -> None:
+    """A key of SETTINGS could be one of a user whose name that is."""
+    items = [
+        {"PK": s(f"ORG#{org}"), "SK": s(sort), **columns}
+        for org in range(3)
+        for sort, columns in (("SETTINGS", {"theme": s("x")}), (f"{org}ab", {"name": s("n"), "mail": s("m")}))
+    ]
+    models = made(items)
+    assert keys_of(models) == {"Org: ORG#{org} | {sk}"}
+    assert len(list(models.entities(items))) == 6
+
+
+def test_a_path_is_a_value() -> None:
+    items = [{"LockID": s(f"bucket/{name}.tfstate"), "Info": s("x")} for name in "abc"]
+    assert keys_of(made(items, keys=("LockID",))) == {"Shop: {lock_id} | None"}

@@ -70,6 +70,9 @@ class Keys:
         divided = words_of(text, self._prefixes.get(attribute, ()))
         if len(divided) < 2:
             return divided
+        labelled = [part for word in divided for part in _labelled(word, item)]
+        if len(labelled) > len(divided):
+            return tuple(labelled)
         # A value with separators in it, such as a path, is one word where an attribute has all of it.
         whole = {
             value["S"]
@@ -80,6 +83,13 @@ class Keys:
             and len(words_of(value["S"])) > 1
         }
         return words_of(text, self._prefixes.get(attribute, ()), whole)
+
+
+def _labelled(word: str, item: Attributes) -> tuple[str, ...]:
+    """A word such as ``country_usa`` in parts, if the item has an attribute of that name and value."""
+    label, mark, value = word.partition("_")
+    named = item.get(label, {})
+    return (label, mark, value) if value and value in (named.get("S"), named.get("N")) else (word,)
 
 
 def group_items(keys: Keys) -> tuple[str | None, list[ItemGroup]]:
@@ -96,6 +106,16 @@ def group_items(keys: Keys) -> tuple[str | None, list[ItemGroup]]:
     if len(groups) == 1:
         return None, [ItemGroup(facts.name, None, tuple(groups[0]))]
     return None, _named(facts.name, [(forms.fixed(rows), rows) for rows in groups])
+
+
+def merged(keys: Keys, groups: Sequence[ItemGroup], which: Sequence[int]) -> list[ItemGroup]:
+    """The groups, with these as one."""
+    forms, name = _Forms(keys), keys.facts.name
+    items = [group.items for number, group in enumerate(groups) if number not in which]
+    items.append(tuple(sorted(at for number in which for at in groups[number].items)))
+    if len(items) == 1 and not any(forms.fixed(items[0])):
+        return [ItemGroup(name, None, items[0])]
+    return _named(name, [(forms.fixed(rows), rows) for rows in items])
 
 
 def _tags(facts: TableFacts) -> list[str]:
@@ -215,9 +235,9 @@ class _Forms:
         ]
 
 
-def _named(table: str, groups: Iterable[tuple[list[list[str]], list[int]]]) -> list[ItemGroup]:
+def _named(table: str, groups: Iterable[tuple[list[list[str]], Sequence[int]]]) -> list[ItemGroup]:
     """Groups with the names that the words of their keys suggest."""
-    found: dict[str, list[int]] = {}
+    found: dict[str, Sequence[int]] = {}
     for fixed, rows in groups:
         name = next((name for name in _names(table, fixed) if name not in found), "")
         number = 2
@@ -241,11 +261,3 @@ def _names(table: str, fixed: list[list[str]]) -> Iterator[str]:
 def texts_of(item: Attributes, attribute: str) -> set[str]:
     """The texts of an item's other attributes."""
     return {value["S"] for name, value in item.items() if name != attribute and "S" in value}
-
-
-def merged(table: str, groups: Sequence[ItemGroup], which: Sequence[int]) -> list[ItemGroup]:
-    """The groups, with these as one."""
-    items = sorted(at for number in which for at in groups[number].items)
-    others = [group for number, group in enumerate(groups) if number not in which]
-    name = table if not others else min((groups[number].name for number in which), key=len)
-    return sorted([*others, ItemGroup(name, None, tuple(items))], key=lambda group: group.name)

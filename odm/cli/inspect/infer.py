@@ -177,7 +177,7 @@ class _Group:
         """The template with the fields of its values; None if the attribute is better a field itself."""
         slots = [at for at, word in enumerate(form) if word == "{}"]
         named = _KEY_NAME.search(attribute) is None
-        if len(form) == 1 and slots and named:
+        if named and slots and {*form[1::2]} <= {"/"}:
             return None  # an attribute such as user_id is the field of its name, whatever else has its values
         if "{}" not in form and not primary and len(self.items) < 2:
             return None

@@ -56,7 +56,7 @@ def models_of(facts: TableFacts) -> Models:
         pair = next(((fault.entity, fault.other) for fault in found if fault.other), None)
         if pair is None or len(groups) == 1:
             break
-        groups = merged(facts.name, groups, [design.entities.index(design.entity(name)) for name in pair])
+        groups = merged(keys, groups, [design.entities.index(design.entity(name)) for name in pair])
     design = infer_plain(facts)
     found, source = _repaired(design, facts)
     if not found:

@@ -15,6 +15,9 @@ _PART: Final = re.compile(rf"({_TIME}|{_URL}|{_EMAIL})|([#|:/~^@]+)|([^#|:/~^@]+
 _MARKED: Final = re.compile(r"""^["'$#]|["'$#]$""")
 _WORD: Final = re.compile(r"""(?=[^A-Za-z]*[A-Za-z])["'$_A-Za-z -]+""", re.ASCII)
 """Words with a letter. It looks for the letter first: any other order takes the square of the time for a long word."""
+_VERSIONED: Final = re.compile(r"\$[A-Za-z][A-Za-z_-]*_[0-9]+", re.ASCII)
+"""The name and version of an entity, as ElectroDB writes them."""
+
 _PREFIX: Final = re.compile(r"([A-Za-z]{3,32}[_.-])(?=.)", re.ASCII)
 _CONSTANT: Final = frozenset(
     {"meta", "metadata", "info", "profile", "detail", "details", "settings", "config", "state", "count", "root", "self"}
@@ -72,7 +75,7 @@ def prefixes_of(texts: Iterable[str]) -> frozenset[str]:
 
 def is_word(text: str) -> bool:
     """Whether a text could be a fixed part of keys."""
-    return _WORD.fullmatch(text) is not None
+    return _WORD.fullmatch(text) is not None or _VERSIONED.fullmatch(text) is not None
 
 
 def is_constant(text: str) -> bool:
