@@ -142,7 +142,7 @@ class _Forms:
 
     @cached_property
     def _words(self) -> list[tuple[Words, ...]]:
-        """The words of the key attributes of each item; those of numbers and bytes are one that is no word."""
+        """The words of the key attributes of each item; a number and bytes are one, which names nothing."""
         names, items = self.keys.facts.keys, self.keys.facts.items
         return [tuple(self.keys.words(at, name) or ("0",) for name in names) for at in range(len(items))]
 

@@ -293,7 +293,7 @@ def _before(form: Words, at: int) -> str:
 
 
 def _padded(column: Column) -> int:
-    """The width of numbers that are filled up with zeros; 0 if these are none."""
+    """The width of numbers that are filled up with zeros; otherwise 0."""
     texts = [text for text in column if text is not None]
     same = len({len(text) for text in texts}) == 1 and all(map(_DIGITS.fullmatch, texts))
     return len(texts[0]) if same and any(text[0] == "0" for text in texts) else 0

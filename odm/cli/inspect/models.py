@@ -40,7 +40,7 @@ class Models:
 def models_of(facts: TableFacts) -> Models:
     """The models of a table.
 
-    Types of items whose keys cannot be told apart become one. An attribute that no field keeps as it is has none.
+    Types of items whose keys cannot be distinguished become one. An attribute that no field keeps as it is has none.
 
     Raises:
         BadValue: no models keep every item of the sample as it is.

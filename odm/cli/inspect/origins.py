@@ -1,6 +1,6 @@
 """From which attribute a part of a key is made: the names decide.
 
-That an attribute has the values of a part of the key is no evidence: whoever creates a user is often the user, and the
+That an attribute has the values of a part of the key proves nothing: a user is often created by that user, and the
 first numbers of everything are 1, 2 and 3. A key that is made of the wrong attribute replaces another item as soon as
 the two differ. So an attribute is taken only if its name says so: by the word in front of the part, by the name of the
 key attribute, or by that of the entity.

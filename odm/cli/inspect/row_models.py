@@ -138,7 +138,7 @@ def faults_of(source: str, design: Design, rows: Sequence[Row]) -> list[Fault]:
 
 
 def _same(before: bytes | None, after: bytes | None, at: CellAt) -> bool:
-    """Whether a cell is as it was; JSON may be written in several ways."""
+    """Whether a cell has not changed; JSON may be written in several ways."""
     if before == after or before is None or after is None or at.encoding != "json":
         return before == after
     return JsonForm().read(before) == JsonForm().read(after)
