@@ -140,7 +140,7 @@ OFF = {"TimeToLiveDescription": {"TimeToLiveStatus": "DISABLED"}}
 
 def test_an_index_with_several_key_attributes_is_declared() -> None:
     schema = [("tenant", "HASH"), ("region", "HASH"), ("day", "RANGE"), ("id", "RANGE")]
-    items = [
+    items: list[Any] = [
         {"PK": s(f"CAR#{at}"), "tenant": s("t"), "region": s("eu#1"), "day": {"N": str(at)}, "id": s(at)}
         for at in range(3)
     ]
@@ -162,7 +162,7 @@ def test_a_vector_index_is_named_in_a_comment() -> None:
             "DistanceFunction": "COSINE",
         }
     ]
-    items = [{"PK": s(f"DOC#{at}"), "embedding": {"L": [{"N": "0.5"}] * 3}} for at in range(2)]
+    items: list[Any] = [{"PK": s(f"DOC#{at}"), "embedding": {"L": [{"N": "0.5"}] * 3}} for at in range(2)]
     source = models_of(facts_of(described([("PK", "HASH")], VectorIndexes=vectors), OFF, items)).source
     comment = " ".join(line.removeprefix("# ") for line in source.splitlines() if line.startswith("# "))
     for text in ("near", "embedding", "3 dimensions", "COSINE", "odm has no declaration"):

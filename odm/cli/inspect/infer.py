@@ -251,12 +251,14 @@ class _Group:
         """Whether a part distinguishes the items of the entity: the last one of the primary key, behind its word."""
         if "{}" in form[at + 1 :] or (at > 1 and form[at - 2] == "{}"):
             return False
-        if attribute != self.facts.keys[0]:
-            return attribute in self.facts.keys
-        sort = self._form(self.facts.keys[1]) if len(self.facts.keys) > 1 else None
-        if len(self.facts.keys) == 1 or (sort is not None and "{}" not in sort):
-            return True
-        return all(item[self.facts.keys[0]] == item[self.facts.keys[1]] for item in self.items)
+        partition, *sorts = self.facts.keys
+        if attribute != partition:
+            return attribute in sorts
+        forms = {sort: self._form(sort) for sort in sorts}
+        return all(
+            (form is not None and "{}" not in form) or all(item[partition] == item[sort] for item in self.items)
+            for sort, form in forms.items()
+        )
 
     def _add_part(self, attribute: str, form: Words, at: int, column: Column) -> str:
         before, texts = _before(form, at), [text for text in column if text is not None]

@@ -141,7 +141,7 @@ def _same(before: bytes | None, after: bytes | None, at: CellAt) -> bool:
     """Whether a cell has not changed; JSON may be written in several ways."""
     if before == after or before is None or after is None or at.encoding != "json":
         return before == after
-    return JsonForm().read(before) == JsonForm().read(after)
+    return bool(JsonForm().read(before) == JsonForm().read(after))
 
 
 def _text(qualifier: bytes) -> str:
