@@ -21,6 +21,15 @@ def write(page: dict[str, Any]) -> None:
         order.put(order(customer_id="c2", order_id=f"o#{number}", placed=placed, **values))
 
 
+def update(page: dict[str, Any]) -> None:
+    """Change some of the items."""
+    placed = datetime(2026, 2, 1, tzinfo=UTC)
+    page["OldOrder"].update(
+        customer_id="c2", order_id="o#0", set={"status": "sent", "placed": placed}, add={"total": Decimal("0.90")}
+    )
+    page["OldCustomer"].update(customer_id="c2", set={"email": "c@example.com"}, remove=["address"])
+
+
 def read(page: dict[str, Any]) -> str:
     """All items as pydynantic reads them, in an order of their own."""
     items = [item.model_dump(mode="json") for name in ("OldCustomer", "OldOrder") for item in page[name].scan().all()]
