@@ -265,8 +265,9 @@ def _pattern(entity: EntitySchema, field: str) -> str:
         if isinstance(part, Literal):
             made += _escaped(part.text)
             continue
-        size = part.type.size if isinstance(part.type, VerbatimKey) else 0
-        text = f".{{{size}}}" if size else f"[^{_escaped(part.follow[0])}]+" if part.follow else ".+"
+        size, empty = (part.type.size, part.type.empty) if isinstance(part.type, VerbatimKey) else (0, False)
+        some = "*" if empty else "+"
+        text = f".{{{size}}}" if size else f"[^{_escaped(part.follow[0])}]{some}" if part.follow else f".{some}"
         made += f"({text})" if part.name == field else text
     return f"r'^{made}$'"
 

@@ -29,7 +29,7 @@ class Place:
     """Where the value of a bound stands among the texts of a key type.
 
     Attributes:
-        text: the text nearest to the value; "" stands for all texts of the type together, when the value is outside.
+        text: the text nearest to the value; "" also stands for all texts of the type together, see `outside`.
         first: the sign of the value minus the smallest value written as `text`.
         last: the sign of the value minus the largest value written as `text`.
     """
@@ -37,6 +37,11 @@ class Place:
     text: str
     first: int = 0
     last: int = 0
+
+    @property
+    def outside(self) -> bool:
+        """Whether the value is below or above all texts of the type."""
+        return not self.text and self.first == self.last != 0
 
 
 BELOW = Place("", -1, -1)

@@ -16,7 +16,7 @@ from odm.errors import brief
 from odm.keys.base import KeyType, Refused
 from odm.keys.shapes import Shape, exactly, join, size_of
 from odm.keys.types import key_type
-from odm.keys.verbatim import BinaryKey, Form, NumberKey, TextKey, VerbatimKey, padded
+from odm.keys.verbatim import EMPTY, BinaryKey, Form, NumberKey, TextKey, VerbatimKey, formatted
 
 
 @frozen
@@ -92,6 +92,11 @@ def parse_verbatim(text: str, fields: Mapping[str, FieldInfo], forms: Mapping[st
         parts.append(slot)
     if not parts:
         raise Refused("it is empty; write a literal or a placeholder")
+    match parts:
+        case [Slot(type=VerbatimKey(empty=True), name=name)]:
+            raise Refused(
+                f"{{{name}:{EMPTY}}} is the whole of the key, which cannot be empty: drop :{EMPTY}, or put text beside it"
+            )
     return tuple(parts)
 
 
@@ -101,14 +106,15 @@ def _verbatim_slot(placeholder: str, follow: str, fields: Mapping[str, FieldInfo
         if name not in fields:
             raise Refused(near(name, fields))
         form = forms.get(name)
-        if colon and (form is None or form.kind == "S" or not format_.startswith("0")):
+        plain = form is not None and (format_ == EMPTY or (form.kind != "S" and format_.startswith("0")))
+        if colon and not plain:
             type_ = key_type(fields[name], *_split_desc(format_))
             if not type_.lossy or type_.variable:
                 raise Refused(f"{brief(format_)} is not a format of keys as they are; give the field a stored format")
             return Slot(name, type_, follow)
         if form is None or form.kind == "B":
             raise Refused("its type has no text in keys; use one that is stored as text or as a number")
-        return Slot(name, padded(form, follow, format_) if colon else VerbatimKey(form, follow), follow)
+        return Slot(name, formatted(form, follow, format_) if colon else VerbatimKey(form, follow), follow)
     except Refused as why:
         raise Refused(f"placeholder {placeholder}: {why}") from None
 

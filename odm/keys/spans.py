@@ -59,7 +59,7 @@ def bounded(whole: Span, op: Op, place: Place, follow: str, *, verbatim: bool = 
         verbatim: the key is not escaped, and a literal follows.
     """
     after, exact = _cut(op, place)
-    if not place.text:
+    if place.outside:
         edge = whole.hi if after else whole.lo
     else:
         edge = behind(whole.lo + place.text, follow, verbatim=verbatim) if after else whole.lo + place.text
@@ -69,14 +69,15 @@ def bounded(whole: Span, op: Op, place: Place, follow: str, *, verbatim: bool = 
     return Span(whole.lo, whole.lo) if edge is None else Span(edge, whole.hi, exact)
 
 
-def around(whole: Span, op: Op, text: str, follow: str) -> Span:
+def around(whole: Span, op: Op, text: str, follow: str, *, empty: bool = False) -> Span:
     """A range that contains all keys of `whole` whose next component satisfies a bound, and others.
 
     For components that are not escaped, before a literal: "a" is less than "a!", but "a#" is greater than "a!#".
+    ``empty``: a component may be empty.
     """
     if op in {">", ">="}:
         return Span(whole.lo + text, whole.hi, exact=False)
-    edges = [next_prefix(whole.lo + text[:size] + follow) for size in range(1, len(text) + 1)]
+    edges = [next_prefix(whole.lo + text[:size] + follow) for size in range(not empty, len(text) + 1)]
     highest = whole.hi if None in edges else max(edge for edge in edges if edge is not None)
     return Span(whole.lo, highest, exact=False)
 

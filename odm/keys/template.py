@@ -217,7 +217,7 @@ class Template:
             size = part.type.size if isinstance(part.type, VerbatimKey) else size_of(shapes)
             end = at + size if size else text.find(part.follow, at) if part.follow else len(text)
             piece, at = text[at:end], end
-            if end < 0 or not piece:
+            if end < 0 or not (piece or (isinstance(part.type, VerbatimKey) and part.type.empty)):
                 return None
             if isinstance(part.type, VerbatimKey):
                 value = part.type.read(piece)
@@ -381,7 +381,9 @@ class Template:
                 return Span(lo, lo if head is None else next_prefix(lo), exact)
             if isinstance(slot.type, VerbatimKey) and not slot.type.sorts(op, value):
                 place = slot.type.place(value)
-                return around(whole, op, place.text, slot.follow) if place.text else bounded(whole, op, place, "")
+                if place.outside:
+                    return bounded(whole, op, place, "")
+                return around(whole, op, place.text, slot.follow, empty=slot.type.empty)
             turned = _FLIPPED[op] if isinstance(slot.type, Descending) else op
             return bounded(whole, turned, slot.type.place(value), slot.follow, verbatim=self.verbatim)
         except Refused as why:

@@ -59,19 +59,24 @@ class VerbatimKey(KeyType):
         form: how the field is stored.
         follow: the literal behind the placeholder; "" at the end.
         width: digits of a number, filled up with zeros; 0: as many as it has.
+        empty: the text may be empty.
         size: the number of characters of every text, which then may contain the literal; 0: it differs.
     """
 
     form: Form
     follow: str
     width: int = 0
+    empty: bool = False
     size: int = field(init=False, repr=False, default=Factory(lambda self: size_of(self.shapes()), takes_self=True))
     variable: ClassVar[bool] = True
 
     def encode(self, value: Any) -> str:
         text = self.written(self.form.dump(value))
-        if not text:
-            raise Refused("it is empty; give a text of one character or more")
+        if not text and not self.empty:
+            raise Refused(
+                "it is empty; give a text of one character or more, or write {field:empty} in the template if other "
+                "programs leave this part of a key empty"
+            )
         if not self.size and self.follow and (text + self.follow).find(self.follow) != len(text):
             raise Refused(f"it contains {self.follow!r}, which ends the value in this key; use another value")
         return text
@@ -106,7 +111,7 @@ class VerbatimKey(KeyType):
                 "the texts of its values do not sort as the values do, so it has no range; compare for equality, or "
                 "filter by it in a scan"
             )
-        return Place(text) if text else BELOW
+        return Place(text) if text or self.empty else BELOW
 
     @property
     def sorted(self) -> bool:
@@ -128,7 +133,7 @@ class VerbatimKey(KeyType):
 
     def shapes(self) -> tuple[Shape, ...]:
         if self.form.choices:
-            return tuple(map(exactly, self.form.choices))
+            return tuple(exactly(choice) for choice in self.form.choices if choice or self.empty)
         if self.width:
             return (Shape((DIGITS,) * self.width),)
         if self.form.kind == "N":
@@ -140,11 +145,11 @@ class VerbatimKey(KeyType):
         if len(self.follow) == 1:
             below, above = (chr(min(max(ord(self.follow) + step, 0), ord(_LAST))) for step in (-1, 1))
             chars = (("\0", below), (above, _LAST))
-        return Shape((chars,), chars)
+        return Shape(() if self.empty else (chars,), chars)
 
     @property
     def encoding(self) -> str:
-        return f"{self.form.text} as it is" + f", {self.width} digits" * bool(self.width)
+        return f"{self.form.text} as it is" + f", {self.width} digits" * bool(self.width) + ", or empty" * self.empty
 
 
 def _is_time(form: Form) -> bool:
@@ -171,14 +176,26 @@ def _shape_of(form: Form) -> Shape | None:
     return Shape(tuple(HEX if char == "0" else exactly(char).head[0] for char in text))
 
 
-def padded(form: Form, follow: str, format_: str) -> VerbatimKey:
-    """The key type of a number with a format such as ``08``, eight digits.
+EMPTY: Final = "empty"
+"""The format of a text that may be empty."""
+
+
+def formatted(form: Form, follow: str, format_: str) -> VerbatimKey:
+    """The key type of a text that may be empty, or of a number with a format such as ``08``, eight digits.
 
     Raises:
-        Refused: the format is another.
+        Refused: the format is another, or no value of the field has an empty text.
     """
+    if format_ == EMPTY:
+        made = VerbatimKey(form, follow, empty=True)
+        if made.read("") is None:
+            raise Refused("no value of its type is stored as an empty text; drop :empty")
+        return made
     if form.kind != "N" or not re.fullmatch(r"0[1-9][0-9]?", format_, re.ASCII):
-        raise Refused(f"{brief(format_)} is not a format of keys as they are; use none, or 08 for a number of 8 digits")
+        raise Refused(
+            f"{brief(format_)} is not a format of keys as they are; use none, 08 for a number of 8 digits, or empty for a text that "
+            "may be empty"
+        )
     return VerbatimKey(form, follow, int(format_))
 
 

@@ -40,6 +40,8 @@ class Everything(Entity, table=plain):
     day: date
     id: UUID
     blob: bytes
+    note: str
+    mode: Literal["", "on"]
 
     primary = PrimaryKey("E#{text}", "X")
 
@@ -85,11 +87,15 @@ VALUES: Final[Mapping[str, st.SearchStrategy[Any]]] = {
     "at": _INSTANTS | st.datetimes(datetime(2024, 1, 1), datetime(2024, 1, 3), timezones=st.just(UTC)),
     "day": st.dates() | st.dates(date(2024, 1, 1), date(2024, 1, 3)),
     "id": st.uuids(),
+    "note:empty": _TEXTS | st.just(""),
+    "mode:empty": st.sampled_from(["", "on"]),
 }
 _FIXED: Final = ("lot:05", "at", "day", "id")
 """The placeholders behind which no literal is needed, because their texts have one width."""
 
-_ORDERED: Final = ("text", "other", "lot:05", "at", "day", "id")
+_ORDERED: Final = ("text", "other", "lot:05", "at", "day", "id", "note:empty")
+_FREE: Final = ("text", "other", "note")
+"""The fields of any text."""
 
 
 @functools.cache
@@ -104,6 +110,7 @@ def _templates(draw: st.DrawFn) -> Template:
     if names:
         literals[0], literals[-1] = draw(st.just("") | _LITERALS), draw(st.just("") | _LITERALS)
     text = literals[0] + "".join(f"{{{name}}}{literal}" for name, literal in zip(names, literals[1:], strict=True))
+    assume(text not in ("{note:empty}", "{mode:empty}"))  # the whole key, which cannot be empty
     return compiled(text)
 
 
@@ -195,7 +202,7 @@ def test_only_keys_of_the_template_are_read(case: Drawn, other: Template) -> Non
 def test_a_value_that_would_forge_is_refused(template: Template, data: st.DataObject) -> None:
     """A key that is written is read as the values that were written, whatever these contain."""
     values = {name: FORMS[name].dump(data.draw(VALUES[_placeholder(name)])) for name in template.fields}
-    for name in {"text", "other"}.intersection(values):
+    for name in sorted({*_FREE}.intersection(values)):
         values[name] += data.draw(st.just("") | _LITERALS) + data.draw(st.just("") | _LITERALS)
     loaded = {name: FORMS[name].load(value) for name, value in values.items()}
     key = _key(template, loaded)
@@ -204,7 +211,7 @@ def test_a_value_that_would_forge_is_refused(template: Template, data: st.DataOb
 
 
 def _placeholder(name: str) -> str:
-    return "lot:05" if name == "lot" else name
+    return next(placeholder for placeholder in VALUES if placeholder.partition(":")[0] == name)
 
 
 @st.composite
@@ -215,10 +222,10 @@ def _bounded(draw: st.DrawFn) -> tuple[Drawn, int, list[tuple[Op, Any]]]:
     at = draw(st.sampled_from(places))
     name = case.template.fields[at]
     near = st.just(case.one[name]) | VALUES[_placeholder(name)]
-    if name in ("text", "other"):
+    if name in _FREE:
         near |= st.builds(lambda head, tail: head + tail, st.just(case.one[name]), _LITERALS)
-        near |= st.integers(1, 9).map(lambda length: str(case.one[name])[:length])
-    ops: list[Op] = [*OPS, "prefix"] if name in ("text", "other") else OPS
+        near |= st.integers(0, 9).map(lambda length: str(case.one[name])[:length])
+    ops: list[Op] = [*OPS, "prefix"] if name in _FREE else OPS
     return case, at, draw(st.lists(st.tuples(st.sampled_from(ops), near), min_size=1, max_size=2))
 
 
@@ -254,6 +261,10 @@ def test_a_span_holds_the_keys_within_the_bounds(drawing: tuple[Drawn, int, Sequ
         ("T#{at}#{text}", [(">=", datetime(2024, 1, 1, tzinfo=UTC))], True),
         ("T#{lot:05}x", [("<", 70)], True),
         ("T#{lot:05}{text}", [(">", 70)], True),
+        ("T#{note:empty}", [(">", "")], True),
+        ("T#{note:empty}", [("<=", "")], True),
+        ("T#{note:empty}#", [("<=", "")], False),
+        ("T#{note:empty}#", [("prefix", "")], True),
     ],
 )
 def test_a_range_of_values_is_exact_where_their_keys_sort_as_they_do(
@@ -270,6 +281,9 @@ def test_a_range_of_values_is_exact_where_their_keys_sort_as_they_do(
         ("{text}::{other}", {"text": "a::b", "other": "c"}),
         ("{text}#", {"text": "#"}),
         ("{text}", {"text": ""}),
+        ("a{mode}", {"mode": ""}),
+        ("{note:empty}#{text}", {"note": "#", "text": "a"}),
+        ("{note:empty}#{text}", {"note": "", "text": ""}),
         ("{color}#", {"color": Color.HASH}),
         ("{lot:05}", {"lot": 100_000}),
         ("{lot:05}", {"lot": -1}),
@@ -295,6 +309,11 @@ def test_values_that_a_key_cannot_contain(template: str, values: dict[str, Any])
         ("{lot:05}0", {"lot": 100}, "001000"),
         ("{lot:05}{text}", {"lot": 100, "text": "1"}, "001001"),
         ("{status}", {"status": "open#2"}, "open#2"),
+        ("{text}/{note:empty}", {"text": "org.x", "note": ""}, "org.x/"),
+        ("{note:empty}#{text}", {"note": "", "text": "1"}, "#1"),
+        ("{text}#{note:empty}#{level}", {"text": "t", "note": "", "level": 1}, "t##1"),
+        ("M{mode:empty}", {"mode": ""}, "M"),
+        ("M{mode:empty}", {"mode": "on"}, "Mon"),
     ],
 )
 def test_keys_by_example(template: str, values: dict[str, Any], key: str) -> None:
@@ -320,6 +339,8 @@ def test_keys_by_example(template: str, values: dict[str, Any], key: str) -> Non
         ("E#{id}", "E#00000000-0000-0000-0000-00000000000A"),
         ("E#{status}", "E#closed"),
         ("E#{text}", "E#"),
+        ("E#{mode}", "E#"),
+        ("E#{note:empty}#", "E#"),
         ("E#{text}", "F#a"),
         ("E#{text}#", "E#a#b#"),
         ("E#{text}#", "E#a"),
@@ -374,6 +395,10 @@ def test_templates_are_not_alike_if_no_key_is_read_by_both(case: Drawn, other: T
         ("{id}", "{at}", False),
         ("{status}", "{color}", False),
         ("{text}#{other}#X", "A#B#C#X", True),
+        ("{note:empty}#X", "#X", True),
+        ("{text}#X", "#X", False),
+        ("A{mode:empty}", "A", True),
+        ("A{mode}", "A", False),
     ],
 )
 def test_can_equal(a: str, b: str, expected: bool) -> None:
@@ -426,3 +451,18 @@ def test_patterns_are_refused_that_have_no_keys_as_they_are() -> None:
 
     with pytest.raises(SchemaError, match=r"nothing separates \{a\} from \{a\}"):
         table.compile()
+
+
+@pytest.mark.parametrize(
+    ("template", "why"),
+    [
+        ("{text:empty}", r"\{text:empty\} is the whole of the key, which cannot be empty: drop :empty"),
+        ("a{level:empty}", "no value of its type is stored as an empty text; drop :empty"),
+        ("a{at:empty}", "no value of its type is stored as an empty text; drop :empty"),
+        ("a{status:empty}", "no value of its type is stored as an empty text; drop :empty"),
+        ("{text:empty}{other}", r"nothing separates \{text:empty\} from \{other\}"),
+    ],
+)
+def test_formats_are_refused_that_no_value_can_use(template: str, why: str) -> None:
+    with pytest.raises(SchemaError, match=why):
+        compiled(template)

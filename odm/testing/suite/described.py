@@ -27,6 +27,7 @@ from odm import (
     some,
     starts_with,
 )
+from odm.expressions.nodes import Condition
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.stores import Stores
@@ -43,6 +44,13 @@ visits = Table("visits", keys=("who", "at"), key_style="verbatim", tag=None, ttl
 readings = Table("readings", keys=("sensor", "n"))
 pairs = Table("pairs", keys=("PK", "SK"), key_style="verbatim", tag=None)
 digests = Table("digests", keys=("digest",), tag="kind")
+checkpoints = Table(
+    "checkpoints",
+    keys=("PK", "SK"),
+    index_keys={"latest": ("latest_pk", "latest_sk")},
+    key_style="verbatim",
+    tag=None,
+)
 
 
 drafts = Table("drafts")
@@ -156,6 +164,27 @@ class PriceOfOthers(Entity, table=prices_of_others, tag="Price"):
     on: int = 1
 
     primary = PrimaryKey("PRICE/{name}")
+
+
+class Checkpoint(Entity, table=checkpoints):
+    thread: str
+    namespace: str
+    number: int
+    path: str
+    owner: str | None = None
+    text: str = ""
+
+    primary = PrimaryKey("THREAD_{thread}", "{namespace:empty}#{number}/{path:empty}")
+    latest = AccessPattern("OWNER#{owner:empty}", "LATEST", index="latest")
+
+
+class Writing(Entity, table=checkpoints):
+    thread: str
+    namespace: str
+    number: int
+    path: str
+
+    primary = PrimaryKey("WRITES_{thread}_{namespace:empty}", "{number}_{path}")
 
 
 ANN = Player(name="Ann Lee", mail="ann@example.com")
@@ -302,6 +331,61 @@ class TestDescribed:
         db.update(absent, set_(Price.note, None))
         db.update(null, remove(Price.note))
         assert [db.count(key.where(missing(Price.note))) for key in (null, absent)] == [1, 0]
+
+    def test_empty_parts_of_keys(self, stores: Stores) -> None:
+        db = stores.open(checkpoints)
+        every = [
+            Checkpoint(thread="t", namespace=namespace, number=1, path=path, text=namespace + path)
+            for namespace, path in (("", ""), ("", "org.x"), ("!", ""), ("a", ""), ("a", "org.x"))
+        ]
+        fill(db, every[::-1])
+        for one in every:
+            key = Checkpoint.primary(thread="t", namespace=one.namespace, number=1, path=one.path)
+            assert (db.get(key), db.exists(key)) == (one, True)
+        whole = Checkpoint.primary(thread="t")
+        assert db.count(whole) == db.count(collection(whole)) == 5
+        assert [one.text for one in db.query(Checkpoint.primary(thread="t", namespace=""))] == ["", "org.x"]
+
+        def texts(condition: Condition) -> list[str]:
+            assert db.count(whole.where(condition)) == len(list(db.query(whole.where(condition))))
+            return sorted(one.text for one in db.query(whole.where(condition)))
+
+        assert texts(Checkpoint.namespace > "") == ["!", "a", "aorg.x"]
+        assert texts(Checkpoint.namespace >= "") == ["", "!", "a", "aorg.x", "org.x"]
+        assert texts(Checkpoint.namespace <= "") == texts(Checkpoint.namespace == "") == ["", "org.x"]
+        assert texts(Checkpoint.namespace < "") == []
+        assert texts(Checkpoint.namespace <= "!") == ["", "!", "org.x"]
+        assert texts(between(Checkpoint.namespace, "", "!")) == ["", "!", "org.x"]
+        assert texts(starts_with(Checkpoint.namespace, "")) == ["", "!", "a", "aorg.x", "org.x"]
+        last = Checkpoint.primary(thread="t", namespace="", number=1)
+        assert [one.path for one in db.query(last.where(Checkpoint.path > ""))] == ["org.x"]
+        assert [one.path for one in db.query(last.where(Checkpoint.path >= "").reverse())] == ["org.x", ""]
+        assert [one.path for one in db.query(last.where(Checkpoint.path <= ""))] == [""]
+        assert list(db.query(last.where(Checkpoint.path < ""))) == []
+        db.update(Checkpoint.primary(thread="t", namespace="", number=1, path=""), set_(Checkpoint.text, "new"))
+        assert db.delete(Checkpoint.primary(thread="t", namespace="", number=1, path=""), when=Checkpoint.path == "")
+        with pytest.raises(KeyValueError, match=r"namespace='a#b' .* contains '#'"):
+            db.put(Checkpoint(thread="t", namespace="a#b", number=1, path=""))
+        writing = Writing(thread="t", namespace="", number=1, path="p")
+        db.put(writing)
+        assert list(db.query(Writing.primary(thread="t", namespace=""))) == [writing]
+        with pytest.raises(KeyValueError, match=r"path='' .* it is empty.*\{field:empty\}"):
+            db.put(Writing(thread="t", namespace="", number=1, path=""))
+
+    @needs("indexes")
+    def test_an_empty_part_of_an_index_key_is_not_none(self, stores: Stores) -> None:
+        db = stores.open(checkpoints)
+        owners = ["", "ann", None]
+        every = [Checkpoint(thread="t", namespace="", number=n, path="", owner=one) for n, one in enumerate(owners)]
+        fill(db, every)
+        assert list(db.query(Checkpoint.primary(thread="t"))) == every
+        assert list(db.query(Checkpoint.latest(owner=""))) == every[:1]
+        key = Checkpoint.primary(thread="t", namespace="", number=2, path="")
+        db.update(key, set_(Checkpoint.owner, ""))
+        assert [one.number for one in db.query(Checkpoint.latest(owner=""))] == [0, 2]
+        db.update(key, remove(Checkpoint.owner))
+        assert list(db.query(Checkpoint.latest(owner=""))) == every[:1]
+        assert db.get(key) == every[2]
 
     def test_binary_keys(self, stores: Stores) -> None:
         db = stores.open(digests)
