@@ -52,6 +52,7 @@ from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item, Remove, Set, Value, paths
 from odm.protocol.requests import Merge, Only, Operation, Update
 from odm.schema.entity import EntitySchema
+from odm.schema.faults import of_several
 
 
 class DeclaredRow(Row):
@@ -120,6 +121,11 @@ class Declared(Placed):
         found = [made for kind, values in at if (made := self._made(kind, values, row, cells)) is not None]
         if len(found) == 1:
             return found[0]
+        if found:
+            fitting = [kind.entity for kind, values in at if self._made(kind, values, row, cells) is not None]
+            several = _with(found[0], {TAG: write(of_several(fitting))})
+            several.raw = row
+            return several
         theirs = {column for kind, _ in at for column in kind.columns}
         return row if not at or theirs.intersection(row.columns) else Row(row.key)
 
@@ -176,8 +182,12 @@ class Declared(Placed):
 
         If ``match=`` decides, it contains a Condition filter; see `Owned.strange`.
         """
-        match = self.kinds[tag].entity.match
-        return Nothing() if match is None else Unless(self._matching(self.kinds[tag]), self._cells_at(id))
+        kind = self.kinds[tag]
+        if kind.entity.match is None:
+            return Nothing()
+        fits, tags = self._matching(kind), {rival.tag for rival in kind.rivals}
+        rivals = [self._matching(other) for other in self._kinds_at(id) if other.entity.tag in tags]
+        return Unless(Unless(interleave(*rivals), fits) if rivals else fits, self._cells_at(id))
 
     def _matching(self, kind: Kind) -> Filter:
         found = matching(kind, self.form)

@@ -15,6 +15,7 @@ from odm.backends.bigtable.placement import Placement, key_only
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
 from odm.errors import SchemaError
 from odm.expressions.nodes import Value
+from odm.schema.described import rivals_of
 from odm.schema.entity import EntitySchema
 from odm.schema.model import Schema
 
@@ -30,11 +31,13 @@ class Kind:
         entity: the entity.
         placement: the cells of its fields.
         in_key: the fields that are read from the row key, by stored name.
+        rivals: see `rivals_of`.
     """
 
     entity: EntitySchema
     placement: Placement
     in_key: Mapping[str, str]
+    rivals: tuple[EntitySchema, ...] = ()
     columns: tuple[Place, ...] = field(
         init=False,
         default=Factory(
@@ -76,7 +79,10 @@ def matching(kind: Kind, form: Form) -> Filter | None:
 
 def kinds_of(schema: Schema, form: Form) -> dict[str, Kind]:
     """The kinds of rows of a schema, by tag."""
-    return {tag: Kind(entity, form.placement(tag), key_only(entity)) for tag, entity in schema.entities.items()}
+    return {
+        tag: Kind(entity, form.placement(tag), key_only(entity), rivals_of(schema, entity))
+        for tag, entity in schema.entities.items()
+    }
 
 
 def check_rows(schema: Schema, form: Form) -> None:

@@ -19,8 +19,9 @@ from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Action, Item, Path, Remove, Set, Value
 from odm.keys import number_of, number_text
 from odm.protocol.requests import Put, Update
-from odm.schema.described import names_of, uses_of
+from odm.schema.described import names_of, rivals_of, uses_of
 from odm.schema.entity import EntitySchema
+from odm.schema.faults import of_several
 from odm.schema.model import Schema, flat
 
 _NO_TEXT: Final[Mapping[str, str]] = {}
@@ -57,6 +58,7 @@ class _Kind:
         natives: the key attributes that are fields.
         ttl: the attribute of the TTL field.
         others: the names in items of odm of attributes whose own name odm uses for something else.
+        rivals: see `rivals_of`.
     """
 
     entity: EntitySchema
@@ -64,6 +66,7 @@ class _Kind:
     natives: frozenset[str]
     ttl: str | None
     others: Mapping[str, str]
+    rivals: tuple[EntitySchema, ...] = ()
 
 
 @frozen(slots=False)
@@ -90,7 +93,7 @@ class Described:
             own = {TAG: schema.tag == TAG, VERSION: entity.version != 1}
             own[TTL_ATTRIBUTE] = schema.ttl == TTL_ATTRIBUTE and ttl not in (None, TTL_ATTRIBUTE)
             others = {name: theirs for name, theirs in OTHERS.items() if not own[name]}
-            found[tag] = _Kind(entity, made, natives, ttl, others)
+            found[tag] = _Kind(entity, made, natives, ttl, others, rivals_of(schema, entity))
         return found
 
     @property
@@ -116,6 +119,8 @@ class Described:
         if len(items) == 1:
             return items[0]
         values.pop(TAG, None)
+        if items and tag is None:
+            return {**values, TAG: of_several(self._kinds[item[TAG]].entity for item in items)}
         # An item with a known tag that does not fit match= is of no entity, as one without a tag.
         return values if tag is None or found else {**values, TAG: tag}
 
@@ -205,6 +210,10 @@ class Described:
         types = self.schema.types
         values = {name: native_value(text, types.get(name, "S")) for name, text in zip(self.keys, key, strict=False)}
         return [kind.entity for kind in self._kinds.values() if self.fits(kind.entity, values)]
+
+    def rivals(self, tag: str) -> tuple[EntitySchema, ...]:
+        """The entities of which an item that fits match= of this one must not be."""
+        return self._kinds[tag].rivals
 
     def actions(self, request: Update) -> tuple[Action, ...]:
         """The actions of an update on attributes, with those on key attributes."""

@@ -90,13 +90,21 @@ class WriteConditions:
     def _is(self, tag: str) -> Condition:
         """The item is there, and of the entity with this tag."""
         entity, attribute = self.table.schema.entities.get(tag), self.table.schema.tag
-        match = None if entity is None or entity.match is None else self.translated(entity.match)
+        match = None if entity is None or entity.match is None else self._matches(entity, entity.match)
         if attribute is not None:
             found = every(Compare("=", Path((attribute,)), Const(tag)), match)
         elif entity is None or all(entity is not one for one in self._entities):
             found = self._never
         else:
             found = every(Exists(self._there), match)
+        assert found is not None
+        return found
+
+    def _matches(self, entity: EntitySchema, match: Condition) -> Condition:
+        there = self._entities
+        rivals = [one.match for one in self.table.rivals(entity.tag) if any(one is other for other in there)]
+        others = (Not(self.translated(rival)) for rival in rivals if rival is not None)
+        found = every(self.translated(match), *others)
         assert found is not None
         return found
 

@@ -158,6 +158,17 @@ class TypeCompiler:
             check()
         return record
 
+    def computed(self, cls: type[BaseModel], name: str) -> StoredType:
+        """How the values of a computed field would be stored, which is how keys contain them.
+
+        Raises:
+            SchemaError: they could not be stored.
+        """
+        place, info = Place(cls, name), FieldInfo.from_annotation(cls.model_computed_fields[name].return_type)
+        return _in_form(
+            _fixed(self._type(info.annotation, place), metadata_of(info)), find_marker(info, Stored), info, place
+        )
+
     def _record(self, cls: type[Any]) -> RecordType:
         if cls not in self._records:
             schema = complete(cls) if issubclass(cls, BaseModel) else None

@@ -95,7 +95,8 @@ def parse_verbatim(text: str, fields: Mapping[str, FieldInfo], forms: Mapping[st
     match parts:
         case [Slot(type=VerbatimKey(empty=True), name=name)]:
             raise Refused(
-                f"{{{name}:{EMPTY}}} is the whole of the key, which cannot be empty: drop :{EMPTY}, or put text beside it"
+                f"{{{name}:{EMPTY}}} is the whole of the key, which cannot be empty: drop :{EMPTY}, or put text "
+                "beside it"
             )
     return tuple(parts)
 

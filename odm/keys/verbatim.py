@@ -193,8 +193,8 @@ def formatted(form: Form, follow: str, format_: str) -> VerbatimKey:
         return made
     if form.kind != "N" or not re.fullmatch(r"0[1-9][0-9]?", format_, re.ASCII):
         raise Refused(
-            f"{brief(format_)} is not a format of keys as they are; use none, 08 for a number of 8 digits, or empty for a text that "
-            "may be empty"
+            f"{brief(format_)} is not a format of keys as they are; use none, 08 for a number of 8 digits, or empty "
+            "for a text that may be empty"
         )
     return VerbatimKey(form, follow, int(format_))
 

@@ -22,7 +22,7 @@ from odm.protocol.predicates import Now, every, has_tag, of_tags, reading_filter
 from odm.protocol.requests import Position
 from odm.protocol.turns import Turns
 from odm.schema.entity import EntitySchema, Key
-from odm.schema.faults import unknown_item
+from odm.schema.faults import several_fit, unknown_item
 from odm.schema.model import Schema
 from odm.schema.target import Target
 
@@ -170,7 +170,7 @@ class Context:
     def check_known(self, item: Item, key: Key) -> None:
         """Raise ItemInvalid for an item whose tag no entity has, unless the store skips such items."""
         if not self.skip_unknown and not self.schema.knows(item):
-            raise unknown_item(self.schema.name, item, key, self.schema.tag)
+            raise unknown_item(self.schema.name, item, key, self.schema.tag, self.schema.entities.values())
 
     def stranger(self, target: Target, item: Item | None) -> ItemInvalid | None:
         """The error for a write to a key that holds an item of another entity or program; None if it does not.
@@ -179,7 +179,8 @@ class Context:
         """
         if item is None or (tag := item.get(TAG)) == target.entity.tag:
             return None
-        has = "no tag" if tag is None else f"the tag {tag!r}"
+        several = several_fit(self.schema.entities.values(), item, self.schema.tag)
+        has = f"attributes that fit match= of {several}" if several else "no tag" if tag is None else f"the tag {tag!r}"
         return ItemInvalid(
             f"{target}: the key holds an item of table {self.schema.name!r} that has {has}, so it is not one of "
             f"{target.entity.name} and is neither changed nor removed: choose another key, or remove the item with the "

@@ -203,7 +203,7 @@ def check_keys(schema: Schema) -> None:
         if not meet:
             continue
         if schema.described or (a.match is not None and b.match is not None):
-            check_alike(schema.name, a, b, tagged=schema.verbatim and schema.tag is not None)
+            check_alike(schema, a, b)
             continue
         raise SchemaError(
             f"in table {schema.name!r} an item of {a.name} and one of {b.name} can have the same key: "

@@ -30,8 +30,8 @@ from odm.schema.checks import (
     check_local,
     is_shared,
 )
-from odm.schema.computed import check_as_they_are, computed_fields, find_computed
-from odm.schema.described import check_several, describe, forms_of, is_native
+from odm.schema.computed import check_attributes, computed_fields, find_computed
+from odm.schema.described import check_several, computed_forms, describe, forms_of, is_native
 from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.evolution import find_keep, find_upgrades
 from odm.schema.families import check_families, field_families, find_families
@@ -247,17 +247,19 @@ class _Templates:
     def compile(self, text: str | None, attribute: str | tuple[str, ...] | None, owner: str) -> Template:
         """A template, or the tag if none is declared: an index entry needs both key attributes."""
         template = self.tag if text is None else text
-        if self.style.verbatim or isinstance(attribute, tuple):
-            check_as_they_are(self.cls, owner, template)
         if isinstance(attribute, tuple):
+            check_attributes(self.cls, owner, template)
             check_several(template, attribute, self.codec, owner)
             return compile_several(template, self.forms, owner=owner)
         native = None
         if not self.style.verbatim_rows:
             native = is_native(template, attribute, self.codec, self.forms)
-        if native is None and not self.style.verbatim:
-            return compile_template(template, self.cls.model_fields | computed_fields(self.cls), owner=owner)
-        return compile_verbatim(template, self.cls.model_fields, self.forms, owner=owner, native=native)
+        if native is not None:
+            return compile_verbatim(template, self.cls.model_fields, self.forms, owner=owner, native=native)
+        fields = self.cls.model_fields | computed_fields(self.cls)
+        if not self.style.verbatim:
+            return compile_template(template, fields, owner=owner)
+        return compile_verbatim(template, fields, {**self.forms, **computed_forms(self.cls, template)}, owner=owner)
 
 
 def _compile_pattern(templates: _Templates, name: str, pattern: Pattern, hash_only: bool) -> PatternSchema:

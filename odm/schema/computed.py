@@ -91,14 +91,18 @@ def computed_fields(cls: "type[Entity]") -> dict[str, FieldInfo]:
     return {name: FieldInfo.from_annotation(one.return_type) for name, one in cls.model_computed_fields.items()}
 
 
-def check_as_they_are(cls: "type[Entity]", owner: str, template: str) -> None:
-    """Raise SchemaError if a key that other programs read, or a part of it, is a computed field."""
-    for name in cls.model_computed_fields:
-        if f"{{{name}}}" in template or f"{{{name}:" in template:
-            raise SchemaError(
-                f"{owner}: key template {template!r}: {name} is a computed field, which keys as they are cannot have: "
-                "declare it as a field"
-            )
+def computed_in(cls: "type[Entity]", template: str) -> list[str]:
+    """The computed fields that a template names."""
+    return [name for name in cls.model_computed_fields if f"{{{name}}}" in template or f"{{{name}:" in template]
+
+
+def check_attributes(cls: "type[Entity]", owner: str, template: str) -> None:
+    """Raise SchemaError if a key of several attributes, which are stored fields, has a computed field."""
+    for name in computed_in(cls, template):
+        raise SchemaError(
+            f"{owner}: key template {template!r}: {name} is a computed field, but the attributes of this key are "
+            "stored fields: declare it as a field"
+        )
 
 
 def find_computed(

@@ -7,11 +7,12 @@ stands in a key is a part of the key only.
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import evolve, frozen
 
 from odm.codec import EntityCodec
+from odm.codec.annotations import TypeCompiler
 from odm.codec.choices import EnumType, LiteralType
 from odm.codec.faults import Unfit
 from odm.codec.stored import NULL, StoredType
@@ -22,19 +23,34 @@ from odm.errors import SchemaError
 from odm.expressions.nodes import And, Compare, Condition, Const, Exists, IsIn, Missing, Path
 from odm.keys import Form, Kind, Template, VerbatimKey
 from odm.keys.base import Refused
+from odm.schema.computed import computed_in
 from odm.schema.entity import EntitySchema, KeyPart, PatternSchema
 from odm.schema.model import IndexSchema, KeyNames, Schema, flat
+
+if TYPE_CHECKING:
+    from odm.entities.entity import Entity
 
 _KINDS: Final[Mapping[str, Kind]] = {"S": "S", "N": "N", "B": "B"}
 
 
 def forms_of(codec: EntityCodec) -> dict[str, Form]:
     """How the fields of an entity are stored that a key attribute can hold."""
-    found = {name: _form(field.type) for name, field in codec.record.fields.items()}
+    found = {name: form_of(field.type) for name, field in codec.record.fields.items()}
     return {name: form for name, form in found.items() if form is not None}
 
 
-def _form(type_: StoredType) -> Form | None:
+def computed_forms(cls: "type[Entity]", template: str) -> dict[str, Form]:
+    """How a template contains the values of its computed fields.
+
+    Raises:
+        SchemaError: the values of one could not be stored.
+    """
+    found = {name: form_of(TypeCompiler().computed(cls, name)) for name in computed_in(cls, template)}
+    return {name: form for name, form in found.items() if form is not None}
+
+
+def form_of(type_: StoredType) -> Form | None:
+    """How values of a type are stored, if a key attribute can hold them."""
     plain = bare(type_)
     kinds = plain.kinds - NULL
     if len(kinds) != 1 or not kinds <= _KINDS.keys():
@@ -248,20 +264,29 @@ def _tells(template: Template, name: str) -> bool:
     return any(slot.name == name and isinstance(slot.type, VerbatimKey) for slot in template.slots)
 
 
-def check_alike(table: str, one: EntitySchema, other: EntitySchema, *, tagged: bool) -> None:
+def check_alike(schema: Schema, one: EntitySchema, other: EntitySchema) -> None:
     """Check two entities whose keys can be equal: a tag or their match= must distinguish their items.
 
     Raises:
         SchemaError: an item could be of both.
     """
+    table = schema.name
     if one.match is not None and other.match is not None:
         if are_apart(one.match, other.match):
             return
+        lacking = _needs_more(schema, one, other) and _needs_more(schema, other, one)
+        if lacking and not schema.keep_unknown and not schema.exclusive:
+            return
+        also = ""
+        if lacking:
+            option = "keep_unknown" if schema.keep_unknown else "exclusive"
+            also = f", or drop Table({option}=True), with which a write could leave the attributes of both"
         raise SchemaError(
             f"{one.name} and {other.name} can have the same key in table {table!r}, and one item can fit both match= "
-            "conditions: let both ask for different values of one attribute"
+            "conditions: let both ask for different values of one attribute, or each for an attribute that the other "
+            f"class does not have{also}"
         )
-    if not tagged:
+    if not (schema.verbatim and schema.tag is not None):
         raise SchemaError(
             f"in table {table!r} an item of {one.name} and one of {other.name} can have the same key: "
             f"{one.name}.{one.primary.text} and {other.name}.{other.primary.text}, so they cannot be distinguished: "
@@ -281,6 +306,27 @@ def are_apart(one: Condition, other: Condition) -> bool:
             if any(some == {_ABSENT} for some in both):
                 return True
         elif not values & others[path]:
+            return True
+    return False
+
+
+def rivals_of(schema: Schema, entity: EntitySchema) -> tuple[EntitySchema, ...]:
+    """The entities of which another program can write an item that fits the match= of both; it is then of neither."""
+    if schema.tag is not None or entity.match is None:
+        return ()
+    others = (other for other in schema.entities.values() if other is not entity and other.match is not None)
+    return tuple(other for other in others if other.match is not None and not are_apart(entity.match, other.match))
+
+
+def _needs_more(schema: Schema, one: EntitySchema, other: EntitySchema) -> bool:
+    """Whether match= of the first needs an attribute that no item of the other has, as far as it is plain."""
+    assert one.match is not None
+    keys = {*schema.keys, schema.tag, schema.ttl}.union(*(flat(index.keys) for index in schema.indexes.values()))
+    cells = {cell[:2] for cell in other.cells.values()}
+    for path, values in _asked(one.match).items():
+        root, cell = path.root, one.cells.get(path.root)
+        has = root in keys or root in other.codec.stored.values() or (cell is not None and cell[:2] in cells)
+        if not has and None not in values and _ABSENT not in values:
             return True
     return False
 

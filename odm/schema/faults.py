@@ -1,12 +1,13 @@
 """The errors for calls, keys and stored items that do not match the schema: the fault and its fix."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from odm.codec import TAG
 from odm.entities.entity import Entity
 from odm.entities.query import Finding, Query
 from odm.errors import BadValue, ItemInvalid, KeyValueError, SchemaError, brief
+from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item
 from odm.schema.entity import EntitySchema, Key, Values
 
@@ -92,9 +93,39 @@ def no_single_key(entity: EntitySchema, query: Query[Any], missing: str | None, 
     return kind(f"{query} is not the key of one item, {why}: write {entity.key_call}{otherwise}")
 
 
-def unknown_item(table: str, item: Item, key: Key, tag: str | None = TAG) -> ItemInvalid:
-    """The error for an item whose tag no entity has; ``tag`` is the attribute of the table, None: it has none."""
-    if TAG in item:
+def of_several(entities: Iterable[EntitySchema]) -> str:
+    """The tag of an item that fits match= of several entities, and so is of none."""
+    return " and ".join(entity.name for entity in entities)
+
+
+def several_fit(entities: Iterable[EntitySchema], item: Item, tag: str | None) -> str | None:
+    """The names of the entities whose match= the item fits, if these are several; ``tag``: as in `unknown_item`."""
+    if tag is not None:
+        return None
+    asking = [entity for entity in entities if entity.match is not None]
+    fitting = [entity for entity in asking if entity.match is not None and holds(entity.match, item)]
+    names = of_several(fitting) if len(fitting) > 1 else str(item.get(TAG))
+    return names if len(fitting) > 1 or {*names.split(" and ")} < {entity.name for entity in asking} else None
+
+
+def unknown_item(
+    table: str, item: Item, key: Key, tag: str | None = TAG, entities: Iterable[EntitySchema] = ()
+) -> ItemInvalid:
+    """The error for an item whose tag no entity has.
+
+    Args:
+        table: the table's name.
+        item: the item.
+        key: its key.
+        tag: the attribute of the table with the tag; None: it has none.
+        entities: those of the table.
+    """
+    if several := several_fit(entities, item, tag):
+        has = (
+            f"attributes that fit match= of {several}, so it is of none of them: remove the attributes of one with the "
+            "program that wrote it"
+        )
+    elif TAG in item:
         has = f"the tag {item[TAG]!r}, which no entity of the table has: declare one with tag=..."
     elif tag is None:
         has = "neither the key nor the attributes of an entity of the table: declare one that it fits"

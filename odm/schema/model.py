@@ -259,7 +259,7 @@ class Schema:
         if entity is None:
             if skip_unknown:
                 return None
-            raise faults.unknown_item(self.name, item, key, self.tag)
+            raise faults.unknown_item(self.name, item, key, self.tag, self.entities.values())
         made = entity.codec.decode(item, str(key))
         if item.get(VERSION, 1) != entity.codec.upgrades.version and (key.sort or self.hash_only):
             # A scan of Bigtable has row keys without a separate sort, which cannot be split into the two parts.

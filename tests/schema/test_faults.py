@@ -32,6 +32,7 @@ from odm import (
     Sum,
     Table,
     Unsupported,
+    exists,
     field,
 )
 from odm.expressions.collection import any_of
@@ -236,12 +237,61 @@ def computed_field_as_shard(table: Table) -> None:
         by_month = AccessPattern("ORDERS", "{month}", shards=Shards(4, by="month"))
 
 
-def test_keys_as_they_are_have_no_computed_field() -> None:
-    table = Table("shop", key_style="verbatim")
-    patterns = {"primary": PrimaryKey("ORDER#{id}"), "by_month": AccessPattern("MONTH#{month}", "{id}")}
+def test_keys_of_several_attributes_have_no_computed_field() -> None:
+    table = Table("shop", key_style="verbatim", index_keys={"by_month": (("month", "id"),)})
+    patterns = {"primary": PrimaryKey("ORDER#{id}"), "by_month": AccessPattern("{month}#{id}")}
     new_class("Order", (Dated,), {"table": table}, lambda body: body.update(patterns))
     with pytest.raises(SchemaError, match=r"Order\.by_month: .* month is a computed field.*: declare it as a field"):
         table.compile()
+
+
+def test_primary_keys_as_they_are_have_no_computed_field() -> None:
+    table = Table("shop", key_style="verbatim")
+    new_class("Order", (Dated,), {"table": table}, lambda body: body.update(primary=PrimaryKey("ORDER#{id}#{month}")))
+    with pytest.raises(SchemaError, match=r"Order\.primary: month is a computed field, .* use .* in an AccessPattern"):
+        table.compile()
+
+
+def test_a_field_is_not_read_from_a_key_with_a_computed_field() -> None:
+    table = Table("shop", key_style="verbatim")
+    patterns = {"primary": PrimaryKey("ORDER#{id}"), "by_month": AccessPattern("MONTH#{month}", "{month}#{place}")}
+    body = {"__annotations__": {"place": str}, **patterns}
+    new_class("Order", (Dated,), {"table": table}, lambda namespace: namespace.update(body))
+    with pytest.raises(SchemaError, match=r"Order\.place stands only in the index key .* store it as an attribute too"):
+        table.compile()
+
+
+LACKING = r"one item can fit both match= .* or each for an attribute that the other class does not have"
+
+
+@pytest.mark.parametrize(
+    ("options", "asked", "message"),
+    [
+        ({}, ("info", "digest"), None),
+        ({"keep_unknown": True}, ("info", "digest"), rf"{LACKING}, or drop Table\(keep_unknown=True\)"),
+        ({"exclusive": True}, ("info", "digest"), rf"{LACKING}, or drop Table\(exclusive=True\)"),
+        ({}, ("info", "both"), f"{LACKING}$"),
+        ({}, ("both", "digest"), f"{LACKING}$"),
+        ({}, ("info", "id"), f"{LACKING}$"),
+    ],
+)
+def test_entities_that_need_other_attributes(
+    options: dict[str, bool], asked: tuple[str, str], message: str | None
+) -> None:
+    table: Table = Table("locks", key_style="verbatim", tag=None, **options)  # type: ignore[call-overload]
+    for name, own, path in zip(("Lock", "State"), ("info", "digest"), asked, strict=True):
+        body = {
+            "__annotations__": {"id": str, own: str, "both": str},
+            "primary": PrimaryKey("{id}"),
+            "__module__": __name__,
+        }
+        condition = exists(field(path))
+        new_class(name, (Entity,), {"table": table, "match": condition}, lambda space, body=body: space.update(body))
+    if message is None:
+        table.compile()
+    else:
+        with pytest.raises(SchemaError, match=message):
+            table.compile()
 
 
 class Weight(float, Enum):

@@ -1,10 +1,12 @@
 """Models of tables that other programs made give the same results on every backend as odm's own."""
 # ruff: noqa: D101  # a test's name says what it shows
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import pytest
+from pydantic import StringConstraints, computed_field
 
 from odm import (
     TTL,
@@ -13,12 +15,14 @@ from odm import (
     ConditionFailed,
     Entity,
     ItemInvalid,
+    ItemNotFound,
     KeyValueError,
     PrimaryKey,
     Stored,
     Table,
     between,
     collection,
+    exists,
     field,
     increment,
     missing,
@@ -50,6 +54,11 @@ checkpoints = Table(
     index_keys={"latest": ("latest_pk", "latest_sk")},
     key_style="verbatim",
     tag=None,
+)
+locks = Table("locks", keys=("LockID",), key_style="verbatim", tag=None)
+locks_of_others = Table("locks", keys=("LockID",), key_style="verbatim", tag=None)
+tasks = Table(
+    "tasks", keys=("pk", "sk"), index_keys={"gsi1": ("gsi1pk", "gsi1sk")}, key_style="verbatim", tag="__edb_e__"
 )
 
 
@@ -187,6 +196,85 @@ class Writing(Entity, table=checkpoints):
     primary = PrimaryKey("WRITES_{thread}_{namespace:empty}", "{number}_{path}")
 
 
+class Lock(Entity, table=locks, match=exists(field("info"))):
+    id: Annotated[str, Stored("LockID")]
+    info: Annotated[str | None, Stored("Info")] = None
+    version: int = 0
+
+    primary = PrimaryKey("{id}")
+
+
+class State(Entity, table=locks, match=exists(field("digest"))):
+    id: Annotated[str, Stored("LockID")]
+    digest: Annotated[str | None, Stored("Digest")] = None
+    version: int = 0
+
+    primary = PrimaryKey("{id}")
+
+
+class Both(Entity, table=locks_of_others):
+    """An item of another program, which fits both."""
+
+    id: Annotated[str, Stored("LockID")]
+    info: Annotated[str, Stored("Info")]
+    digest: Annotated[str, Stored("Digest")]
+    version: int = 0
+
+    primary = PrimaryKey("{id}")
+
+
+BOTH = Both(id="b", info="i", digest="d", version=1)
+LOCK, STATE = Lock(id="a", info="i", version=1), State(id="a-md5", digest="d", version=1)
+OF_BOTH: dict[str, tuple[Callable[[Store], object], object]] = {
+    "get": (lambda db: db.get(Lock, id="b"), None),
+    "get the other": (lambda db: db.get(State, id="b"), None),
+    "get many": (lambda db: db.get_many([Lock.primary(id="b"), State.primary(id="a-md5")]), [None, STATE]),
+    "exists": (lambda db: db.exists(Lock, id="b"), False),
+    "query": (lambda db: list(db.query(State.primary(id="b"))), []),
+    "query with a filter": (lambda db: list(db.query(Lock.primary(id="b").where(Lock.version > 5))), []),
+    "count": (lambda db: db.count(Lock.primary(id="b")), 0),
+    "count with a filter": (lambda db: db.count(Lock.primary(id="b").where(Lock.version > 5)), 0),
+    "only": (lambda db: db.get(Lock, id="b", only=[Lock.version]), None),
+    "scan": (lambda db: sorted(db.scan(), key=str), sorted([LOCK, STATE], key=str)),
+    "scan of one": (lambda db: list(db.scan(Lock)), [LOCK]),
+    "scan with a filter": (lambda db: list(db.scan(State, State.version > 5)), []),
+    "scan with another filter": (lambda db: list(db.scan(State, State.version == 1)), [STATE]),
+    "update": (lambda db: db.update(Lock.primary(id="b"), set_(Lock.version, 2)), ItemNotFound),
+    "update on a condition": (
+        lambda db: db.update(State.primary(id="b"), set_(State.version, 2), when=State.version == 1),
+        ItemNotFound,
+    ),
+    "delete": (lambda db: db.delete(Lock, id="b"), False),
+    "delete on a condition": (lambda db: db.delete(Lock.primary(id="b"), when=Lock.version == 1), False),
+    "put": (lambda db: db.put(Lock(id="b", info="mine")), ItemInvalid),
+    "insert": (lambda db: db.insert(State(id="b", digest="mine")), ItemInvalid),
+}
+
+InKey = Annotated[str, StringConstraints(to_lower=True)]
+
+
+class Task(Entity, table=tasks, tag="task"):
+    number: int
+    team: str
+    status: str | None = "open"
+    points: int = 0
+
+    primary = PrimaryKey("$app#number_{number}", "$task_1")
+    backlog = AccessPattern("$app#team_{team_key}", "$task_1#status_{status_key}#number_{number}", index="gsi1")
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def team_key(self) -> InKey:
+        return self.team.lower()
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def status_key(self) -> InKey | None:
+        return None if self.status is None else self.status.lower()
+
+
+TASK = Task(number=1, team="Core A", status="Open")
+
 ANN = Player(name="Ann Lee", mail="ann@example.com")
 GAMES = [
     Game(player="Ann Lee", number=n, at=at, map=where)
@@ -265,6 +353,38 @@ class TestDescribed:
             games.put(Card(player="Bo", kind="cheque"))
         with pytest.raises(BadValue, match="part of match="):
             games.update(Card.primary(player="Bo"), set_(Card.kind, "cash"))
+
+    def test_two_entities_that_need_other_attributes(self, stores: Stores) -> None:
+        db = stores.open(locks)
+        fill(db, [LOCK, STATE])
+        assert (db.get(Lock, id="a"), db.get(State, id="a-md5")) == (LOCK, STATE)
+        assert (db.get(State, id="a"), db.exists(Lock, id="a-md5")) == (None, False)
+        assert db.count(Lock.primary(id="a").where(Lock.version == 1)) == 1
+        db.update(LOCK, set_(Lock.version, 2), when=Lock.version == 1)
+        assert (list(db.scan(Lock)), list(db.scan(State))) == ([LOCK.model_copy(update={"version": 2})], [STATE])
+        with pytest.raises(ItemInvalid, match="not one of State"):
+            db.put(State(id="a", digest="x"))
+        with pytest.raises(BadValue, match="does not fit match="):
+            db.put(Lock(id="c"))
+        with pytest.raises(BadValue, match="part of match="):
+            db.update(Lock.primary(id="a"), remove(Lock.info))
+        assert db.delete(Lock, id="a")
+
+    @pytest.mark.parametrize("call", OF_BOTH)
+    def test_an_item_of_two_entities_is_of_none(self, stores: Stores, call: str) -> None:
+        others = stores.open(locks_of_others)
+        fill(stores.open(locks), [LOCK, STATE])
+        others.put(BOTH)
+        do, skipped = OF_BOTH[call]
+        with pytest.raises(ItemInvalid, match="fit match= of Lock and State"):
+            do(stores.open(locks))
+        skipping = stores.open(locks, on_unknown="skip")
+        if isinstance(skipped, type) and issubclass(skipped, Exception):
+            with pytest.raises(skipped):
+                do(skipping)
+        else:
+            assert do(skipping) == skipped
+        assert stores.open(locks_of_others, on_unknown="skip").get(Both, id="b") == BOTH
 
     def test_number_keys(self, stores: Stores) -> None:
         db = stores.open(readings)
@@ -386,6 +506,41 @@ class TestDescribed:
         db.update(key, remove(Checkpoint.owner))
         assert list(db.query(Checkpoint.latest(owner=""))) == every[:1]
         assert db.get(key) == every[2]
+
+    @needs("indexes")
+    def test_computed_fields_of_index_keys(self, stores: Stores) -> None:
+        db = stores.open(tasks)
+        fill(db, [TASK, Task(number=2, team="CORE A", status="closed"), Task(number=3, team="Web", status=None)])
+
+        def numbers(team: str, **status: str) -> list[int]:
+            query = Task.backlog(team_key=team, **status)
+            assert db.count(query) == len(list(db.query(query)))
+            return [task.number for task in db.query(query)]
+
+        assert (numbers("Core A"), numbers("core a", status_key="Open"), numbers("web")) == ([2, 1], [1], [])
+        db.update(Task.primary(number=1), set_(Task.team, "WEB"))
+        db.update(Task.primary(number=3), set_(Task.status, "OPEN"))
+        assert (numbers("core a"), numbers("web")) == ([2], [1, 3])
+        db.update(Task.primary(number=3), increment(Task.points, 5), set_(Task.status, None))
+        assert (numbers("web"), db.one(Task.primary(number=3)).points) == ([1], 5)
+        db.put(TASK)
+        assert (numbers("core a"), numbers("web")) == ([2, 1], [])
+        with db.batch() as batch:
+            batch.put(TASK.model_copy(update={"team": "x"}))
+            batch.delete(Task.primary(number=2))
+        assert (numbers("core a"), numbers("X")) == ([], [1])
+        with pytest.raises(KeyValueError, match=r"status_key='a#number_' .* contains '#number_'"):
+            db.update(TASK, set_(Task.status, "A#Number_"))
+
+    @needs("indexes", "updates", "transactions")
+    def test_computed_fields_of_index_keys_follow_a_transaction(self, stores: Stores) -> None:
+        db = stores.open(tasks)
+        db.put(TASK)
+        with db.transaction() as tx:
+            tx.update(Task.primary(number=1), set_(Task.team, "Web"))
+            tx.put(Task(number=2, team="WEB"))
+        assert [task.number for task in db.query(Task.backlog(team_key="web"))] == [1, 2]
+        assert list(db.query(Task.backlog(team_key="core a"))) == []
 
     def test_binary_keys(self, stores: Stores) -> None:
         db = stores.open(digests)

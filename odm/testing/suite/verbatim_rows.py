@@ -1,6 +1,7 @@
 """Models with cells of their own, and of rows that other programs write, give the same results on every backend."""
 # ruff: noqa: D101  # a test's name says what it shows
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, Literal
@@ -14,12 +15,14 @@ from odm import (
     ConditionFailed,
     Entity,
     ItemExists,
+    ItemInvalid,
     ItemNotFound,
     KeyValueError,
     PrimaryKey,
     Stored,
     Table,
     between,
+    exists,
     field,
     increment,
     missing,
@@ -32,11 +35,15 @@ from odm import (
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.stores import Stores
+from odm.testing.suite.helpers import fill
 
 quotes = Table("quotes", row_style="verbatim")
 meters = Table("meters", row_style="verbatim", row_key_join="")
 files = Table("files", row_style="verbatim", row_key_join="/")
 talks = Table("talks")
+locks = Table("row_locks", row_style="verbatim")
+locks_of_others = Table("row_locks", row_style="verbatim")
+logs = Table("row_logs", row_style="verbatim")
 
 
 class Venue(BaseModel):
@@ -94,6 +101,62 @@ class Talk(Entity, table=talks, family="talks"):
     by_author = AccessPattern("AUTHOR#{author}", "{at}")
 
 
+class Lock(Entity, table=locks, match=exists(field("info"))):
+    id: str
+    info: Annotated[str | None, Cell("f:info", "text")] = None
+    version: Annotated[int, Cell("f:version", "int64be")] = 0
+
+    primary = PrimaryKey("{id}")
+
+
+class State(Entity, table=locks, match=exists(field("digest"))):
+    id: str
+    digest: Annotated[str | None, Cell("f:digest", "text")] = None
+    version: Annotated[int, Cell("f:version", "int64be")] = 0
+
+    primary = PrimaryKey("{id}")
+
+
+class Both(Entity, table=locks_of_others):
+    """A row of another program, which fits both."""
+
+    id: str
+    info: Annotated[str, Cell("f:info", "text")]
+    digest: Annotated[str, Cell("f:digest", "text")]
+    version: Annotated[int, Cell("f:version", "int64be")] = 0
+
+    primary = PrimaryKey("{id}")
+
+
+BOTH = Both(id="b", info="i", digest="d", version=1)
+LOCK, STATE = Lock(id="a", info="i", version=1), State(id="a-md5", digest="d", version=1)
+OF_BOTH: dict[str, tuple[Callable[[Store], object], object]] = {
+    "get": (lambda db: db.get(Lock, id="b"), None),
+    "get many": (lambda db: db.get_many([Lock.primary(id="b"), State.primary(id="a-md5")]), [None, STATE]),
+    "exists": (lambda db: db.exists(State, id="b"), False),
+    "query with a filter": (lambda db: list(db.query(Lock.primary(id="b").where(Lock.version > 5))), []),
+    "count": (lambda db: db.count(Lock.primary(id="b")), 0),
+    "scan": (lambda db: sorted(db.scan(), key=str), sorted([LOCK, STATE], key=str)),
+    "scan with a filter": (lambda db: list(db.scan(State, State.version > 5)), []),
+    "update": (lambda db: db.update(Lock.primary(id="b"), set_(Lock.version, 2)), ItemNotFound),
+    "update on a condition": (
+        lambda db: db.update(State.primary(id="b"), set_(State.version, 2), when=State.version == 1),
+        ItemNotFound,
+    ),
+    "delete": (lambda db: db.delete(Lock, id="b"), False),
+    "put": (lambda db: db.put(Lock(id="b", info="mine")), ItemInvalid),
+    "insert": (lambda db: db.insert(State(id="b", digest="mine")), ItemInvalid),
+}
+
+
+class Log(Entity, table=logs):
+    site: str
+    path: str
+    text: Annotated[str, Cell("f:text", "text")] = ""
+
+    primary = PrimaryKey("{site}/{path:empty}")
+
+
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 QUOTES = [
     Quote(
@@ -128,6 +191,32 @@ class TestVerbatimRows:
         assert market.count(both) == 3
         page = market.page(both, size=2)
         assert market.page(both, size=2, after=page.cursor).items == QUOTES[2:]
+
+    @pytest.mark.parametrize("call", OF_BOTH)
+    def test_a_row_of_two_entities_is_of_none(self, stores: Stores, call: str) -> None:
+        others = stores.open(locks_of_others)
+        fill(stores.open(locks), [LOCK, STATE])
+        others.put(BOTH)
+        do, skipped = OF_BOTH[call]
+        with pytest.raises(ItemInvalid, match="fit match= of Lock and State"):
+            do(stores.open(locks))
+        skipping = stores.open(locks, on_unknown="skip")
+        if isinstance(skipped, type) and issubclass(skipped, Exception):
+            with pytest.raises(skipped):
+                do(skipping)
+        else:
+            assert do(skipping) == skipped
+        assert stores.open(locks_of_others, on_unknown="skip").get(Both, id="b") == BOTH
+
+    def test_an_empty_part_of_a_row_key(self, stores: Stores) -> None:
+        db = stores.open(logs)
+        every = [Log(site="org.x", path=path, text=path) for path in ("", "a", "a/b")]
+        for one in every:
+            db.put(one)
+            assert db.get(Log, site="org.x", path=one.path) == one
+        assert sorted(db.scan(Log), key=str) == sorted(every, key=str)
+        assert db.delete(Log, site="org.x", path="")
+        assert (db.get(Log, site="org.x", path=""), db.get(Log, site="org.x", path="a")) == (None, every[1])
 
     def test_writes(self, market: Store) -> None:
         with pytest.raises(ItemExists):
