@@ -1,7 +1,7 @@
 """Queries that are not pattern calls: `select` names no pattern, `collection` returns items of several entities."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 from attrs import evolve
 
@@ -32,22 +32,45 @@ def select(entity: type[E]) -> Query[E]:
 
 # mypy gives several classes of one parameter their common base, so up to four have a parameter each.
 @overload
-def collection(of: Query[Any], *, prefix: bool = False) -> Query[Entity]: ...
-@overload
-def collection(of: Query[Any], kind: type[E1], /, *, prefix: bool = False) -> Query[E1]: ...
-@overload
-def collection(of: Query[Any], k1: type[E1], k2: type[E2], /, *, prefix: bool = False) -> Query[E1 | E2]: ...
+def collection(of: Query[Any], *, prefix: bool = False, through: Query[Any] | None = None) -> Query[Entity]: ...
 @overload
 def collection(
-    of: Query[Any], k1: type[E1], k2: type[E2], k3: type[E3], /, *, prefix: bool = False
+    of: Query[Any], kind: type[E1], /, *, prefix: bool = False, through: Query[Any] | None = None
+) -> Query[E1]: ...
+@overload
+def collection(
+    of: Query[Any], k1: type[E1], k2: type[E2], /, *, prefix: bool = False, through: Query[Any] | None = None
+) -> Query[E1 | E2]: ...
+@overload
+def collection(
+    of: Query[Any],
+    k1: type[E1],
+    k2: type[E2],
+    k3: type[E3],
+    /,
+    *,
+    prefix: bool = False,
+    through: Query[Any] | None = None,
 ) -> Query[E1 | E2 | E3]: ...
 @overload
 def collection(
-    of: Query[Any], k1: type[E1], k2: type[E2], k3: type[E3], k4: type[E4], /, *, prefix: bool = False
+    of: Query[Any],
+    k1: type[E1],
+    k2: type[E2],
+    k3: type[E3],
+    k4: type[E4],
+    /,
+    *,
+    prefix: bool = False,
+    through: Query[Any] | None = None,
 ) -> Query[E1 | E2 | E3 | E4]: ...
 @overload
-def collection(of: Query[Any], /, *kinds: type[E], prefix: bool = False) -> Query[E]: ...
-def collection(of: Query[Any], *kinds: type[Any], prefix: bool = False) -> Query[Any]:
+def collection(
+    of: Query[Any], /, *kinds: type[E], prefix: bool = False, through: Query[Any] | None = None
+) -> Query[E]: ...
+def collection(
+    of: Query[Any], *kinds: type[Any], prefix: bool = False, through: Query[Any] | None = None
+) -> Query[Any]:
     """The item collection of a partition: the items of every entity in it, in sort order, in one query.
 
     Args:
@@ -57,10 +80,14 @@ def collection(of: Query[Any], *kinds: type[Any], prefix: bool = False) -> Query
         kinds: return only items of these entity classes; a filter, which drops the others after they were read. Type
             checkers then know the types of the results. Default: the items of every entity.
         prefix: read only the item with that key and the items whose sort key begins with it.
+        through: a second pattern call of the same partition, of another entity: read only the range of sort keys that
+            both calls span together, whichever is first in it. So
+            ``collection(Issue.primary(repo="r"), through=Repo.primary(repo="r"))`` has the issues, the repo, and what
+            is between them. Both calls may give fields of their sort keys, or have conditions on them.
 
     Raises:
-        BadValue: ``of`` is not a pattern call, or has conditions together with ``prefix=True``; or one of ``kinds`` is
-            not an entity class.
+        BadValue: ``of`` is not a pattern call, or has conditions together with ``prefix=True``; ``through`` is not a
+            pattern call, or is given together with ``prefix=True``; or one of ``kinds`` is not an entity class.
     """
     if not isinstance(of, Query):
         such, given = (of.__name__, of.__name__) if isinstance(of, type) else ("Customer", brief(of))
@@ -70,12 +97,24 @@ def collection(of: Query[Any], *kinds: type[Any], prefix: bool = False) -> Query
             f"collection() takes a pattern call such as Customer.primary(customer_id=...), with prefix=True without "
             f"conditions, not {of}"
         )
+    if through is not None:
+        _check_through(of, through, prefix=prefix)
     for kind in kinds:
         if not isinstance(kind, type) or not issubclass(kind, Entity):
             raise BadValue(
                 f"collection({of}, ...): {brief(kind)} is not an entity class: name the classes of the items"
             )
-    return evolve(of, scope="prefix" if prefix else "partition", conditions=(), within=of.conditions, kinds=kinds)
+    scope: Literal["prefix", "partition"] = "prefix" if prefix else "partition"
+    return evolve(of, scope=scope, conditions=(), within=of.conditions, kinds=kinds, through=through)
+
+
+def _check_through(of: Query[Any], through: object, *, prefix: bool) -> None:
+    plain = isinstance(through, Query) and through.pattern is not None and through.scope == "entity"
+    if not plain or prefix or (isinstance(through, Query) and (through.descending or through.most is not None)):
+        raise BadValue(
+            f"collection({of}, through={brief(through)}): through= takes a second pattern call of the same partition, "
+            "such as Repo.primary(...), and no prefix=True; put reverse() and limit() behind collection()"
+        )
 
 
 class Grouped:

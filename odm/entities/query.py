@@ -54,6 +54,8 @@ class Query(Hinted, Generic[E_co]):
         most: the maximum number of results, over all pages.
         within: in a collection, the range of the sort key, as conditions on fields of the pattern.
         kinds: in a collection, the entities of its results; empty: every entity.
+        through: in a collection, another range of sort keys of the partition: the collection has both, and what is
+            between them.
     """
 
     _odm_hints = QUERY
@@ -67,6 +69,7 @@ class Query(Hinted, Generic[E_co]):
     most: int | None = None
     within: tuple[Condition, ...] = ()
     kinds: tuple[type[Any], ...] = ()
+    through: "Query[Any] | None" = None
 
     def where(self, *conditions: Condition | bool, **fields: Never) -> "Query[E_co]":
         """Keep results for which all the conditions hold.
@@ -125,7 +128,9 @@ class Query(Hinted, Generic[E_co]):
             text += f".where({', '.join(map(str, self.within))})"
         if self.scope != "entity":
             kinds = "".join(f", {kind.__name__}" for kind in self.kinds)
-            text = f"collection({text}{kinds}{', prefix=True' if self.scope == 'prefix' else ''})"
+            options = ", prefix=True" * (self.scope == "prefix")
+            options += f", through={self.through}" * (self.through is not None)
+            text = f"collection({text}{kinds}{options})"
         if self.conditions:
             text += f".where({', '.join(map(str, self.conditions))})"
         text += ".reverse()" if self.descending else ""

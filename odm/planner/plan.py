@@ -17,6 +17,7 @@ from odm.errors import BadValue, NoAccessPattern, SchemaError, brief
 from odm.expressions.nodes import And, Condition, Not, Or
 from odm.keys import Template, compile_template, next_prefix, suffixes_leaving, suffixes_of, suffixes_read
 from odm.keys.base import Descending
+from odm.keys.spans import Span
 from odm.planner.key_conditions import Bound, KeyCondition, flatten, key_condition_of, owner_of
 from odm.protocol.predicates import every, has_tag, of_tags
 from odm.schema.entity import EntitySchema, PatternSchema
@@ -372,6 +373,8 @@ def _plan_collection(schema: Schema, entity: EntitySchema, query: Query[Any]) ->
         filters.append(of_tags({schema.entity(kind).tag for kind in query.kinds}))
     shards, leaving = suffixes_read(pattern.shards), suffixes_leaving(pattern.shards)
     plan = Plan(query, None, pattern, (partition,), shards, leaving, filter=every(*filters))
+    if query.through is not None:
+        return _through(schema, plan, query.through)
     if query.scope == "partition":
         extra = [name for name in query.values if name not in pattern.partition.fields]
         if extra:
@@ -394,24 +397,49 @@ def _plan_collection(schema: Schema, entity: EntitySchema, query: Query[Any]) ->
 
 def _within(entity: EntitySchema, plan: Plan) -> Plan:
     """The part of a collection whose sort key is in the range that conditions on the pattern's fields give."""
-    conditions = tuple(flatten(plan.query.within))
+    span = _span(entity, plan.pattern, plan.query, plan.query.within)
+    return evolve(plan, partitions=()) if span is None else evolve(plan, lo=span.lo, hi=span.hi)
+
+
+def _through(schema: Schema, plan: Plan, through: Query[Any]) -> Plan:
+    """The part of a collection from the sort keys of one call to those of another."""
+    query, entity, other = plan.query, schema.entity(plan.query.entity), schema.entity(through.entity)
+    pattern = other.pattern(str(through.pattern))
+    partition = _encoded(pattern.partition, through.values)
+    if (pattern.index, pattern.shards, (partition,)) != (plan.pattern.index, plan.pattern.shards, plan.partitions):
+        raise BadValue(
+            f"{query}: through= has another partition than the collection, {partition!r} and not "
+            f"{plan.partitions[0]!r}, or that of another index: give both calls the same partition"
+        )
+    calls = ((entity, plan.pattern, query, query.within), (other, pattern, through, through.conditions))
+    spans = [span for call in calls if (span := _span(*call)) is not None and not span.empty]
+    if not spans:
+        return evolve(plan, partitions=())
+    ends = [span.hi for span in spans if span.hi is not None]
+    return evolve(plan, lo=min(span.lo for span in spans), hi=max(ends) if len(ends) == len(spans) else None)
+
+
+def _span(entity: EntitySchema, pattern: PatternSchema, query: Query[Any], within: Iterable[Condition]) -> Span | None:
+    """The sort keys of a call with conditions on fields of its sort key; None if no item meets the conditions."""
+    conditions = tuple(flatten(within))
     for condition in conditions:
         entity.codec.lower(condition)  # raises if it does not fit the model
-    key_conditions = conditions_on_keys(entity.codec, conditions)
-    fit = _fit(entity, plan.pattern, plan.query.values, key_conditions)
+    fit = _fit(entity, pattern, query.values, conditions_on_keys(entity.codec, conditions))
     if fit.impossible:
-        return evolve(plan, partitions=())
+        return None
     taken = [one.condition for one in (*fit.equal, *fit.ranged)]
-    sort = plan.pattern.sort
+    sort = pattern.sort
     span = None if sort is None else sort.span(_leading(sort, fit.leading), fit.bounds)
     rest = [condition for condition in conditions if not any(condition is one for one in taken)]
+    if span is None and not conditions:
+        return Span("", None)
     if span is None or rest or not span.exact:
         raise BadValue(
-            f"{plan.query}: the range of a collection is one of sort keys, and {(rest or conditions)[0]} does not give "
-            f"one of {plan.pattern.text}: compare the first fields of the sort template, or put where() behind "
+            f"{query}: the range of a collection is one of sort keys, and {(rest or conditions)[0]} does not give "
+            f"one of {pattern.text}: compare the first fields of the sort template, or put where() behind "
             "collection() to filter the items"
         )
-    return evolve(plan, lo=span.lo, hi=span.hi)
+    return span
 
 
 def _lower_for_owner(schema: Schema, condition: Condition) -> Condition:

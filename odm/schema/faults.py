@@ -1,7 +1,7 @@
 """The errors for calls, keys and stored items that do not match the schema: the fault and its fix."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from odm.codec import TAG
 from odm.entities.entity import Entity
@@ -93,9 +93,12 @@ def no_single_key(entity: EntitySchema, query: Query[Any], missing: str | None, 
     return kind(f"{query} is not the key of one item, {why}: write {entity.key_call}{otherwise}")
 
 
+_AND: Final = " and "
+
+
 def of_several(entities: Iterable[EntitySchema]) -> str:
     """The tag of an item that fits match= of several entities, and so is of none."""
-    return " and ".join(entity.name for entity in entities)
+    return _AND.join(entity.name for entity in entities)
 
 
 def several_fit(entities: Iterable[EntitySchema], item: Item, tag: str | None) -> str | None:
@@ -104,8 +107,10 @@ def several_fit(entities: Iterable[EntitySchema], item: Item, tag: str | None) -
         return None
     asking = [entity for entity in entities if entity.match is not None]
     fitting = [entity for entity in asking if entity.match is not None and holds(entity.match, item)]
-    names = of_several(fitting) if len(fitting) > 1 else str(item.get(TAG))
-    return names if len(fitting) > 1 or {*names.split(" and ")} < {entity.name for entity in asking} else None
+    if len(fitting) > 1:
+        return of_several(fitting)
+    names = str(item.get(TAG)).split(_AND)
+    return _AND.join(names) if len(names) > 1 and {*names} <= {entity.name for entity in asking} else None
 
 
 def unknown_item(

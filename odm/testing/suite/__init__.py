@@ -30,7 +30,7 @@ from odm.testing.suite.backfills import TestBackfill, TestBackfillCompanions
 from odm.testing.suite.batches import TestBatch
 from odm.testing.suite.blobs import TestBlobs, TestBlobUpdates, TestLostBlobs, blobs, library
 from odm.testing.suite.cell_versions import TestCellVersions, exchange_clock, exchanged
-from odm.testing.suite.collections import TestCollection
+from odm.testing.suite.collections import TestBoundedCollection, TestCollection
 from odm.testing.suite.companions import TestCompanions, TestCompanionsTransactions, TestRefusedCompanions, table
 from odm.testing.suite.compressing import TestCompressed, written
 from odm.testing.suite.computed_keys import (
@@ -144,6 +144,7 @@ __all__ = [
     "TestBatchInProcedures",
     "TestBlobUpdates",
     "TestBlobs",
+    "TestBoundedCollection",
     "TestBounds",
     "TestBulkLoad",
     "TestBulkLoadOfOwnCompanions",
