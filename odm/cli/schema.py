@@ -11,7 +11,7 @@ from odm.cli.samples import example_key
 from odm.cli.tables import make_console, show_table
 from odm.cli.target import load_target
 from odm.cli.usage import BadUsage
-from odm.keys import suffixes
+from odm.keys import VerbatimKey, suffixes
 from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.lockfile import FORMAT, LockFile, describe, plain
 from odm.schema.model import Schema
@@ -95,6 +95,10 @@ def _notes(schema: Schema) -> Iterator[str]:
         if entity.key_only:
             names = ", ".join(part.field for part in entity.key_only.values())
             yield f"{entity.name}: read from keys and not stored as attributes: {names}."
+        slots = [slot for template in entity.templates for slot in template.slots]
+        empty = sorted({slot.name for slot in slots if isinstance(slot.type, VerbatimKey) and slot.type.empty})
+        if empty:
+            yield f"{entity.name}: may be empty in keys: {', '.join(empty)}."
         natives = sorted({t.fields[0] for t in entity.templates if t.native})
         if natives:
             yield f"{entity.name}: key attributes themselves: {', '.join(natives)}."

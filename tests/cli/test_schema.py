@@ -114,6 +114,12 @@ def test_column_families_are_shown_with_their_rules(run: Run, application: Appli
     ]
 
 
+def test_empty_parts_of_keys_are_named(run: Run) -> None:
+    out = run("schema", "odm.testing.suite.described:checkpoints").out
+    assert "Checkpoint: may be empty in keys: namespace, owner, path." in out
+    assert "{namespace:empty}#{number}/{path:empty}" in out
+
+
 def test_json_is_what_the_lock_file_holds(run: Run, application: Application) -> None:
     run("lock", "shop")
     locked = json.loads((application.folder / "odm.lock").read_text())
