@@ -8,12 +8,12 @@ import json
 import math
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from odm.backends.bigtable.cell_ranges import Alternatives, Bound, Compares, behind, byte_range, from_to
-from odm.backends.bigtable.cells import INT64, read_counter, write, write_counter
+from odm.backends.bigtable.cells import write
 from odm.backends.bigtable.filters import ValueIs, ValueMatches, chain
 from odm.codec.faults import Unfit
 from odm.codec.numbers import canonical, canonical_float
@@ -22,9 +22,12 @@ from odm.errors import BadValue, brief
 from odm.expressions.evaluate import kind_of
 from odm.expressions.nodes import Number, Value
 
-_FLOAT: Final = struct.Struct(">d")
-_EIGHT: Final = ValueMatches(rb"\C{8}")
+_SINGLE: Final = 4
+"""Bytes of a float that holds few of the numbers of Python."""
+
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?", re.ASCII)
+_TRUE: Final = b"\xff"
+_FALSE: Final = b"\0"
 _CONSTANTS: Final = {b"true": True, b"false": False}
 
 
@@ -41,69 +44,96 @@ class CellForm(Compares):
 
 
 class FloatForm(CellForm):
-    """8 bytes, big-endian: IEEE 754 binary64."""
+    """A float, big-endian: IEEE 754 binary64 or binary32.
+
+    Args:
+        size: bytes of the cell, 8 or 4. A number that a float of this size does not equal has no cell.
+    """
+
+    def __init__(self, size: Literal[4, 8] = 8) -> None:
+        self._float = struct.Struct({4: ">f", 8: ">d"}[size])
 
     def write(self, value: Value) -> bytes:
-        cell = _float_cell(value)
+        cell = self._cell(value)
         if cell is None:
-            raise BadValue(f"{brief(value)} is not a float, and the cell holds 8 bytes of one")
+            size = self._float.size
+            raise BadValue(
+                f"{brief(value)} is not equal to a float of {8 * size} bits, and the cell holds {size} bytes of one"
+                + ': round it with struct.unpack(">f", struct.pack(">f", x))[0] before' * (size == _SINGLE)
+            )
         return cell
 
     def read(self, cell: bytes) -> Value:
-        if len(cell) != _FLOAT.size:
-            raise ValueError(f"a float has {_FLOAT.size} bytes, not {len(cell)}")
-        (number,) = _FLOAT.unpack(cell)
+        if len(cell) != self._float.size:
+            raise ValueError(f"a float of {8 * self._float.size} bits has {self._float.size} bytes, not {len(cell)}")
+        (number,) = self._float.unpack(cell)
         try:
             return canonical_float(number)
         except Unfit as unfit:
             raise ValueError(f"{number} {unfit.reason}") from None
 
     def equal(self, value: Value) -> Alternatives | None:
-        cell = _float_cell(value)
+        cell = self._cell(value)
         if cell is None:
             return ()
-        return (ValueIs(cell),) if value else (ValueIs(cell), ValueIs(_FLOAT.pack(-0.0)))
+        return (ValueIs(cell),) if value else (ValueIs(cell), ValueIs(self._float.pack(-0.0)))
 
-
-def _float_cell(value: Value) -> bytes | None:
-    """The cell of a number that a float equals; None for any other value."""
-    if kind_of(value) != "number":
-        return None
-    assert isinstance(value, int | Decimal)
-    try:
-        number = float(value)
-        return _FLOAT.pack(number) if canonical_float(number) == value else None
-    except (OverflowError, Unfit):
-        return None
+    def _cell(self, value: Value) -> bytes | None:
+        """The cell of a number that a float of this size equals; None for any other value."""
+        if kind_of(value) != "number":
+            return None
+        assert isinstance(value, int | Decimal)
+        try:
+            cell = self._float.pack(float(value))
+            return cell if canonical_float(*self._float.unpack(cell)) == value else None
+        except (OverflowError, Unfit):
+            return None
 
 
 class IntForm(CellForm):
-    """8 bytes, big-endian and signed."""
+    """A whole number, big-endian and signed.
+
+    Args:
+        size: bytes of the cell. A number outside of its range has no cell.
+    """
+
+    def __init__(self, size: Literal[1, 2, 4, 8] = 8) -> None:
+        self._size = size
+        self._range = range(-(256**size) // 2, 256**size // 2)
+        self._whole = ValueMatches(rb"\C{%d}" % size)
 
     def write(self, value: Value) -> bytes:
-        if type(value) is not int or value not in INT64:
+        if type(value) is not int or value not in self._range:
             raise BadValue(
-                f"{brief(value)} is not a whole number of 64 bits, and the cell holds one: {INT64[0]} to {INT64[-1]}"
+                f"{brief(value)} is not a whole number of {8 * self._size} bits, and the cell holds one: "
+                f"{self._range[0]} to {self._range[-1]}"
             )
-        return write_counter(value)
+        return self._cell(value)
 
     def read(self, cell: bytes) -> Value:
-        return read_counter(cell)
+        if len(cell) != self._size:
+            size = f"{self._size} bytes" if self._size > 1 else "1 byte"
+            raise ValueError(f"a whole number of {8 * self._size} bits has {size}, not {len(cell)}")
+        return int.from_bytes(cell, "big", signed=True)
 
     def equal(self, value: Value) -> Alternatives | None:
-        return (ValueIs(write_counter(value)),) if type(value) is int and value in INT64 else ()
+        return (ValueIs(self._cell(value)),) if type(value) is int and value in self._range else ()
 
     def between(self, low: Bound | None, high: Bound | None) -> Alternatives | None:
         if {kind_of(bound.value) for bound in (low, high) if bound is not None} != {"number"}:
             return ()
-        first = INT64[0] if low is None else max(INT64[0], _above(low))
-        last = INT64[-1] if high is None else min(INT64[-1], _below(high))
+        least_of_all, most_of_all = self._range[0], self._range[-1]
+        first = least_of_all if low is None else max(least_of_all, _above(low))
+        last = most_of_all if high is None else min(most_of_all, _below(high))
         found: list[Any] = []
-        for least, most in ((0, INT64[-1]), (INT64[0], -1)):  # negative numbers sort above the others
+        for least, most in ((0, most_of_all), (least_of_all, -1)):  # negative numbers sort above the others
             start, end = max(least, first), min(most, last)
             if start <= end:
-                found += from_to(write_counter(start), write_counter(end) + b"\0")
-        return tuple(one if isinstance(one, ValueIs) else chain(one, _EIGHT) for one in found)
+                found += from_to(self._cell(start), self._cell(end) + b"\0")
+        return tuple(one if isinstance(one, ValueIs) else chain(one, self._whole) for one in found)
+
+    def _cell(self, value: int) -> bytes:
+        return value.to_bytes(self._size, "big", signed=True)
 
 
 def _above(low: Bound) -> int:
@@ -219,6 +249,23 @@ class BoolTextForm(CellForm):
         return (ValueIs(write(value)),) if type(value) is bool else ()
 
 
+class BoolByteForm(CellForm):
+    """One byte, as HBase's ``Bytes.toBytes(boolean)`` writes it: 0xFF for true, 0 for false."""
+
+    def write(self, value: Value) -> bytes:
+        if type(value) is not bool:
+            raise BadValue(f"{brief(value)} is a {type(value).__name__}, and the cell holds true or false")
+        return _TRUE if value else _FALSE
+
+    def read(self, cell: bytes) -> Value:
+        if cell not in (_TRUE, _FALSE):
+            raise ValueError("a bool of HBase is the byte 0xFF or 0x00")
+        return cell == _TRUE
+
+    def equal(self, value: Value) -> Alternatives | None:
+        return (ValueIs(self.write(value)),) if type(value) is bool else ()
+
+
 class JsonForm(CellForm):
     """JSON text. Equal values may have different texts, so no filter finds it."""
 
@@ -277,4 +324,18 @@ def form_of(encoding: str, type_: StoredType, *, exact: bool) -> CellForm:
     if encoding == "text":
         kinds = type_.kinds
         return NumberTextForm(exact=exact) if kinds & NUMBER else BoolTextForm() if kinds & BOOLEAN else TextForm()
-    return {"float64be": FloatForm, "int64be": IntForm, "json": JsonForm, "bytes": BytesForm}[encoding]()
+    return _FORMS[encoding]
+
+
+_FORMS: Final[Mapping[str, CellForm]] = {
+    "float64be": FloatForm(),
+    "float32be": FloatForm(4),
+    "int64be": IntForm(),
+    "int32be": IntForm(4),
+    "int16be": IntForm(2),
+    "int8": IntForm(1),
+    "hbase_bool": BoolByteForm(),
+    "json": JsonForm(),
+    "bytes": BytesForm(),
+}
+"""By encoding, for those that need no type."""

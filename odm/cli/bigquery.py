@@ -11,7 +11,7 @@ from datetime import date
 from functools import partial
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from odm.backends.bigtable.cells import qualifier
 from odm.backends.bigtable.layout import is_wide
@@ -56,11 +56,26 @@ def _text(cell: str) -> str:
 
 _AS_TEXT: Final = Shown("STRING", "TEXT", _text)
 _COUNTER: Final = Shown("INTEGER", "BINARY", lambda cell: f"TO_INT64({cell})")
-_EPOCHS: Final = {"s": "TIMESTAMP_SECONDS", "ms": "TIMESTAMP_MILLIS"}
+_EPOCHS: Final = {"s": "TIMESTAMP_SECONDS", "ms": "TIMESTAMP_MILLIS", "us": "TIMESTAMP_MICROS"}
+"""By the unit of times; those of other units are shown as numbers."""
+_AS_BYTES: Final = Shown("BYTES", "BINARY", lambda cell: cell)
+_SMALL: Final = {"int32be": 4, "int16be": 2, "int8": 1}
+"""By encoding, the bytes of a whole number that is shorter than TO_INT64 takes it."""
+
+
+def _widened(size: int, cell: str) -> str:
+    """The number of a cell of this size: with as many bytes of its sign in front as 8 bytes need."""
+    zeros, ones = ("\\x00" * (8 - size), "\\xff" * (8 - size))
+    return f"TO_INT64(CONCAT(IF({cell} < b'\\x80', b'{zeros}', b'{ones}'), {cell}))"
+
+
 _BINARY: Final[Mapping[str, Shown]] = {
     "int64be": _COUNTER,
     "float64be": Shown("FLOAT", "BINARY", lambda cell: f"TO_FLOAT64({cell})"),
-    "bytes": Shown("BYTES", "BINARY", lambda cell: cell),
+    "float32be": _AS_BYTES,
+    **{encoding: Shown("BYTES", "BINARY", partial(_widened, size)) for encoding, size in _SMALL.items()},
+    "hbase_bool": Shown("BYTES", "BINARY", lambda cell: f"{cell} = b'\\xff'"),
+    "bytes": _AS_BYTES,
     "json": _AS_TEXT,
 }
 """By the encoding of `odm.Cell`; text depends on the type."""
@@ -167,10 +182,10 @@ def _encoded(type_: StoredType, encoding: str | None) -> Shown:
     """How a cell of an encoding is shown."""
     if encoding in (None, "text"):
         return _shown(type_)
-    if encoding == "int64be" and isinstance(type_, EpochType):
-        function = _EPOCHS[type_.unit]
-        return Shown("INTEGER", "BINARY", lambda cell: f"{function}(TO_INT64({cell}))")
-    return _BINARY[encoding]
+    shown = _BINARY[encoding]
+    if isinstance(type_, EpochType) and (function := _EPOCHS.get(type_.unit)) is not None:
+        return evolve(shown, sql=lambda cell: f"{function}({shown.sql(cell)})")
+    return shown
 
 
 def _shown(type_: StoredType) -> Shown:
@@ -193,7 +208,8 @@ def _converted_cell(type_: StoredType, cell: str) -> str:
 def _converted(type_: StoredType, text: str) -> str:
     """The expression for a value whose text is an expression; text of a Decimal stays text, which is exact."""
     if isinstance(type_, EpochType):
-        return f"{_EPOCHS[type_.unit]}(CAST({text} AS INT64))"
+        function = _EPOCHS.get(type_.unit)
+        return f"CAST({text} AS NUMERIC)" if function is None else f"{function}(CAST({text} AS INT64))"
     if isinstance(type_, FormatType):
         return _parsed(type_, text)
     for kind, name in ((IntType, "INT64"), (FloatType, "FLOAT64"), (DateTimeType, "TIMESTAMP"), (DateType, "DATE")):

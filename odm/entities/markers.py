@@ -17,6 +17,7 @@ from typing import (
     Literal,
     NewType,
     NoReturn,
+    TypeAlias,
     TypeVar,
     get_args,
     get_origin,
@@ -204,6 +205,12 @@ class Stored(Marker):
     gc: GCRule | None = field(default=None, kw_only=True)
 
 
+Encoding: TypeAlias = Literal[
+    "float64be", "float32be", "int64be", "int32be", "int16be", "int8", "hbase_bool", "text", "json", "bytes"
+]
+"""The bytes of a cell, see `Cell`."""
+
+
 @frozen
 class Cell(Marker):
     """On Bigtable the field is this cell, and no other: ``Annotated[float, Cell("MD:ASK", "float64be")]``.
@@ -213,10 +220,12 @@ class Cell(Marker):
 
     Args:
         name: the column family and the qualifier, separated by the first colon: ``"MD:ASK"``.
-        encoding: the bytes of the cell. "float64be": a float in 8 bytes, big-endian (IEEE 754 binary64). "int64be": an
-            int, or a datetime with ``epoch=``, in 8 bytes, big-endian and signed. "text": the text of a str, enum,
-            date, number or bool in UTF-8. "json": JSON text of a model, list, dict or any other value without bytes and
-            sets. "bytes": the bytes themselves. None: odm's own form, which shows the type of the value.
+        encoding: the bytes of the cell. "float64be" and "float32be": a float in 8 or 4 bytes, big-endian (IEEE 754).
+            "int64be", "int32be", "int16be" and "int8": an int, or a datetime with ``epoch=``, in 8, 4, 2 bytes or one,
+            big-endian and signed. "hbase_bool": a bool as HBase's ``Bytes.toBytes(boolean)`` writes it, 0xFF or 0x00.
+            "text": the text of a str, enum, date, number or bool in UTF-8. "json": JSON text of a model, list, dict or
+            any other value without bytes and sets. "bytes": the bytes themselves. None: odm's own form, which shows the
+            type of the value. Writing a value that the encoding cannot hold exactly raises `odm.BadValue`.
 
     Raises:
         SchemaError: when the table is compiled: the type of the field does not fit the encoding, another field has the
@@ -226,7 +235,7 @@ class Cell(Marker):
     _odm_usage = 'Annotated[float, Cell("MD:ASK", "float64be")]'
 
     name: str
-    encoding: Literal["float64be", "int64be", "text", "json", "bytes"] | None = None
+    encoding: Encoding | None = None
 
 
 @frozen

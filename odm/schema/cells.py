@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from odm.codec import EntityCodec
 from odm.codec.compressed import parts_of
 from odm.codec.records import RecordField
-from odm.codec.scalars import BYTES, COUNTER, FLOAT, INT
+from odm.codec.scalars import BOOL, BYTES, COUNTER, FLOAT, INT
 from odm.codec.stored import BINARY, BOOLEAN, LIST, MAP, NULL, NUMBER, SET, TEXT, StoredType
 from odm.codec.stored_forms import BoolFormType
 from odm.codec.stored_moments import EpochType
@@ -158,6 +158,10 @@ def _is_whole(type_: StoredType) -> str | None:
     return 'declare an int, a datetime with Stored(epoch="s"), "ms", "us" or "ns", or a bool with format="number"'
 
 
+def _is_bool(type_: StoredType) -> str | None:
+    return None if type_ == BOOL else 'declare a bool, or an int with Cell(..., "int8")'
+
+
 def _is_text(type_: StoredType) -> str | None:
     if type_.kinds in (TEXT, NUMBER, BOOLEAN):
         return None
@@ -177,7 +181,12 @@ def _is_json(type_: StoredType) -> str | None:
 
 _FITS: Final[Mapping[str, Callable[[StoredType], str | None]]] = {
     "float64be": _is_float,
+    "float32be": _is_float,
     "int64be": _is_whole,
+    "int32be": _is_whole,
+    "int16be": _is_whole,
+    "int8": _is_whole,
+    "hbase_bool": _is_bool,
     "text": _is_text,
     "json": _is_json,
     "bytes": _is_bytes,

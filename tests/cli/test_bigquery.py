@@ -289,3 +289,39 @@ def test_names_and_formats_stay_in_their_literals(qualifier: str, literal: str) 
     assert _without_literals(made) == _without_literals(_statements("plain", "-"))
     [family] = _options(made)["columnFamilies"]
     assert qualifier in {column["qualifierString"] for column in family["columns"]}
+
+
+def test_cells_of_all_encodings(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "sensors.py").write_text(SENSORS)
+    text = run("schema", "--bigquery", "sensors:sensors", "bigtable:my-project/main").out
+    assert '{"qualifierString": "rack", "type": "BYTES", "encoding": "BINARY"}' in text
+    rack = "TO_INT64(CONCAT(IF(`m`['rack'] < b'\\x80', b'" + r"\x00" * 4 + "', b'" + r"\xff" * 4 + "'), `m`['rack']))"
+    for line in (
+        f"  {rack} AS `rack`",
+        "  `m`['load'] AS `load`",
+        "  `m`['live'] = b'\\xff' AS `live`",
+        "  TIMESTAMP_MICROS(TO_INT64(`m`['at'])) AS `at`",
+        "  TO_INT64(`m`['ns']) AS `ns`",
+    ):
+        assert line in text.replace(",\n", "\n").splitlines(), line
+
+
+SENSORS = """
+from datetime import datetime
+from typing import Annotated
+
+from odm import Cell, Entity, PrimaryKey, Stored, Table
+
+sensors = Table("sensors", row_style="verbatim")
+
+
+class Sensor(Entity, table=sensors):
+    id: str
+    rack: Annotated[int, Cell("m:rack", "int32be")]
+    load: Annotated[float, Cell("m:load", "float32be")]
+    live: Annotated[bool, Cell("m:live", "hbase_bool")]
+    at: Annotated[datetime, Stored(epoch="us"), Cell("m:at", "int64be")]
+    ns: Annotated[datetime, Stored(epoch="ns"), Cell("m:ns", "int64be")]
+
+    primary = PrimaryKey("S", "{id}")
+"""

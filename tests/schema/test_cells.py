@@ -14,7 +14,15 @@ FAULTS: dict[str, tuple[Any, Any, str]] = {
     "a family of odm": (Annotated[str, Cell("d:x")], ..., 'Cell("d:x"): odm replaces the family'),
     "an unknown encoding": (Annotated[str, Cell("MD:x", "utf8")], ..., "the encodings are float64be"),  # type: ignore[arg-type]
     "a Decimal as float": (Annotated[Decimal, Cell("MD:x", "float64be")], ..., "declare a float, or store the number"),
-    "a float as int": (Annotated[float, Cell("MD:x", "int64be")], ..., "declare an int, or a datetime"),
+    "a float as int": (Annotated[float, Cell("MD:x", "int64be")], ..., "declare an int, a datetime with"),
+    "an int as float32": (Annotated[int, Cell("MD:x", "float32be")], ..., "declare a float, or store the number"),
+    "a float as int32": (Annotated[float, Cell("MD:x", "int32be")], ..., "declare an int, a datetime with"),
+    "an int as bool": (
+        Annotated[int, Cell("MD:x", "hbase_bool")],
+        ...,
+        "declare a bool, or an int with",
+    ),
+    "a None of a bool": (Annotated[bool | None, Cell("MD:x", "hbase_bool")], ..., "give the field the default None"),
     "a list as text": (Annotated[list[str], Cell("MD:x", "text")], ..., 'for other types use "json"'),
     "a union as text": (Annotated[str | int, Cell("MD:x", "text")], ..., "which text cannot hold"),
     "bytes in JSON": (Annotated[list[bytes], Cell("MD:x", "json")], ..., "JSON has neither bytes nor sets"),

@@ -40,6 +40,7 @@ from odm.testing.suite.helpers import fill
 quotes = Table("quotes", row_style="verbatim")
 meters = Table("meters", row_style="verbatim", row_key_join="")
 files = Table("files", row_style="verbatim", row_key_join="/")
+sensors = Table("sensors", row_style="verbatim")
 talks = Table("talks")
 locks = Table("row_locks", row_style="verbatim")
 locks_of_others = Table("row_locks", row_style="verbatim")
@@ -70,6 +71,17 @@ class Reading(Entity, table=meters):
     value: Annotated[float, Cell("r:value", "float64be")]
 
     primary = PrimaryKey("{meter:010}", "{day}")
+
+
+class Sensor(Entity, table=sensors):
+    id: str
+    rack: Annotated[int, Cell("m:rack", "int32be")] = 0
+    port: Annotated[int | None, Cell("m:port", "int16be")] = None
+    load: Annotated[float | None, Cell("m:load", "float32be")] = None
+    live: Annotated[bool, Cell("m:live", "hbase_bool")] = False
+    flag: Annotated[bool, Stored(format="number"), Cell("m:flag", "int8")] = False
+
+    primary = PrimaryKey("S", "{id}")
 
 
 class Folder(Entity, table=files, match=field("kind") == "folder"):
@@ -254,6 +266,34 @@ class TestVerbatimRows:
         assert list(db.query(Reading.primary(meter=987654).where(Reading.day > date(2017, 7, 1)))) == days[1:]
         with pytest.raises(KeyValueError, match="at most 10 digits"):
             db.put(Reading(meter=10**10, day=date(2017, 7, 1), value=1))
+
+    def test_short_numbers_and_bools(self, stores: Stores) -> None:
+        db = stores.open(sensors)
+        both = [
+            Sensor(id="1", rack=-(2**31), port=-1, load=0.5, flag=True),
+            Sensor(id="2", rack=2**31 - 1, port=300, live=True),
+        ]
+        for one in both:
+            db.put(one)
+        every = Sensor.primary()
+        assert list(db.query(every)) == both
+        conditions = [
+            Sensor.rack < 0,
+            some(Sensor.port) < 300,
+            Sensor.load == 0.5,
+            Sensor.live == False,  # noqa: E712
+            Sensor.flag == True,  # noqa: E712
+        ]
+        for condition in conditions:
+            assert [one.id for one in db.query(every.where(condition))] == ["1"]
+            assert db.count(every.where(condition)) == 1
+            db.update(Sensor.primary(id="1"), increment(Sensor.rack), when=condition)
+            with pytest.raises(ConditionFailed):
+                db.update(Sensor.primary(id="2"), increment(Sensor.port), when=condition)
+        db.update(Sensor.primary(id="1"), increment(Sensor.load, 0.25), set_(Sensor.live, True))
+        assert db.get(Sensor.primary(id="1")) == both[0].model_copy(
+            update={"rack": -(2**31) + len(conditions), "load": 0.75, "live": True}
+        )
 
     def test_two_entities_under_one_form_of_key(self, stores: Stores) -> None:
         db = stores.open(files)
