@@ -290,7 +290,7 @@ class TestVerbatimRows:
             db.update(Sensor.primary(id="1"), increment(Sensor.rack), when=condition)
             with pytest.raises(ConditionFailed):
                 db.update(Sensor.primary(id="2"), increment(Sensor.port), when=condition)
-        db.update(Sensor.primary(id="1"), increment(Sensor.load, 0.25), set_(Sensor.live, True))
+        db.update(Sensor.primary(id="1"), increment(Sensor.load, Decimal("0.25")), set_(Sensor.live, True))
         assert db.get(Sensor.primary(id="1")) == both[0].model_copy(
             update={"rack": -(2**31) + len(conditions), "load": 0.75, "live": True}
         )

@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Annotated, Any, Final
 
 import pytest
@@ -138,9 +139,9 @@ def test_values_without_bytes_are_refused(place: Place, write: str) -> None:
 
 def test_increments(place: Place) -> None:
     place.db.put(SENSOR)
-    place.db.update(KEY, increment(Sensor.rack, 3), increment(Sensor.load, 0.25), when=Sensor.live == True)  # noqa: E712
+    place.db.update(KEY, increment(Sensor.rack, 3), increment(Sensor.load, Decimal("0.25")), when=Sensor.live == True)  # noqa: E712
     assert place.cells()["S#1"] == CELLS | {"m:rack": struct.pack(">i", 1), "m:load": struct.pack(">f", 0.75)}
-    for action in (increment(Sensor.rack, 2**31), increment(Sensor.load, 0.1), increment(Sensor.level, 200)):
+    for action in (increment(Sensor.rack, 2**31), increment(Sensor.load, Decimal("0.1")), increment(Sensor.level, 200)):
         with pytest.raises(BadValue, match=r"in the cell m:"):
             place.db.update(KEY, action)
 
