@@ -232,3 +232,25 @@ def test_a_collection_is_the_partition_in_order(visits: list[Visit], site: str) 
     head: list[Entity] = [Site(site=site)] if site == "a" else []
     assert list(db.query(collection(Site.primary(site=site)))) == head + mine
     assert list(db.query(collection(Site.primary(site=site)).reverse())) == [*mine[::-1], *head]
+
+
+@settings(max_examples=times(30, 100))
+@given(VISITS, SITES, TIMES, st.integers(1, 5))
+def test_a_bounded_collection_is_what_both_calls_span(visits: list[Visit], site: str, end: datetime, most: int) -> None:
+    db = loaded(visits)
+    mine = sorted((visit for visit in visits if visit.site == site), key=attrgetter("at", "number"))
+    head: list[Entity] = [Site(site=site)] if site == "a" else []
+    early, late = Visit.primary(site=site).where(Visit.at <= end), Visit.primary(site=site).where(Visit.at > end)
+    whole: list[Entity] = [*head, *mine]
+    first: list[Entity] = [*head, *(visit for visit in mine if visit.at <= end)]
+    for one, other, expected in (
+        (Site.primary(site=site), early, first),
+        (early, Site.primary(site=site), first),
+        (Site.primary(site=site), late, whole),
+        (late, early, [*mine]),
+    ):
+        bounded = collection(one, through=other)
+        assert list(db.query(bounded)) == expected
+        assert list(db.query(bounded.reverse().limit(most))) == expected[::-1][:most]
+        assert [*chain(*walk(db, bounded, most))] == expected
+        assert db.count(bounded) == len(expected)

@@ -261,6 +261,12 @@ def test_a_field_is_not_read_from_a_key_with_a_computed_field() -> None:
         table.compile()
 
 
+def _declare_lock(table: Table, name: str, own: str, asked: str) -> None:
+    body = {"__annotations__": {"id": str, own: str, "both": str}, "primary": PrimaryKey("{id}")}
+    options = {"table": table, "match": exists(field(asked))}
+    new_class(name, (Entity,), options, lambda space: space.update(body, __module__=__name__))
+
+
 LACKING = r"one item can fit both match= .* or each for an attribute that the other class does not have"
 
 
@@ -279,14 +285,8 @@ def test_entities_that_need_other_attributes(
     options: dict[str, bool], asked: tuple[str, str], message: str | None
 ) -> None:
     table: Table = Table("locks", key_style="verbatim", tag=None, **options)  # type: ignore[call-overload]
-    for name, own, path in zip(("Lock", "State"), ("info", "digest"), asked, strict=True):
-        body = {
-            "__annotations__": {"id": str, own: str, "both": str},
-            "primary": PrimaryKey("{id}"),
-            "__module__": __name__,
-        }
-        condition = exists(field(path))
-        new_class(name, (Entity,), {"table": table, "match": condition}, lambda space, body=body: space.update(body))
+    _declare_lock(table, "Lock", "info", asked[0])
+    _declare_lock(table, "State", "digest", asked[1])
     if message is None:
         table.compile()
     else:

@@ -171,7 +171,7 @@ class TestBoundedCollection:
             offline.query(collection(customer, through=orders.where(Order.total > 1)))
         for wrong in (Customer, customer.limit(1), customer.reverse(), WHOLE, "c"):
             with pytest.raises(BadValue, match="through= takes a second pattern call"):
-                collection(orders, through=wrong)  # type: ignore[call-overload]
+                collection(orders, through=wrong)  # type: ignore[arg-type]
         with pytest.raises(BadValue, match="no prefix=True"):
             collection(Order.primary(customer_id="c", order_id="o"), through=customer, prefix=True)
 

@@ -468,7 +468,7 @@ class TestDescribed:
         assert db.count(whole) == db.count(collection(whole)) == 5
         assert [one.text for one in db.query(Checkpoint.primary(thread="t", namespace=""))] == ["", "org.x"]
 
-        def texts(condition: Condition) -> list[str]:
+        def texts(condition: Condition | bool) -> list[str]:
             assert db.count(whole.where(condition)) == len(list(db.query(whole.where(condition))))
             return sorted(one.text for one in db.query(whole.where(condition)))
 

@@ -4,11 +4,14 @@ from typing import Annotated, Any
 
 import pytest
 
-from odm import AccessPattern, BadValue, Entity, PrimaryKey, Stored, Table, field
+from odm import AccessPattern, BadValue, Entity, PrimaryKey, Store, Stored, Table, field
+from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.described_conditions import WriteConditions, reading_filter
 from odm.backends.dynamodb.schema import layout_of
 from odm.expressions.nodes import And, Compare, Condition, Const, Contains, Exists, Missing, Not, Or, Path
 from odm.schema.entity import Key
+from odm.testing.suite.collections import NEWEST, code
+from odm.testing.suite.described import locks
 
 tagged = Table("tagged", keys=("PK", "SK"), key_style="verbatim", tag="kind")
 plain = Table("plain", keys=("PK", "SK"), index_keys={"one": ("G", "H")}, key_style="verbatim", tag=None)
@@ -92,3 +95,27 @@ def test_a_filter_that_dynamodb_cannot_apply_lets_more_items_through() -> None:
     ]:
         assert reading_filter(SHELVES.described, condition, ()) == expected
     assert reading_filter(SHELVES.described, wide, ("width",)) == (None, False)
+
+
+def test_a_bounded_collection_is_one_range_read_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "key")
+    with Store(code, DynamoDB(region="eu-west-1")) as db:
+        native = str(db.explain(NEWEST.limit(11)).native)
+    assert "KeyConditionExpression='#0 = :0 AND #1 BETWEEN :1 AND :2'" in native
+    assert "':1': {'S': 'ISSUE#'}, ':2': {'S': 'REPO'}" in native
+    assert "ScanIndexForward=False" in native
+    assert "Limit=11" in native
+
+
+def test_a_write_asks_that_its_item_fits_no_other_entity() -> None:
+    described = layout_of(locks.compile()).described
+    assert described is not None
+    wanted = WriteConditions(described, Key("a", "")).translated(Compare("=", TAG, Const("Lock")))
+    info, digest = Exists(Path(("Info",))), Exists(Path(("Digest",)))
+    assert wanted == And((Exists(Path(("LockID",))), info, Not(digest)))
+
+
+def test_an_item_of_two_entities_has_the_names_of_both() -> None:
+    item = layout_of(locks.compile()).item(attributes(LockID="a", Info="i", Digest="d"))
+    assert item == {"_t": "Lock and State", "LockID": "a", "Info": "i", "Digest": "d"}
