@@ -245,6 +245,12 @@ def test_the_options_are_json(run: Run, table: str) -> None:
     assert _options(run("schema", "--bigquery", f"media:{table}").out)["readRowkeyAsString"] is True
 
 
+def test_a_part_of_a_row_key_may_be_empty(run: Run) -> None:
+    made = run("schema", "--bigquery", "odm.testing.suite.verbatim_rows:logs")
+    assert r"r'^([^/]+)/.*$') AS `site`" in made.out
+    assert r"r'^[^/]+/(.*)$') AS `path`" in made.out
+
+
 def _options(statements: str) -> Any:
     found = re.search(r"r'''(.*)'''", statements, re.DOTALL)
     assert found is not None
