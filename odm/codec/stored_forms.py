@@ -161,7 +161,11 @@ class JsonTextType(FormType):
         except (Unfit, ValueError, TypeError, RecursionError):
             inner = text = None
         return (
-            self.inner.load(inner) if text == value else Unreadable(value, f"it is not JSON as {self.name} writes it")
+            self.inner.load(inner)
+            if text == value
+            else Unreadable(
+                value, f"odm writes other JSON for format={self.name!r}: declare the field as str"
+            )
         )
 
     def loose(self, value: Any) -> Value:
@@ -170,16 +174,39 @@ class JsonTextType(FormType):
 
 @frozen
 class _JsonStyle:
-    """How a language writes JSON: what is between members, and after a key; and whether only in ASCII."""
+    """How a language writes JSON: what is between members, and after a key; whether only in ASCII; and numbers."""
 
     comma: str
     colon: str
     ascii: bool
+    number: Callable[[Number], str]
+
+
+def _javascript_number(number: Number) -> str:
+    """As Number::toString of ECMA-262 writes it; all digits of a number that no double is."""
+    sign, digits, exponent = Decimal(repr(float(number))).normalize().as_tuple()
+    point = len(digits) + int(exponent)  # the number is 0.DIGITS, moved by so many places
+    if Decimal(repr(float(number))) != number or -6 < point <= 21:
+        return _digits(number)
+    first, *rest = map(str, digits)
+    fraction = f".{''.join(rest)}" if rest else ""
+    return f"{'-' * sign}{first}{fraction}e{point - 1:+}"
+
+
+def _python_number(number: Number) -> str:
+    """As repr() of a float writes a fraction; all digits of a whole number, and of a fraction that no float is."""
+    if isinstance(number, int) or Decimal(repr(float(number))) != number:
+        return _digits(number)
+    return repr(float(number))
+
+
+def _digits(number: Number) -> str:
+    return f"{number:f}" if isinstance(number, Decimal) else str(number)
 
 
 JSON_FORMS: Final = {
-    "JSON.stringify": _JsonStyle(",", ":", ascii=False),
-    "json.dumps": _JsonStyle(", ", ": ", ascii=True),
+    "JSON.stringify": _JsonStyle(",", ":", ascii=False, number=_javascript_number),
+    "json.dumps": _JsonStyle(", ", ": ", ascii=True, number=_python_number),
 }
 """The JSON texts of other languages, by the name of the function: JavaScript's, and Python's without options."""
 
@@ -213,14 +240,10 @@ def _json(value: Value, style: _JsonStyle) -> str:
             members = (f"{_json(key, style)}{style.colon}{_json(part, style)}" for key, part in value.items())
             return f"{{{style.comma.join(members)}}}"
         case int() | Decimal() if not isinstance(value, bool):
-            return _digits(value)
+            return style.number(value)
         case bytes() | frozenset():
             raise Unfit(f"is of type {type(value).__name__}, which JSON does not have: declare text or a list", value)
     return json.dumps(value, ensure_ascii=style.ascii)
-
-
-def _digits(number: Number) -> str:
-    return f"{number:f}" if isinstance(number, Decimal) else str(number)
 
 
 UUID_TEXT: Final = TextType("UUID", TEXT, UUID, UUID)

@@ -215,6 +215,25 @@ def test_json_text_has_no_order_of_members_to_compare(described: Described) -> N
         list(db.scan(cls, field("x")["town"] == "Rome"))
 
 
+@pytest.mark.parametrize(
+    ("described", "form"),
+    [
+        ({"S": '{"large":1e+21,"less":100000000000000000000,"small":-1.5e-7,"more":0.000001}'}, "JSON.stringify"),
+        ({"S": '{"large": 1000000000000000000000, "small": -1.5e-07, "more": 1e-06}'}, "json.dumps"),
+    ],
+    indirect=["described"],
+    ids=["JavaScript", "Python"],
+)
+def test_numbers_in_json_have_the_form_of_their_language(described: Described, form: str) -> None:
+    cls, db = described.model(Annotated[dict[str, Any], Stored(format=form)])
+    read: Any = db.get(cls, id="1")
+    assert read.x["large"] == 10**21
+    db.put(read)
+    assert described.stored() == described.item
+    db.update(read, set_(cls.x, {**read.x}))
+    assert described.stored() == described.item
+
+
 @pytest.mark.parametrize("described", [{"NULL": True}, None], indirect=True, ids=["null", "absent"])
 def test_null_is_kept_apart_from_a_missing_attribute(described: Described) -> None:
     is_null = "x" in described.item
