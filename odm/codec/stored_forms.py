@@ -163,9 +163,7 @@ class JsonTextType(FormType):
         return (
             self.inner.load(inner)
             if text == value
-            else Unreadable(
-                value, f"odm writes other JSON for format={self.name!r}: declare the field as str"
-            )
+            else Unreadable(value, f"odm writes other JSON for format={self.name!r}: declare the field as str")
         )
 
     def loose(self, value: Any) -> Value:
