@@ -16,6 +16,7 @@ from odm.errors import OdmError
 from odm.expressions.nodes import Item
 from odm.keys import suffixes, suffixes_leaving
 from odm.schema.entity import EntitySchema, Key, PatternSchema
+from odm.schema.faults import several_fit
 from odm.schema.lockfile import LEVELS, Finding, Level, backfill_of
 from odm.schema.model import Schema
 
@@ -72,7 +73,9 @@ def _finding(tally: _Tally, read: int) -> Finding:
 
 
 def _unknown(schema: Schema, stored: Stored) -> _Tally:
-    if stored.item.get(TAG) is not None:
+    if several := several_fit(schema.entities.values(), stored.item, schema.tag):
+        has, change = f"attributes that fit match= of {several}", "several entities"
+    elif stored.item.get(TAG) is not None:
         has, change = "a tag that no entity has", "unknown tag"
     elif schema.tag is None:
         has, change = "neither the key nor the attributes of one", "no entity"

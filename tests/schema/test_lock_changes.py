@@ -14,6 +14,7 @@ from odm.protocol import requests as req
 from odm.schema.entity import Key
 from odm.schema.evidence import Stored, judge
 from odm.schema.lockfile import Finding, TableLock, compare, describe
+from odm.testing.suite.described import locks
 from tests.schema.lock_models import (
     BACKFILL,
     ORPHANS,
@@ -504,6 +505,13 @@ def test_an_item_of_no_entity_is_described_as_its_table_tells_entities_apart() -
     [finding] = judge(rooms.compile(), [Stored(Key("USER#ann", "meta"), {"Owner": "bo"}, {})])
     assert (finding.change, finding.was) == ("no entity", "USER#ann | meta")
     assert "because they have neither the key nor the attributes of one" in finding.effect
+
+
+def test_an_item_of_two_entities_is_named_with_both() -> None:
+    item = {"_t": "Lock and State", "LockID": "a", "Info": "i", "Digest": "d"}
+    (finding,) = judge(locks.compile(), [Stored(Key("a", ""), item, {})])
+    assert finding.change == "several entities"
+    assert "because they have attributes that fit match= of Lock and State" in finding.effect
 
 
 def test_a_field_that_becomes_a_computed_one_needs_a_backfill() -> None:
