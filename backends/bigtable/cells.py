@@ -108,6 +108,12 @@ def read_text(cell: bytes) -> Value:
     return read(cell) if cell[:1] in _APOSTROPHE_OR_ZERO_CELL or cell == _NULL else cell.decode()
 
 
+class Misread(bytes):
+    """A cell of the usual form for one that its encoding cannot read: no field of its type accepts the value."""
+
+    __slots__ = ()
+
+
 def write_counter(value: int) -> bytes:
     """The cell of a counter: 8 bytes, big-endian and signed, as ReadModifyWriteRow increments it.
 

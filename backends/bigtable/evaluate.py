@@ -9,10 +9,11 @@ from odm.backends.bigtable.codec import Stored
 from odm.backends.bigtable.counters import Guards, guards
 from odm.backends.bigtable.merges import MergedPut
 from odm.backends.bigtable.native import Mutation
+from odm.backends.bigtable.verbatim import stored_key
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
 from odm.expressions.evaluate import holds
-from odm.expressions.nodes import Item
+from odm.expressions.nodes import Item, Remove, Set, paths
 from odm.protocol.apply_update import apply_update
 from odm.protocol.requests import Check, Delete, Operation, Put, Refused, Update, Written
 from odm.schema.entity import Key
@@ -50,11 +51,14 @@ def evaluate(writer: Writer, request: Operation, row_key: str, before: Stored | 
 
     Raises:
         BadValue: an action does not fit the item.
+        ItemInvalid: the condition or an action needs a cell that its encoding cannot read.
         ItemTooLarge: the resulting item is too large.
     """
     item = None if before is None else before.item
     if item is not None and not isinstance(request, Update) and request.tag not in (None, item.get(TAG)):
         return Refused(item)
+    if before is not None and (misread := writer.form.misread(before.row)) and misread & _compared(request):
+        writer.schema.decode(before.item, stored_key(writer.schema, request.key))  # raises ItemInvalid
     if request.condition is not None and not holds(request.condition, item):
         return Refused(item)
     match request:
@@ -74,6 +78,14 @@ def evaluate(writer: Writer, request: Operation, row_key: str, before: Stored | 
             return Refused(None) if before is None else _updated(writer, request, row_key, before)
         case _:
             assert_never(request)
+
+
+def _compared(request: Operation) -> frozenset[str]:
+    """The attributes whose values decide what a write does."""
+    roots = {path.root for path in paths(request.condition)}
+    if isinstance(request, Update):
+        roots |= {action.path.root for action in request.actions if not isinstance(action, Set | Remove)}
+    return frozenset(roots)
 
 
 def _listed(before: Stored) -> dict[str, Key]:

@@ -1,19 +1,22 @@
 """How the attributes of a table are stored, according to the declarations of its entities."""
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from attrs import Factory, field, frozen
 
 from odm.backends.bigtable.cells import qualifier, read, read_text, write, write_text
 from odm.backends.bigtable.filters import Filter, ValueIs, chain, interleave, newest
 from odm.backends.bigtable.layout import is_wide
+from odm.backends.bigtable.native import Row
 from odm.backends.bigtable.ownership import Owned, owned_by
-from odm.backends.bigtable.placement import USUAL, Placement, placement_of
+from odm.backends.bigtable.placement import USUAL, Placement, misread, placement_of
 from odm.codec import TAG
 from odm.codec.stored import NULL, TEXT
 from odm.expressions.nodes import Item, Value
 from odm.schema.model import Schema
+
+NO_NAMES: Final = frozenset[str]()
 
 Kind: TypeAlias = Literal["counter", "columns"]
 
@@ -51,6 +54,16 @@ class Form:
         default=Factory(lambda self: dict.fromkeys(self.texts, read_text), takes_self=True),
     )
 
+    _encoded: bool = field(
+        init=False,
+        repr=False,
+        eq=False,
+        default=Factory(
+            lambda self: any(spot.form for one in self.placements.values() for spot in one.spots.values()),
+            takes_self=True,
+        ),
+    )
+
     @classmethod
     def of(cls, schema: Schema) -> "Form":
         """The form of a table's attributes."""
@@ -83,6 +96,10 @@ class Form:
     def placement(self, tag: Value) -> Placement:
         """Where the cells of an item with this tag stand."""
         return self.placements.get(tag, USUAL) if isinstance(tag, str) else USUAL
+
+    def misread(self, row: Row) -> frozenset[str]:
+        """The attributes of a row of the usual form whose cells their encodings cannot read, by stored name."""
+        return misread(row) if self._encoded else NO_NAMES
 
     def is_strange(self, tag: Value) -> bool:
         """Whether an item with this tag belongs to another program."""

@@ -68,6 +68,10 @@ class RowItems(NativeItems[Row]):
     def load_all(self) -> list[Any] | None:
         return self._loader.load_all(self.parts)
 
+    @property
+    def misread(self) -> Sequence[int]:
+        return [at for at, row in enumerate(self.parts) if self._loader.form.misread(row)]
+
 
 class Loader(EntityLoader[Row]):
     """Loads entities from the rows of their items.

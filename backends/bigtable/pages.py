@@ -120,7 +120,11 @@ class Items:
             return rows
         if request.filter is None:
             return items_among(rows, self.loader.form)
-        return [row for row in rows if (item := self.loader.item(row)) is not None and passes(request, item)]
+        return [row for row in rows if (item := self.loader.item(row)) is not None and self._passes(request, row, item)]
+
+    def _passes(self, request: Query | Scan, row: Row, item: Item) -> bool:
+        """Whether an item passes the filter, or holds a value that the filter cannot compare."""
+        return passes(request, item) or bool(self.loader.form.misread(row) & roots_of(request))
 
     def items(self, kept: list[Row]) -> Sequence[Item]:
         """The items, each read when it is accessed."""
@@ -200,6 +204,9 @@ def rows_to_read(request: Query | Scan, found: int, seen: int) -> int:
 
 def _answer(request: Query | Scan, source: Source[H], kept: list[H], following: Position | None, examined: int) -> Page:
     if request.count:
-        strangers = source.loader.strangers(source.items(kept))
+        items = source.items(kept)
+        strangers = source.loader.strangers(items)
+        if isinstance(items, RowItems):
+            strangers += len(items.misread)
         return Page(next=following, count=len(kept), strangers=strangers, examined=examined)
     return Page(source.items(kept), source.positions(kept), following, examined=examined)

@@ -25,6 +25,7 @@ from attrs import Factory, evolve, field, frozen
 
 from odm.backends.bigtable.cell_forms import CellForm, IntForm, form_of
 from odm.backends.bigtable.cells import (
+    Misread,
     qualifier,
     read,
     read_counter,
@@ -112,7 +113,7 @@ class Spot:
         try:
             value = self.form.read(cell)
         except (ValueError, ArithmeticError, RecursionError) as fault:
-            return write(cell if self.declared else self._refused(cell, fault))
+            return Misread(write(cell if self.declared else self._refused(cell, fault)))
         return self.text(value)
 
     def _refused(self, cell: bytes, fault: Exception) -> Value:
@@ -369,6 +370,12 @@ def key_only(entity: EntitySchema) -> dict[str, str]:
     assert entity.row is not None
     told = {slot.name for slot in entity.row.slots if isinstance(slot.type, VerbatimKey)}
     return {entity.codec.stored[name]: name for name in told if entity.codec.stored[name] not in entity.cells}
+
+
+def misread(row: Row) -> frozenset[str]:
+    """The attributes of a row of the usual form whose cells their encodings cannot read, by stored name."""
+    cells = zip(row.columns, row.values, strict=True)
+    return frozenset(read_qualifier(column.qualifier)[0] for column, cell in cells if type(cell) is Misread)
 
 
 def usual_row(row: Row, plan: Plan, was: Callable[[Row, Plan], bytes | None] | None = None) -> Row:

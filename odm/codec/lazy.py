@@ -100,3 +100,11 @@ class NativeItems(Lazy[P, NativeItem]):
     @abstractmethod
     def load_all(self) -> list[Any] | None:
         """The entities of the page; None if an item of it must be loaded alone."""
+
+    @property
+    def misread(self) -> Sequence[int]:
+        """The numbers of the items with a value that cannot be compared, because its bytes have another form.
+
+        They pass every filter that looks at it, so that their reader reports them.
+        """
+        return ()

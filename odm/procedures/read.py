@@ -34,7 +34,7 @@ from odm.procedures.shard_merge import (
     streams_of,
     window,
 )
-from odm.procedures.upgrades import judged, passing_older, up_to_date
+from odm.procedures.upgrades import comparable, judged, passing_older, up_to_date
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.limits import SHORT_KEY, check_key
@@ -391,12 +391,13 @@ def _count(context: Context, reading: Reading, meeting: Condition | None = None)
 
 
 def _refuse_strangers(context: Context, reading: Reading, stream: Stream) -> CoreGen[None]:
-    """Raise ItemInvalid after a count met an item with an unknown tag: read the items until it is found."""
+    """Raise ItemInvalid after a count met an item of no entity, or one that no filter can judge: find it."""
     going: Stream | None = stream
     while going is not None:
         page: req.Page = yield request_of(context, reading, going, None)
         for item, position in zip(page.items, page.positions, strict=True):
             context.check_known(item, position.key)
+        comparable(context, page.items, page.positions)
         going = None if page.next is None else evolve(going, after=page.next)
 
 

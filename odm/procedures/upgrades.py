@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from attrs import evolve
 
-from odm.codec import TAG, TTL_ATTRIBUTE, VERSION, WAS
+from odm.codec import TAG, TTL_ATTRIBUTE, VERSION, WAS, NativeItems
 from odm.codec.blobs import kept_inline
 from odm.errors import ItemInvalid
 from odm.expressions.evaluate import holds
@@ -52,6 +52,24 @@ def passing_older(context: Context, entity: EntitySchema | None, condition: Cond
     return Or((condition, *(And((has_tag(one.tag), Not(version_is(one)))) for one in changed)))
 
 
+def comparable(
+    context: Context, items: Sequence[Item], positions: Sequence[Position]
+) -> tuple[Sequence[Item], Sequence[Position]]:
+    """The items of a page without those that a filter cannot judge, see `NativeItems.misread`.
+
+    Raises:
+        ItemInvalid: there is one, unless the store skips such items.
+    """
+    unfit = frozenset(items.misread) if isinstance(items, NativeItems) else frozenset()
+    for at in sorted(unfit):
+        try:
+            context.check_fit(items[at], positions[at].key)
+        except ItemInvalid as error:
+            context.skip_invalid(error, items[at])
+    kept = [at for at in range(len(items)) if at not in unfit] if unfit else ()
+    return ([items[at] for at in kept], [positions[at] for at in kept]) if unfit else (items, positions)
+
+
 def judged(
     context: Context,
     entity: EntitySchema | None,
@@ -64,7 +82,10 @@ def judged(
     Raises:
         ItemInvalid: an item cannot be upgraded, unless the store skips such items.
     """
-    if condition is None or (entity is not None and entity.version == 1):
+    if condition is None:
+        return items, positions
+    items, positions = comparable(context, items, positions)
+    if entity is not None and entity.version == 1:
         return items, positions
     tags = {one.tag: one for one in _changed(context, entity)}
     if not tags:
