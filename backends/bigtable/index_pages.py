@@ -14,7 +14,7 @@ from odm.backends.bigtable.entries import index_table, position
 from odm.backends.bigtable.filters import Column, Family, Filter, First, Newest, Stripped, chain, interleave
 from odm.backends.bigtable.loading import Loader, RowItems
 from odm.backends.bigtable.native import ENTRIES, FAMILY, Row, Steps
-from odm.backends.bigtable.pages import passes, roots_of
+from odm.backends.bigtable.pages import passes_or_misread, roots_of
 from odm.backends.bigtable.places import Places
 from odm.backends.bigtable.retry import Retry
 from odm.expressions.nodes import Item
@@ -83,7 +83,7 @@ class Entries:
                 continue
             entries = self.places.entries_of(row, item.get(TAG))
             entered = any((self.index, hit.index_key) == (entry.index, entry.key) for entry in entries)
-            if entered and passes(request, item):
+            if entered and passes_or_misread(request, row, item, self.loader.form):
                 kept.append(Hit(row, hit))
         return kept
 
@@ -94,3 +94,7 @@ class Entries:
     def positions(self, kept: list[Hit]) -> Sequence[Position]:
         """The positions of the entries."""
         return tuple(hit.position for hit in kept)
+
+    def misread(self, request: Query | Scan, kept: list[Hit]) -> int:
+        """How many of the items cannot be read; without a filter, only their lists are read."""
+        return sum(bool(self.loader.form.misread(hit.row)) for hit in kept)

@@ -11,6 +11,7 @@ from attrs import frozen
 
 from odm.backends.bigtable.codec import items_among
 from odm.backends.bigtable.filters import Chain, Filter, Sampled
+from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.loading import Loader, RowItems
 from odm.backends.bigtable.native import ITEM, ReadRows, Row, RowRange, Steps
 from odm.backends.bigtable.places import Places
@@ -61,6 +62,10 @@ class Source(Protocol[H]):
 
     def positions(self, kept: list[H]) -> Sequence[Position]:
         """The positions of the results."""
+        ...
+
+    def misread(self, request: Query | Scan, kept: list[H]) -> int:
+        """How many of the results have cells that their encodings cannot read, if the request reads these cells."""
         ...
 
 
@@ -120,11 +125,11 @@ class Items:
             return rows
         if request.filter is None:
             return items_among(rows, self.loader.form)
-        return [row for row in rows if (item := self.loader.item(row)) is not None and self._passes(request, row, item)]
-
-    def _passes(self, request: Query | Scan, row: Row, item: Item) -> bool:
-        """Whether an item passes the filter, or holds a value that the filter cannot compare."""
-        return passes(request, item) or bool(self.loader.form.misread(row) & roots_of(request))
+        return [
+            row
+            for row in rows
+            if (item := self.loader.item(row)) is not None and passes_or_misread(request, row, item, self.loader.form)
+        ]
 
     def items(self, kept: list[Row]) -> Sequence[Item]:
         """The items, each read when it is accessed."""
@@ -134,6 +139,12 @@ class Items:
         """The positions, each made when it is accessed."""
         at = self.at
         return Lazy(kept, lambda row: at(row.text))
+
+    def misread(self, request: Query | Scan, kept: list[Row]) -> int:
+        """How many of the items cannot be read; a count of all items of odm's own rows reads their tags alone."""
+        if _counts_all(request) and self.places.tagged:
+            return 0
+        return sum(bool(self.loader.form.misread(row)) for row in kept)
 
 
 def _counts_all(request: Query | Scan) -> bool:
@@ -157,6 +168,11 @@ def roots_of(request: Query | Scan) -> frozenset[str]:
 def passes(request: Query | Scan, item: Item) -> bool:
     """Whether an item passes the filter."""
     return request.filter is None or holds(request.filter, item)
+
+
+def passes_or_misread(request: Query | Scan, row: Row, item: Item, form: Form) -> bool:
+    """Whether an item passes the filter, or holds a value that the filter cannot compare."""
+    return passes(request, item) or bool(form.misread(row) & roots_of(request))
 
 
 def read_page(request: Query | Scan, source: Source[H], span: RowRange, retry: Retry) -> Steps[Page]:
@@ -204,9 +220,6 @@ def rows_to_read(request: Query | Scan, found: int, seen: int) -> int:
 
 def _answer(request: Query | Scan, source: Source[H], kept: list[H], following: Position | None, examined: int) -> Page:
     if request.count:
-        items = source.items(kept)
-        strangers = source.loader.strangers(items)
-        if isinstance(items, RowItems):
-            strangers += len(items.misread)
+        strangers = source.loader.strangers(source.items(kept)) + source.misread(request, kept)
         return Page(next=following, count=len(kept), strangers=strangers, examined=examined)
     return Page(source.items(kept), source.positions(kept), following, examined=examined)
