@@ -5,7 +5,7 @@ from collections.abc import Collection
 from attrs import evolve, frozen
 
 from odm.backends.dynamodb.described import Described
-from odm.codec import TAG, TTL_ATTRIBUTE
+from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
 from odm.errors import BadValue
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import (
@@ -57,6 +57,9 @@ class WriteConditions:
         roots = {path.root for path in paths(condition)}
         if TAG in roots:
             return self._of_tag(condition)
+        if roots == {VERSION} and all(entity.version == 1 for entity in self._entities):
+            # An attribute of this name is of another program, and all items are of version 1.
+            return self._always if holds(condition, {}) else self._never
         parts = {stored: part for one in self._entities for stored, part in one.key_only.items() if stored in roots}
         if parts and all(part.primary for part in parts.values()):
             return self._of_key(condition, parts)
@@ -190,6 +193,8 @@ def reading_filter(
     key_only = {stored for entity in table.schema.entities.values() for stored in entity.key_only}
     if roots & key_only or roots.intersection(keys) or (TAG in roots and not table.tells_by_tag):
         return None, False
+    if VERSION in roots and all(entity.version == 1 for entity in table.schema.entities.values()):
+        return None, False  # an attribute of this name is of another program
     tagged = renamed(condition, TAG, str(table.schema.tag))
     return renamed(tagged, TTL_ATTRIBUTE, table.schema.ttl), True
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from odm.backends.dynamodb.expressions import Expressions
 from odm.backends.dynamodb.schema import Layout
-from odm.codec import TAG, TTL_ATTRIBUTE
+from odm.codec import TAG, TTL_ATTRIBUTE, attribute_name
 from odm.expressions.nodes import Path
 from odm.protocol.expressions import TEXT_BYTES
 from odm.protocol.reading import Only
@@ -53,4 +53,7 @@ def projection(layout: Layout, only: Only, index: str | None, expressions: Expre
 
 def _moved(path: Path, marks: dict[str, str]) -> Path:
     name = marks.get(path.root)
-    return path if name is None else Path((name,))
+    if name is not None:
+        return Path((name,))
+    name = attribute_name(path.root)
+    return path if name == path.root else Path((name, *path.segments[1:]))

@@ -98,7 +98,16 @@ def test_null_in_one_item_does_not_refuse_the_table(client: Any) -> None:
     items = rows({"a": s("x"), "b": NULL}, {"a": s("y"), "b": s("z")}, {"a": NULL}, {"a": s("z"), "c": s("c")})
     models = made(items)
     assert 'a: Annotated[str | None, Stored("a")]' in models.source
-    assert "# b has no field, and a put leaves it as it is: it is null in some items" in models.source
+    assert 'b: Annotated[str | None, Stored("b", null="keep")] = None' in models.source
+    assert round_trip(client, models, items) == items
+
+
+def test_an_attribute_that_no_field_keeps_is_left_out(client: Any) -> None:
+    items = rows({"a": NULL, "b": s("x")}, {"a": {"N": "1"}}, {"b": NULL}, {"a": s("x"), "b": s("y")})
+    models = made(items)
+    assert "# a has no field, and a put leaves it as it is: it is null in some items" in models.source
+    assert "keep_unknown=True" in models.source
+    assert 'b: Annotated[str | None, Stored("b", null="keep")] = None' in models.source
     assert round_trip(client, models, items) == items
 
 

@@ -60,6 +60,7 @@ def typed(
         made.why = "null in some items" + (", absent in others" if absent else "")
         if absent:
             made.type, made.default = made.type.removesuffix(" | None"), "None"
+            made.options = ", ".join(filter(None, [made.options, 'null="keep"']))
     return made
 
 

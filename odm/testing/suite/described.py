@@ -45,6 +45,7 @@ existing = Table(
     tag=None,
 )
 visits = Table("visits", keys=("who", "at"), key_style="verbatim", tag=None, ttl="expires")
+documents = Table("documents", keys=("_pk", "_sk"), key_style="verbatim", tag=None)
 readings = Table("readings", keys=("sensor", "n"))
 pairs = Table("pairs", keys=("PK", "SK"), key_style="verbatim", tag=None)
 digests = Table("digests", keys=("digest",), tag="kind")
@@ -128,6 +129,15 @@ class Visit(Entity, table=visits):
     expires: Annotated[datetime | None, TTL, Stored("expires", epoch="s")] = None
 
     primary = PrimaryKey("{who}", "{at}")
+
+
+class Document(Entity, table=documents):
+    name: str
+    version: Annotated[int, Stored("_v")]
+    kind: Annotated[str, Stored("_t")] = "memo"
+    kept: Annotated[int | None, Stored("_ttl")] = None
+
+    primary = PrimaryKey("DOC#{name}", "META")
 
 
 class Reading(Entity, table=readings):
@@ -387,6 +397,29 @@ class TestDescribed:
         else:
             assert do(skipping) == skipped
         assert stores.open(locks_of_others, on_unknown="skip").get(Both, id="b") == BOTH
+
+    def test_attributes_of_other_programs_with_names_of_odm(self, stores: Stores) -> None:
+        """What another program calls _v is no version of a model, and its _ttl no expiry."""
+        db = stores.open(documents)
+        items = [
+            Document(name="a", version=7, kept=1),
+            Document(name="b", version=8, kind="note"),
+            Document(name="c", version=9, kind="note", kept=2),
+        ]
+        for item in items:
+            db.put(item)
+        assert sorted(db.scan(), key=lambda one: one.name) == items
+        assert db.get(Document, name="a") == items[0]
+        assert [one.name for one in db.scan(Document, Document.version > 7, Document.kept == 2)] == ["c"]
+        assert db.count(db_query := Document.primary(name="b").where(Document.kind == "note")) == 1
+        assert list(db.query(db_query)) == [items[1]]
+        db.update(items[0], increment(Document.version, 1), remove(Document.kept), when=Document.kind == "memo")
+        assert db.get(Document, name="a") == Document(name="a", version=8)
+        with pytest.raises(ConditionFailed):
+            db.put(items[1], when=Document.version == 1)
+        assert db.get(Document, name="c", only=[Document.version])[Document.version] == 9
+        db.delete(items[1], when=missing(Document.kept))
+        assert sorted(one.name for one in db.scan()) == ["a", "c"]
 
     def test_number_keys(self, stores: Stores) -> None:
         db = stores.open(readings)
