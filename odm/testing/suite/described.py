@@ -399,7 +399,7 @@ class TestDescribed:
         assert stores.open(locks_of_others, on_unknown="skip").get(Both, id="b") == BOTH
 
     def test_attributes_of_other_programs_with_names_of_odm(self, stores: Stores) -> None:
-        """What another program calls _v is no version of a model, and its _ttl no expiry."""
+        """What another program calls _v is not the version of a model, nor is its _ttl an expiry."""
         db = stores.open(documents)
         items = [
             Document(name="a", version=7, kept=1),
