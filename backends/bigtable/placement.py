@@ -114,6 +114,8 @@ class Spot:
             value = self.form.read(cell)
         except (ValueError, ArithmeticError, RecursionError) as fault:
             return Misread(write(cell if self.declared else self._refused(cell, fault)))
+        if self.declared and not isinstance(value, str):  # as JSON may have
+            return Misread(write(cell))
         return self.text(value)
 
     def _refused(self, cell: bytes, fault: Exception) -> Value:

@@ -350,7 +350,7 @@ def _keeps_null(type_: StoredType, marker: Stored | None, info: FieldInfo, place
         return False
     if marker.null != "keep":
         raise place.fault(info.annotation, f"has null={marker.null!r}", 'write null="keep", or leave it out')
-    if not isinstance(type_, NullableType) or info.default is not None or not issubclass(place.cls, BaseModel):
+    if "NULL" not in type_.kinds or info.default is not None or not issubclass(place.cls, BaseModel):
         why = 'has null="keep", which is for a field of a model that may be None and has the default None'
         raise place.fault(info.annotation, why, "leave null= out")
     return True
