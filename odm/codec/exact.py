@@ -157,7 +157,11 @@ def _advice(type_: StoredType, stored: Value) -> str:
             found = candidate.load(stored)
             if isinstance(found, Unreadable):
                 continue
-            if isinstance(candidate, JsonTextType) or same_form(candidate, stored, candidate.dump(found)):
+            if isinstance(candidate, JsonTextType):
+                fits = _JSON_KINDS.get(str(stored)[:1]) in candidate.inner.kinds
+            else:
+                fits = same_form(candidate, stored, candidate.dump(found))
+            if fits:
                 return f"declare it with {declaration}"
         except (Unfit, ValueError, TypeError, ArithmeticError):
             continue
@@ -168,6 +172,7 @@ def _advice(type_: StoredType, stored: Value) -> str:
     return f"declare it as {_TYPES.get(kind_of(stored), 'a type that may be None')}, or correct the stored item"
 
 
+_JSON_KINDS: Final[Mapping[str, Kind]] = {"[": "L", "{": "M"}
 _TIMES: Final = (type(DATETIME), type(DATE), EpochType, FormatType, IsoType)
 _TEXT_FORMS: Final = (
     *("%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S.%3fZ", "%Y-%m-%dT%H:%M:%S.%fZ", "%Y-%m-%dT%H:%M:%S%:z"),

@@ -327,7 +327,7 @@ def count(context: Context, reading: Reading) -> CoreGen[int]:
     """
     plan, check = reading.plan, reading.check
     passing = passing_older(context, plan.entity, plan.filter)
-    if plan.leaving or passing is not plan.filter or context.on_invalid is not None:
+    if plan.leaving or passing is not plan.filter or context.on_invalid is not None or _judges_forms(context, plan):
         return (yield from _count_read(context, reading))
     if check is None or not (check.tests or check.by_key) or _trusts(context, check):
         total = yield from _count(context, reading)
@@ -412,6 +412,7 @@ def _count_read(context: Context, reading: Reading) -> CoreGen[int]:
         found = yield from _read(context, going, going.left)
         _check_known(context, found)
         found = _checked(context, found, reading.check)
+        _check_forms(context, going, found)
         total += len(found.positions)
         going = _further(going, found.next, len(found.positions))
     return total
@@ -451,7 +452,22 @@ def _to_delete(context: Context, reading: Reading) -> CoreGen[_Read]:
     """
     found = yield from _read(context, reading, reading.left, expired=True)
     _check_known(context, found)
-    return _checked(context, found, key_check(context.schema, reading.plan))
+    found = _checked(context, found, key_check(context.schema, reading.plan))
+    _check_forms(context, reading, found)
+    return found
+
+
+def _judges_forms(context: Context, plan: Plan) -> bool:
+    """Whether a filter may hold for an item of which no entity can be read, as another program wrote another form."""
+    of = plan.entity
+    return of is not None and of.codec.exact and plan.filter is not None and not (context.schema.exclusive or of.blobs)
+
+
+def _check_forms(context: Context, reading: Reading, found: _Read) -> None:
+    """Raise ItemInvalid for an item that a filter found, and that cannot be read, as each read of it would."""
+    if _judges_forms(context, reading.plan) and context.on_invalid is None:
+        for item, position in zip(found.items, found.positions, strict=True):
+            context.schema.decode(item, position.key, skip_unknown=True)
 
 
 def first_request(context: Context, reading: Reading) -> req.Query:

@@ -289,3 +289,14 @@ def test_a_dict_of_models_is_not_compared_as_a_whole(described: Described) -> No
     with pytest.raises(BadValue, match="compare in your program, or compare parts of it"):
         list(db.scan(cls, cls.x == {"a": Place(town="Rome", zip=7)}))
     assert [one.id for one in db.scan(cls, cls.x["a"] == Place(town="Rome", zip=7))] == ["1"]
+
+
+@pytest.mark.parametrize("described", [{"S": "100"}], indirect=True)
+def test_no_filter_counts_or_deletes_an_item_that_no_read_shows(described: Described) -> None:
+    cls, db = described.model(int)
+    query = cls.primary(id="1").where(cls.x != 5)
+    for call in (lambda: list(db.query(query)), lambda: db.count(query), lambda: db.delete_all(query)):
+        with pytest.raises(ItemInvalid, match="x is stored as text"):
+            call()
+    assert db.count(cls.primary(id="1").where(cls.x == 100)) == 0
+    assert described.stored() == described.item
