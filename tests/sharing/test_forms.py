@@ -13,9 +13,10 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import cache
 from itertools import count
 from random import Random
-from typing import Annotated, Any, ClassVar, Final, get_args
+from typing import Annotated, Any, Final, get_args
 from uuid import UUID
 
 import boto3
@@ -51,6 +52,7 @@ from odm.backends.dynamodb.admin import Admin as DynamoDBAdmin
 from tests.effort import times
 
 NUMBER: Final = count()
+ENCODINGS: Final = ("text", "text", "json", "bytes", "int64be", "float64be")
 NOON: Final = datetime(2026, 1, 5, 12, tzinfo=UTC)
 TIMES: Final = [NOON + timedelta(microseconds=n) for n in (0, 1, 500_000, 30_000_000, 30_120_000, 86_400_000_000)]
 MIDNIGHT: Final = datetime(2026, 1, 5, tzinfo=UTC)
@@ -157,6 +159,20 @@ Test = tuple[Any, Callable[[Any, set[str]], bool]]
 """A condition, and its result in Python for an entity and the names that are stored of it."""
 
 
+@cache
+def fits(annotation: Any, *, rows: bool, **default: Any) -> bool:
+    """Whether a field can be declared so."""
+    style: Any = {"row_style": "verbatim"} if rows else {"keys": ("PK",), "key_style": "verbatim", "tag": None}
+    table = Table(f"try-{next(NUMBER)}", **style)
+    body = {"__annotations__": {"id": str, "x": annotation}, "primary": PrimaryKey("P/{id}")}
+    type("Try", (Entity,), body | ({"x": None} if default else {}), table=table)
+    try:
+        table.compile()
+    except SchemaError:
+        return False
+    return True
+
+
 class OnDynamoDB:
     """A table in DynamoDB that boto3 writes."""
 
@@ -180,9 +196,6 @@ class OnDynamoDB:
 
     def annotation(self, random: Random, group: str, name: str) -> Any:
         return random.choice(TYPES[group])
-
-    def fits(self, annotation: Any) -> bool:
-        return "set[" not in str(annotation)  # an empty set is not stored, so it cannot be None
 
     def item(self, random: Random, groups: dict[str, str]) -> dict[str, Any]:
         """The attributes of an item; some are NULL or missing, and some have a form of another kind of values."""
@@ -215,7 +228,6 @@ class OnBigtable:
     """A table in Bigtable that Google's client writes."""
 
     attributes = CELLS
-    known: ClassVar[dict[Any, bool]] = {}
 
     def __init__(self, address: str) -> None:
         self.client = BigtableDataClient(project="project")
@@ -227,23 +239,11 @@ class OnBigtable:
         return self.declared
 
     def annotation(self, random: Random, group: str, name: str) -> Any:
-        encoded = []
-        for encoding in ("text", "json", "bytes", "int64be", "float64be"):
+        while True:
+            of, encoding = random.choice(TYPES[group]), random.choice(ENCODINGS)
             cell = Cell(f"D:{name}", encoding)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-            encoded += [Annotated[of, cell] for of in TYPES[group] if of is not Any and self.fits(Annotated[of, cell])]
-        return random.choice(encoded)
-
-    def fits(self, annotation: Any) -> bool:
-        if annotation not in self.known:
-            table = Table(f"try-{next(NUMBER)}", row_style="verbatim")
-            names = {"__annotations__": {"id": str, "x": annotation}, "primary": PrimaryKey("P/{id}")}
-            type("Try", (Entity,), names, table=table)
-            try:
-                table.compile()
-                self.known[annotation] = True
-            except SchemaError:
-                self.known[annotation] = False
-        return self.known[annotation]
+            if of is not Any and fits(Annotated[of, cell], rows=True):
+                return Annotated[of, cell]
 
     def item(self, random: Random, groups: dict[str, str]) -> dict[str, Any]:
         """The cells of a row; some are missing, and some have a form of another kind of values."""
@@ -319,7 +319,7 @@ def check(world: Any, random: Random) -> None:
         annotations[name] = world.annotation(random, group, name)
         if random.random() < 0.5:
             annotation = optional(annotations[name], keep=random.random() < 0.5)
-            if world.fits(annotation):
+            if fits(annotation, rows=isinstance(world, OnBigtable), default=None):
                 annotations[name], defaults[name] = annotation, None
     body = {"__annotations__": {"id": str, **annotations}, **defaults, "primary": PrimaryKey("P/{id}")}
     cls: Any = type("Item", (Entity,), body, table=table)
