@@ -2,7 +2,7 @@
 
 boto3 writes items to Dynoxide, and Google's client writes rows to the Bigtable emulator, with attributes of all forms.
 Of every model, an item is refused (`ItemInvalid`), or each filter, condition and count has the result that Python has
-for the entities, and a put after a read leaves the item as it was, unless the plan named the attribute.
+for the entities, and a put after a read leaves the item unchanged, unless the plan named the attribute.
 ``pytest --full --times 10 tests/sharing/test_forms.py`` tries more tables.
 """
 
@@ -116,7 +116,11 @@ ATTRIBUTES["nested"] += [
     {"M": {"town": {"S": "Rome"}}},
     {"M": {"town": {"S": "Rome"}, "zip": {"S": "7"}}},
     {"M": {"town": {"S": "Rome"}, "zip": {"N": "7"}, "of": {"NULL": True}}},
-    *[{"L": [{"N": "1"}, {"N": "2"}]}, {"L": [{"S": "1"}]}, {"SS": ["a", "b"]}, {"NS": ["1", "2"]}, {"L": []}],
+    {"L": [{"N": "1"}, {"N": "2"}]},
+    {"L": [{"S": "1"}]},
+    {"SS": ["a", "b"]},
+    {"NS": ["1", "2"]},
+    {"L": []},
 ]
 DATETIMES: Final = ("%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S.%3fZ", "%Y-%m-%d %H:%M:%S", "Instant", "OffsetDateTime")
 DATETIMES_2: Final = ("LocalDateTime", "RFC3339Nano", "isoformat", "isoformat naive")
@@ -152,7 +156,7 @@ CELLS["time"] += [n.encode() for moment in (*TIMES, MIDNIGHT) for n in _epochs(m
 CELLS["id"] += [one.bytes for one in IDS]
 CELLS["bytes"] += [b"hello", b"\xff\xfe\xfd"]
 
-_OPERATORS: Final = {
+_OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge
 }  # fmt: skip
 Test = tuple[Any, Callable[[Any, set[str]], bool]]
@@ -314,7 +318,8 @@ def _tests(random: Random, cls: Any, shown: list[Any]) -> Test:
 def check(world: Any, random: Random) -> None:
     groups = {f"f{at}": random.choice(list(TYPES)) for at in range(random.randint(1, 3))}
     table = world.table()
-    annotations, defaults = {}, {}
+    annotations: dict[str, Any] = {}
+    defaults: dict[str, None] = {}
     for name, group in groups.items():
         annotations[name] = world.annotation(random, group, name)
         if random.random() < 0.5:

@@ -1,5 +1,6 @@
 """The source of the models of a table on Bigtable, checked: a store that has them reads every row of the sample."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from odm.cli.inspect.bigtable import RowFacts, infer_plain_rows, infer_rows
 from odm.cli.inspect.check import Fault, load
 from odm.cli.inspect.design import Design
 from odm.cli.inspect.source import source_of
-from odm.errors import BadValue, OdmError
+from odm.errors import BadValue, ItemInvalid, OdmError
 from odm.schema.entity import CellAt
 from odm.schema.model import Schema
 from odm.stores.sync import Store
@@ -125,7 +126,7 @@ def faults_of(source: str, design: Design, rows: Sequence[Row]) -> list[Fault]:
                     return [Fault(f"{read!r} is not what a get of its key returns")]
                 db.put(read)
     except OdmError as error:
-        return [Fault(str(error))]
+        return [Fault(str(error), attribute=_column(error, design))]
     before = {row.text: _cells(row) for row in asked}
     if before.keys() != written.keys():
         return [Fault(f"{len(before.keys() ^ written.keys())} rows belong to no entity, or have another key")]
@@ -135,6 +136,13 @@ def faults_of(source: str, design: Design, rows: Sequence[Row]) -> list[Fault]:
         for (family, name), at in named.items()
         if not _same(cells.get((family, name)), written[key].get((family, name)), at)
     ]
+
+
+def _column(error: OdmError, design: Design) -> str:
+    """The column of the field that another form does not fit, of a row that cannot be read."""
+    named = re.search(r"does not fit the model: (\w+)", str(error)) if isinstance(error, ItemInvalid) else None
+    fields = [one for entity in design.entities for one in entity.fields if named is not None and one.name == named[1]]
+    return next((one.cell[0] for one in fields if one.cell), "")
 
 
 def _same(before: bytes | None, after: bytes | None, at: CellAt) -> bool:
