@@ -144,7 +144,7 @@ def _blind(action: Action, form: Form, now: int, row_key: str, placement: Placem
     if name in form.disputed or name == WAS:
         return None
     kind = form.kind(name)
-    if (added := _added(action, placement.spots.get(name))) is not None:
+    if (added := added_to(action, placement.spots.get(name))) is not None:
         return Blind((added,))
     match action:
         case Set(Path((_,)), value) if kind != "columns":
@@ -167,7 +167,7 @@ def _blind(action: Action, form: Form, now: int, row_key: str, placement: Placem
             return None
 
 
-def _added(action: Action, spot: Spot | None) -> AddToCell | None:
+def added_to(action: Action, spot: Spot | None) -> AddToCell | None:
     """The mutation that adds a value to an aggregate, if the action does that."""
     match action:
         case nodes.Increment(Path((str(name),)), int(by), start=0) if spot is not None and spot.own == "sum":

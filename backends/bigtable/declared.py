@@ -14,9 +14,11 @@ If a write depends on a missing cell, and no cell of the item sorts after it, it
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
+from typing import cast
 
 from attrs import Factory, evolve, frozen
 
+from odm.backends.bigtable.actions import added_to
 from odm.backends.bigtable.cells import qualifier, write
 from odm.backends.bigtable.codec import Listed, Stored, decode
 from odm.backends.bigtable.filters import (
@@ -36,7 +38,7 @@ from odm.backends.bigtable.filters import (
     newest,
 )
 from odm.backends.bigtable.kinds import Kind, matching
-from odm.backends.bigtable.native import FAMILY, ITEM, DeleteColumn, Mutation, Row, SetCell, Steps
+from odm.backends.bigtable.native import FAMILY, ITEM, AddToCell, DeleteColumn, Mutation, Row, SetCell, Steps
 from odm.backends.bigtable.native import Column as Place
 from odm.backends.bigtable.native_streams import Touched
 from odm.backends.bigtable.ownership import REMOVED
@@ -49,7 +51,7 @@ from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.codec.attributes import ttl_seconds
 from odm.errors import BadValue, Unsupported
 from odm.expressions.evaluate import holds
-from odm.expressions.nodes import Item, Remove, Set, Value, paths
+from odm.expressions.nodes import Action, Item, Remove, Set, Value, paths
 from odm.protocol.requests import Merge, Only, Operation, Update
 from odm.schema.entity import EntitySchema
 from odm.schema.faults import of_several
@@ -246,13 +248,19 @@ class Declared(Placed):
             raise _no_cell(kind, id)
         return tuple(self._placed(kind, Places.updated(self, id, names, before, after, now)))
 
+    def added(self, action: Action, before: Stored) -> AddToCell | None:
+        placement = self.kinds[str(before.item[TAG])].placement
+        made = added_to(action, placement.spots.get(action.path.root))
+        return None if made is None else cast("AddToCell", *placement.mutations((made,)))
+
     def merged(self, request: Merge, id: str, revision: str, now: int) -> tuple[Mutation, ...]:
         kind = self.kinds[str(request.marks[TAG])]
         made = super().merged(request, id, revision, now)
         kept = tuple(
             one
             for one in made
-            if isinstance(one, SetCell | DeleteColumn) and Place(one.family, one.qualifier.encode()) in kind.columns
+            if isinstance(one, SetCell | DeleteColumn | AddToCell)
+            and Place(one.family, one.qualifier.encode()) in kind.columns
         )
         if not kept:
             raise _no_cell(kind, id)
@@ -278,7 +286,8 @@ def _depends(kind: Kind, request: Operation) -> frozenset[str]:
         roots |= {
             action.path.root
             for action in request.actions
-            if not isinstance(action, Set | Remove) or len(action.path.segments) > 1
+            if (not isinstance(action, Set | Remove) or len(action.path.segments) > 1)
+            and added_to(action, kind.placement.spots.get(action.path.root)) is None
         }
     if TTL_ATTRIBUTE in roots and kind.ttl is not None:
         roots.add(kind.ttl)

@@ -108,9 +108,14 @@ def check_rows(schema: Schema, form: Form) -> None:
             )
         elif entity.columns:
             fault = f"{min(entity.columns)!r} in Columns has many cells: give each a field with Cell, or use json"
-        elif entity.versioned or entity.aggregates:
-            name = min((*entity.versioned, *entity.aggregates))
-            fault = f"the role of {name!r} needs a family of odm: remove CellVersions, Sum, Min or Max"
+        elif of_odm := [
+            *entity.versioned,
+            *(n for n in entity.aggregates if entity.codec.stored[n] not in entity.cells),
+        ]:
+            fault = (
+                f"the role of {min(of_odm)!r} needs a family of odm: remove CellVersions, Min or Max, and name "
+                'the cell of a Sum, as in Annotated[int, Sum, Cell("agg:total")]'
+            )
         elif entity.version != 1:
             fault = "a version needs a cell of odm: give new fields a default instead"
         elif not kind.placement.spots:

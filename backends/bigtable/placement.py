@@ -140,6 +140,7 @@ class Plan:
         spots: how to convert them.
         joined: aggregates that are in two cells: the position among ``numbers``, and the number of the plain cell.
         versions: the cells of attributes whose former values are kept, newest first, by stored name.
+        sums: the positions among ``numbers`` of sums in families of other programs.
     """
 
     numbers: tuple[int, ...]
@@ -147,6 +148,7 @@ class Plan:
     spots: tuple[Spot | None, ...]
     joined: tuple[tuple[int, int], ...] = ()
     versions: Mapping[str, Sequence[int]] = Factory(dict)
+    sums: tuple[int, ...] = ()
 
 
 @frozen
@@ -257,7 +259,7 @@ class Placement:
             case DeleteColumn(column, family, before) if family == FAMILY:
                 at, name, spot = self.place(column)
                 yield DeleteColumn(name, at, before)
-                if spot is not None and spot.own is not None:
+                if spot is not None and spot.own is not None and spot.cell is None:
                     yield DeleteColumn(name, self.home, before)
             case AddToCell(column, by, family) if family == FAMILY:
                 at, name, _ = self.place(column)
@@ -316,7 +318,8 @@ class Placement:
         numbers, spots = zip(*found.values(), strict=True) if found else ((), ())
         doubled = enumerate((spots[place], others.get(column)) for place, column in enumerate(found))
         joined = ((place, it[0]) for place, (spot, it) in doubled if spot is not None and spot.adds and it is not None)
-        return Plan(numbers, tuple(found), spots, tuple(joined), versions)
+        sums = (place for place, spot in enumerate(spots) if spot is not None and spot.adds and spot.cell is not None)
+        return Plan(numbers, tuple(found), spots, tuple(joined), versions, tuple(sums))
 
     def _add(self, place: Place, number: int, at: dict[Place, Any], others: dict[Place, Any]) -> None:
         """Add a cell of a family of attributes; a cell where no attribute of the model stands gives way to others."""
@@ -348,8 +351,12 @@ def placement_of(entity: EntitySchema, texts: frozenset[str], *, wide: bool, row
     """
     spots = {stored: Spot(family) for stored, family in entity.families.items()}
     types = {part.stored: part.type for part in entity.codec.record.fields.values()}
+    sums = {entity.codec.stored[name] for name, kind in entity.aggregates.items() if kind == "sum"}
     for stored, (family, cell, encoding) in entity.cells.items():
         type_ = types[stored]
+        if stored in sums:
+            spots[stored] = Spot(family, cell, IntForm(), stored=type_, own="sum")
+            continue
         form = None if encoding is None else form_of(encoding, bare(type_), exact=rows)
         spots[stored] = Spot(family, cell, form, stored in texts, type_)
     if rows:
@@ -398,6 +405,8 @@ def usual_row(row: Row, plan: Plan, was: Callable[[Row, Plan], bytes | None] | N
         cells = tuple([values[n] for n in numbers])
     if plan.joined:
         cells = _joined(cells, values, plan)
+    if plan.sums:
+        cells = _of_one_time(cells, [times[n] for n in numbers], plan)
     stamps = tuple([times[n] for n in numbers])
     former = None if was is None or not plan.versions else was(row, plan)
     if former is not None:
@@ -406,6 +415,14 @@ def usual_row(row: Row, plan: Plan, was: Callable[[Row, Plan], bytes | None] | N
 
 
 _WAS: Final = Place(FAMILY, qualifier(WAS).encode())
+
+
+def _of_one_time(cells: tuple[bytes, ...], times: Sequence[int], plan: Plan) -> tuple[bytes, ...]:
+    """The cells, without the sums of another time than that of odm: the server adds up each time of a column apart."""
+    wrong = {
+        place: f"it has the timestamp {times[place]}, and odm adds to that of 0" for place in plan.sums if times[place]
+    }
+    return tuple(Misread(write({wrong[at]: cell})) if at in wrong else cell for at, cell in enumerate(cells))
 
 
 def _joined(cells: tuple[bytes, ...], values: Sequence[bytes], plan: Plan) -> tuple[bytes, ...]:

@@ -39,7 +39,7 @@ from odm.backends.bigtable.retry import Retry
 from odm.backends.bigtable.selected import Selected, narrowed, selected
 from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.errors import BackendError
-from odm.expressions.nodes import Item, Value
+from odm.expressions.nodes import Action, Item, Value
 from odm.protocol.requests import Merge, Only, Operation
 from odm.schema.entity import Key
 
@@ -292,6 +292,10 @@ class Places:
             if name in after:
                 made += attribute_cells(name, after[name], self.form, id, now)
         return tuple(made)
+
+    def added(self, action: Action, before: Stored) -> AddToCell | None:
+        """The mutation of an action by which the server adds to a cell, whatever it holds; None: it needs the value."""
+        return None
 
     def noted(self, id: str, before: Stored, revision: str, listed: Sequence[Listed], now: int) -> tuple[Mutation, ...]:
         """The mutations for the revision and the index entries of an item that is updated."""

@@ -137,8 +137,10 @@ def families(schema: Schema) -> Families:
     counters = ColumnFamily(aggregate="sum") if is_wide(schema) else ColumnFamily()
     named = sorted({cell.family for entity in schema.entities.values() for cell in entity.cells.values()})
     if schema.verbatim_rows:
-        spots = (spot for placement in Form.of(schema).placements.values() for spot in placement.spots.values())
-        return dict.fromkeys(sorted({spot.family for spot in spots}), ColumnFamily()) | declared
+        spots = [spot for placement in Form.of(schema).placements.values() for spot in placement.spots.values()]
+        sums = {spot.family for spot in spots if spot.adds}
+        theirs = {name: ColumnFamily(aggregate="sum" if name in sums else None) for name in {s.family for s in spots}}
+        return {name: theirs[name] for name in sorted(theirs)} | declared
     own = {FAMILY: ColumnFamily(), COUNTERS: counters, **_of_roles(schema)}
     return {**own, **declared, **dict.fromkeys(named, ColumnFamily())}
 

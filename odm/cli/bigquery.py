@@ -167,7 +167,8 @@ def _columns(schema: Schema, entity: EntitySchema) -> Iterator[tuple[str, str, s
             continue
         if part.stored in entity.cells:
             at = entity.cells[part.stored]
-            yield part.name, at.family, at.qualifier, _encoded(bare(part.type), at.encoding)
+            shown = _COUNTER if part.name in entity.aggregates else _encoded(bare(part.type), at.encoding)
+            yield part.name, at.family, at.qualifier, shown
         elif part.name in entity.counters:
             yield part.name, COUNTERS, qualifier(part.stored), _COUNTER
         elif part.name in entity.aggregates:

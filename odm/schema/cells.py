@@ -57,10 +57,16 @@ def find_cells(cls: "type[Entity]", codec: EntityCodec) -> dict[str, CellAt]:
             raise SchemaError(f"{where}: Cell and Stored(family=) both name a column family: keep one")
         if find_marker(info, ColumnsMarker) is not None:
             raise SchemaError(f"{where}: a field in Columns has many cells, and Cell names one: remove one of the two")
-        if find_marker(info, AggregateMarker) is not None or find_marker(info, CellVersions) is not None:
+        mark = find_marker(info, AggregateMarker)
+        if (mark is not None and mark.kind != "sum") or find_marker(info, CellVersions) is not None:
             raise SchemaError(
-                f"{where}: a Sum, Min or Max, or a field with CellVersions, has its cell in a family of odm's own, "
+                f"{where}: a Min or Max, or a field with CellVersions, has its cell in a family of odm's own, "
                 "which Cell cannot name: remove one of the two"
+            )
+        if mark is not None and marks[0].encoding not in (None, "int64be"):
+            raise SchemaError(
+                f'{where}: a Sum is a cell of 8 bytes, to which the server adds: write Cell("{marks[0].name}") '
+                f"without {marks[0].encoding!r}"
             )
         if find_marker(info, CounterMarker) is not None:
             raise SchemaError(
@@ -74,7 +80,8 @@ def find_cells(cls: "type[Entity]", codec: EntityCodec) -> dict[str, CellAt]:
                 f'{where} and {cls.__name__}.{other} are both in the cell "{marks[0].name}": give each a cell of its '
                 "own"
             )
-        _check_type(where, codec.record.fields[name], marks[0])
+        if mark is None:
+            _check_type(where, codec.record.fields[name], marks[0])
         found[codec.stored[name]] = at
     return found
 
@@ -86,6 +93,7 @@ def check_cells(schema: Schema) -> None:
         SchemaError: the reason.
     """
     if schema.verbatim_rows:
+        _check_sums(schema)
         return  # a family of another program may have any name
     check_own_families(
         schema.entities.values(), {cell.family for one in schema.entities.values() for cell in one.cells.values()}
@@ -95,6 +103,11 @@ def check_cells(schema: Schema) -> None:
         names = {stored: name for name, stored in entity.codec.stored.items()}
         for stored, cell in entity.cells.items():
             where = f'{entity.name}.{names[stored]}: Cell("{cell.family}:{cell.qualifier}")'
+            if names[stored] in entity.aggregates:
+                raise SchemaError(
+                    f"{where}: a Sum has its cell in a family of odm's own, unless its row is that of another program: "
+                    'remove Cell, or declare Table(row_style="verbatim")'
+                )
             if schema.wide and not schema.hash_only:
                 raise SchemaError(
                     f'{where} has no effect with Table(layout="row_per_partition"), which stores an item as one '
@@ -105,6 +118,22 @@ def check_cells(schema: Schema) -> None:
                     f"{where}: odm replaces the family {cell.family!r} as a whole, and a Cell is for a family that "
                     "also has cells of other programs: name another family, or write Stored(family=...)"
                 )
+
+
+def _check_sums(schema: Schema) -> None:
+    """Check that each Sum names its cell, and that its column family holds nothing else."""
+    sums: dict[str, str] = {}
+    others: dict[str, str] = {}
+    for entity in schema.entities.values():
+        for name, stored in entity.codec.stored.items():
+            cell = entity.cells.get(stored)
+            if cell is not None:
+                (sums if name in entity.aggregates else others)[cell.family] = f"{entity.name}.{name}"
+    for family in sorted(sums.keys() & others.keys()):
+        raise SchemaError(
+            f"{sums[family]} is a Sum in the column family {family!r}, to whose cells the server adds, and "
+            f"{others[family]} has another cell in it: mark it with Sum, too, or name another family"
+        )
 
 
 def _cell(where: str, mark: Cell) -> CellAt:

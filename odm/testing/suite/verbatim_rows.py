@@ -20,7 +20,9 @@ from odm import (
     KeyValueError,
     PrimaryKey,
     Stored,
+    Sum,
     Table,
+    add_value,
     between,
     exists,
     field,
@@ -41,6 +43,7 @@ quotes = Table("quotes", row_style="verbatim")
 meters = Table("meters", row_style="verbatim", row_key_join="")
 files = Table("files", row_style="verbatim", row_key_join="/")
 sensors = Table("sensors", row_style="verbatim")
+gauges = Table("gauges", row_style="verbatim")
 talks = Table("talks")
 locks = Table("row_locks", row_style="verbatim")
 locks_of_others = Table("row_locks", row_style="verbatim")
@@ -82,6 +85,14 @@ class Sensor(Entity, table=sensors):
     flag: Annotated[bool, Stored(format="number"), Cell("m:flag", "int8")] = False
 
     primary = PrimaryKey("S", "{id}")
+
+
+class Gauge(Entity, table=gauges):
+    id: str
+    total: Annotated[int, Sum, Cell("agg:total")] = 0
+    name: Annotated[str, Cell("m:name", "text")]
+
+    primary = PrimaryKey("G", "{id}")
 
 
 class Folder(Entity, table=files, match=field("kind") == "folder"):
@@ -294,6 +305,18 @@ class TestVerbatimRows:
         assert db.get(Sensor.primary(id="1")) == both[0].model_copy(
             update={"rack": -(2**31) + len(conditions), "load": 0.75, "live": True}
         )
+
+    def test_sums(self, stores: Stores) -> None:
+        db = stores.open(gauges)
+        db.put(Gauge(id="1", total=5, name="n"))
+        key = Gauge.primary(id="1")
+        db.merge(key, add_value(Gauge.total, 2))
+        db.update(key, add_value(Gauge.total, 3), when=Gauge.total == 7)
+        db.update(key, increment(Gauge.total, -4), set_(Gauge.name, "m"), when=Gauge.name == "n")
+        assert db.get(key) == Gauge(id="1", total=6, name="m")
+        assert db.count(Gauge.primary().where(Gauge.total > 5)) == 1
+        db.update(key, set_(Gauge.total, 1))
+        assert list(db.query(Gauge.primary())) == [Gauge(id="1", total=1, name="m")]
 
     def test_two_entities_under_one_form_of_key(self, stores: Stores) -> None:
         db = stores.open(files)
