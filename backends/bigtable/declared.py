@@ -14,7 +14,6 @@ If a write depends on a missing cell, and no cell of the item sorts after it, it
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
-from typing import cast
 
 from attrs import Factory, evolve, frozen
 
@@ -251,7 +250,10 @@ class Declared(Placed):
     def added(self, action: Action, before: Stored) -> AddToCell | None:
         placement = self.kinds[str(before.item[TAG])].placement
         made = added_to(action, placement.spots.get(action.path.root))
-        return None if made is None else cast("AddToCell", *placement.mutations((made,)))
+        if made is None:
+            return None
+        family, column, _ = placement.place(made.qualifier)
+        return AddToCell(column, made.by, family)
 
     def merged(self, request: Merge, id: str, revision: str, now: int) -> tuple[Mutation, ...]:
         kind = self.kinds[str(request.marks[TAG])]

@@ -225,7 +225,8 @@ class Cell(Marker):
             big-endian and signed. "hbase_bool": a bool as HBase's ``Bytes.toBytes(boolean)`` writes it, 0xFF or 0x00.
             "text": the text of a str, enum, date, number or bool in UTF-8. "json": JSON text of a model, list, dict or
             any other value without bytes and sets. "bytes": the bytes themselves. None: odm's own form, which shows the
-            type of the value, or the 8 bytes of a `Sum`. Writing a value that the encoding cannot hold exactly raises `odm.BadValue`.
+            type of the value, or the 8 bytes of a `Sum`. Writing a value that the encoding cannot hold exactly raises
+            `odm.BadValue`.
 
     Raises:
         SchemaError: when the table is compiled: the type of the field does not fit the encoding, another field has the

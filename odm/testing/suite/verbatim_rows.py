@@ -90,7 +90,7 @@ class Sensor(Entity, table=sensors):
 class Gauge(Entity, table=gauges):
     id: str
     total: Annotated[int, Sum, Cell("agg:total")] = 0
-    name: Annotated[str, Cell("m:name", "text")]
+    name: Annotated[str | None, Cell("m:name", "text")] = None
 
     primary = PrimaryKey("G", "{id}")
 
