@@ -102,6 +102,11 @@ def _make(annotation: Any, metadata: list[Any], form: str) -> KeyType:
     if annotation is str and form:
         return _padded(form)
     made = _formless(annotation, metadata)
+    if form.endswith("be") and form[:-2].rstrip("0123456789") in ("int", "uint", "float"):
+        raise Refused(
+            f"{brief(form)} would be bytes, and keys are text: odm cannot describe keys with binary parts; read these "
+            "rows with the client of the database"
+        )
     if form:
         raise Refused(f"{brief(form)} is not a format of its type {_name(annotation)}, which takes none; drop it")
     return made

@@ -656,3 +656,19 @@ def test_plans_parts_and_explanations(open_: Callable[[Table], Place]) -> None:
     assert "MD:ASK" in str(place.db.explain(QUOTE).stored)
     skipping = Store(market, place.backend, prefix=place.prefix, on_unknown="skip")
     assert len(list(skipping.scan(segments=4))) == 20
+
+
+def test_a_row_key_with_a_binary_part_is_of_no_entity(open_: Callable[[Table], Place]) -> None:
+    """Row keys of odm are text; a key that is not UTF-8 is read with surrogates, which no template has."""
+    place = open_(market)
+    place.db.put(QUOTE)
+    key = (b"NASDAQ#ZXZZT#" + struct.pack(">q", -5)).decode("utf-8", "surrogateescape")
+    entry = Entry(key, (SetCell("SYMBOL", b"ZXZZT", SERVER_TIME, "MD"),))
+    place.send(MutateRow(place.name, entry))
+    query = Quote.primary(exchange="NASDAQ", symbol="ZXZZT")
+    for read in (lambda: list(place.db.scan()), lambda: list(place.db.query(query)), lambda: place.db.count(query)):
+        with pytest.raises(ItemInvalid, match="on_unknown"):
+            read()
+    skipping = Store(market, place.backend, prefix=place.prefix, on_unknown="skip")
+    assert list(skipping.scan()) == [QUOTE]
+    assert skipping.count(query) == 1
