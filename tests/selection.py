@@ -31,9 +31,16 @@ STEPS: Final = ("TestCurrent", "TestDerive", "TestRawItem", "TestRotation", "Tes
 """The beginnings of classes whose tests run once in each module, also with ``--full``: their steps are the same in both
 modes, and each module shows what its backend does with them."""
 
-ONCE: Final = {"test_bigtable_wide", "test_bigtable_wide_transactions", "test_dynamodb_local"}
+ONCE: Final = {
+    "test_bigtable_transactions",
+    "test_bigtable_wide",
+    "test_bigtable_wide_transactions",
+    "test_dynamodb_local",
+    "test_file",
+    "test_memory_options",
+}
 """The modules of which each test runs once, sync or async, also with ``--full``: another module runs it in both, on the
-same backend in another layout, or on another stand-in for the service."""
+same backend in another layout or with other options, on the same engine, or on another stand-in for the service."""
 
 
 def in_use(module: Path) -> bool:

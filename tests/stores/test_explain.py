@@ -195,7 +195,7 @@ def test_what_cannot_be_explained() -> None:
     db = Store(shop, Counting())
     with pytest.raises(BadValue, match="without an action"):
         db.explain(ORDER, write="update")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    with pytest.raises(BadValue, match=r"write='upsert': say 'put', 'insert', 'merge' or 'delete'"):
+    with pytest.raises(BadValue, match=r"write='upsert': say 'put', 'insert', 'save', 'merge' or 'delete'"):
         db.explain(ORDER, write="upsert")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     with pytest.raises(BadValue, match="is not a key"):
         db.explain("Order")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

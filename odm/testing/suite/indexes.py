@@ -233,8 +233,8 @@ class TestIndexUpdates:
         self, indexed: Store, stores: Stores, way: Way, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         indexed.put(TICKET)
-        stores.rival_puts(*(but(level=n % 2) for n in range(200)))
-        monkeypatch.setattr(contention, "LONGEST_SECONDS", 0.1)
+        stores.rival_puts(*(but(level=n % 2) for n in range(9)))
+        monkeypatch.setattr(contention, "LONGEST_SECONDS", 0.0)
         with pytest.raises(Conflict, match=r"other writers before each of \d+ attempts in \d+\.\d seconds"):
             way(indexed).update(KEY, set_(Ticket.assignee, "bob"))
         assert indexed.one(KEY).assignee == "ann"

@@ -49,8 +49,8 @@ class TestTransactionIndexes:
         self, indexed: Store, stores: Stores, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         indexed.put(TICKET)
-        stores.rival_puts(*(but(level=n % 2) for n in range(200)))
-        monkeypatch.setattr(contention, "LONGEST_SECONDS", 0.1)
+        stores.rival_puts(*(but(level=n % 2) for n in range(9)))
+        monkeypatch.setattr(contention, "LONGEST_SECONDS", 0.0)
         failure = failed(
             indexed,
             lambda tx: tx.put(Contract(contract_id="c", party="p")),
