@@ -388,8 +388,8 @@ class TestOnInvalid:
             list(stores.open(letters_v2, on_unknown="skip").query(judged))
 
     def test_items_of_another_key_are_skipped(self, stores: Stores) -> None:
-        fill(stores.open(calendar_of_others), [VisitOfOthers(visit_id="9"), VisitOfOthers(visit_id="2", key="2")])
         db = stores.open(calendar, on_invalid="skip")
+        fill(stores.open(calendar_of_others), [VisitOfOthers(visit_id="9"), VisitOfOthers(visit_id="2", key="2")])
         assert [visit.visit_id for visit in db.query(Visit.primary(house="h"))] == ["2"]
         assert [visit.visit_id for visit in db.scan(Visit)] == ["2"]
 
