@@ -20,7 +20,6 @@ from odm import Calls, Gen, OutcomeUnknown, Store
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import Item, Set
 from odm.protocol import requests as req
-from odm.protocol.requests import Sleep
 from odm.schema.entity import Key
 from odm.stores.calls import StoreCalls
 
@@ -244,7 +243,7 @@ class Exploration:
             for answer, at in answers:
                 self.time[0] = at
                 pending = steps.throw(answer) if answer is LOST else steps.send(answer)
-                while isinstance(pending, Sleep):
+                while isinstance(pending, req.Wait):
                     pending = steps.send(None)
         except StopIteration:
             return None

@@ -67,12 +67,13 @@ class Writer:
     def _go_on(self, answer: Any) -> None:
         self._told = []
         try:
-            asked = self._steps.send(answer)
+            asked: Any = self._steps.send(answer)
+            while isinstance(asked, req.Wait):  # a turn or a pause is advice, so it is none of the steps to order
+                asked = self._steps.send(None)
         except StopIteration as ended:
             self.done, self.result = True, ended.value
             return
         self._together = isinstance(asked, req.Gather)
-        assert not isinstance(asked, req.Wait)  # these programs do not wait
         self._asked = asked.requests if isinstance(asked, req.Gather) else (asked,)
         if not self._asked:
             self._go_on(())

@@ -55,7 +55,7 @@ class Writer:
         """Send the next request."""
         request = self._asked[len(self._answers)]
         try:
-            self._answers.append(None if isinstance(request, req.Sleep) else self._send(request))
+            self._answers.append(None if isinstance(request, req.Wait) else self._send(request))
         except OdmError as error:
             self._answers.append(req.Failed(error))
         if len(self._answers) == len(self._asked):
@@ -65,8 +65,8 @@ class Writer:
         self._answers = []
         try:
             asked: Any = self._steps.send(answer)
-            while isinstance(asked, req.Sleep) or asked == req.Gather(()):
-                asked = self._steps.send(None if isinstance(asked, req.Sleep) else ())
+            while isinstance(asked, req.Wait) or asked == req.Gather(()):
+                asked = self._steps.send(None if isinstance(asked, req.Wait) else ())
         except StopIteration as ended:
             self.done, self.result = True, ended.value
             return

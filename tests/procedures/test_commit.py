@@ -19,6 +19,7 @@ from odm.backends.local import Memory
 from odm.procedures.companion_intent import concerned
 from odm.procedures.update import new_entries
 from odm.protocol import requests as req
+from odm.protocol.turns import Turn
 from odm.stores.calls import StoreCalls
 
 table = Table("first")
@@ -60,8 +61,10 @@ def test_companions_of_a_changed_item_are_asked_again() -> None:
     assert isinstance(both, req.Transact)
     made: Any = Note.first.made
     lost = req.Refusals((None, req.Refused(stored(made(note_id="n", text="theirs")))))
-    assert isinstance(steps.send(lost), req.Update)
-    again = steps.send(req.Refused(stored(Note(note_id="n", text="b"))))
+    assert isinstance(steps.send(lost), Turn)
+    assert isinstance(next(steps), req.Update)
+    assert isinstance(steps.send(req.Refused(stored(Note(note_id="n", text="b")))), req.Wait)
+    again = next(steps)
     assert isinstance(again, req.Transact)
     assert [type(one).__name__ for one in again.operations] == ["Update", "Put"]
 

@@ -78,8 +78,8 @@ class TestInvalidItems:
     def test_of_other_programs_are_refused_by_every_read(
         self, stores: Stores, stored: VisitOfOthers, reason: str
     ) -> None:
-        fill(stores.open(calendar_of_others), [stored])
         db, key = stores.open(calendar), Visit.primary(house="h", visit_id="1")
+        fill(stores.open(calendar_of_others), [stored])
         reads: list[Any] = [
             lambda: db.get(key),
             lambda: db.get_many([key]),

@@ -52,7 +52,7 @@ CALLS: Final[dict[str, tuple[Request, Any]]] = {
     "count": (Query("p", count=True), {"Count": 1, "ScannedCount": 1}),
     "batch get": (BatchGet((KEY,)), {"Responses": {"shop": [ITEM]}, "UnprocessedKeys": {}}),
     "atomic get": (BatchGet((KEY,), atomic=True), {"Responses": [{"Item": ITEM}]}),
-    "describe": (CreateTables(), described("ACTIVE")),
+    "describe": (CreateTables(), {**described("ACTIVE"), "Items": []}),  # Items: of the sample
     "put": (Put(KEY, {"n": 1}), {}),
     "batch write": (BatchWrite((Put(KEY, {"n": 1}),)), {"UnprocessedItems": {}}),
     "transaction": (Transact((Put(KEY, {"n": 1}, condition=Exists(N)),)), {}),
