@@ -179,8 +179,8 @@ def _between(resolver: Resolver, node: Between) -> Condition:
 def _is_in(resolver: Resolver, node: IsIn) -> Condition:
     subject = _subject(resolver, node, node.operand)
     if resolver.more and isinstance(node.operand, Path) and grows(subject.type, more=True):
-        each = tuple(_compare(resolver, Compare("=", node.operand, choice)) for choice in node.choices)
-        return Or(each) if len(each) > 1 else each[0]
+        each = [_compare(resolver, Compare("=", node.operand, choice)) for choice in node.choices]
+        return Or(tuple(each)) if len(each) > 1 else each[0]
     operand = _operand(resolver, subject, node.operand)
     stored = [choice for choice in node.choices if not _is_empty_set(choice)]
     _check_members(resolver, subject, *stored)

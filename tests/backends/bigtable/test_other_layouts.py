@@ -152,7 +152,7 @@ def logs(name: str, *, family: str | None = None, field: Any = str, sorted_too: 
     class Log(Entity, table=table, **of_class):
         who: str
         number: int
-        text: field = "none"
+        text: field = "none"  # pyright: ignore[reportInvalidTypeForm]
 
         primary = PrimaryKey("WHO#{who}", "LOG#{number}")
 
