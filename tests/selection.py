@@ -36,6 +36,7 @@ ONCE: Final = {
     "test_bigtable_wide",
     "test_bigtable_wide_transactions",
     "test_dynamodb_local",
+    "test_dynoxide",
     "test_file",
     "test_memory_options",
 }
