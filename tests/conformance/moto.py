@@ -24,6 +24,7 @@ FAULTS = {
     "test_cost_a_write_where_an_entry_comes_changes_or_goes": "moto 5.2 reports no units of indexes",
     "test_of_list_positions_counts_the_previous_ones": "moto 5.2 counts positions to set after it has removed others",
     "test_of_a_sharded_count_costs_what_it_says": "moto 5.2 reports half a unit of a write",
+    "test_of_keys_as_they_are": "moto 5.2 reports one unit of items of any size",
     "test_of_versions_are_units": "moto 5.2 reports half a unit of a read",
     "test_parts_of_bytes": "moto 5.2 looks for parts of bytes in their base64 form",
     "test_costs_what_it_says": "moto 5.2 reports half a unit of a read of what is not there",
