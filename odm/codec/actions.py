@@ -70,10 +70,7 @@ class ActionLowering:
         Raises:
             BadValue: a dict names a member that its model does not have.
         """
-        for action in actions:
-            if type(action) is Set and action.nested:
-                return tuple(part for one in actions for part in self._members_named(one))
-        return tuple(actions)
+        return tuple(part for action in actions for part in self._members_named(action))
 
     def _members_named(self, action: Action) -> Iterator[Action]:
         if not isinstance(action, Set) or not action.nested:

@@ -56,6 +56,8 @@ def limits_of(entity: EntitySchema, actions: Iterable[Action]) -> Iterator[tuple
         Each condition with the reason for an error message, for a write that it refuses.
     """
     for action in actions:
+        if type(action) is Set and len(action.path.segments) == 1:  # the usual action: its value was validated
+            continue
         if isinstance(action, Increment):
             limit = _within_bounds(entity, action) if marks_at(entity.cls, action.path) else None
             said = "adding {0.by} to {0.path}"

@@ -159,7 +159,13 @@ def item_update(  # the arguments of an update
     if validate not in ("item", "values"):
         raise BadValue(f"validate={validate!r}: say 'item', or 'values' to validate only the values that are written")
     codec = entity.codec
-    actions = codec.expand_actions(with_time(context, entity, actions))
+    actions = with_time(context, entity, actions)
+    nested: tuple[Set, ...] = ()
+    for action in actions:
+        if type(action) is Set and action.nested:
+            actions = codec.expand_actions(actions)
+            nested = tuple(one for one in actions if isinstance(one, Set) and one.nested)
+            break
     lowered, whole = codec.lower_actions(actions)
     if validate == "values":
         whole = None
@@ -178,7 +184,6 @@ def item_update(  # the arguments of an update
     wanted = None if when is None else entity.answerable(codec.lower(checked(when, "when=")))
     check_written(lowered, {}, target, context.limits)
     base: Item | None = None if needed or whole is not None else {}
-    nested = tuple([one for one in actions if type(one) is Set and one.nested])
     change = ItemUpdate(
         target, lowered, wanted, returning, upsert, known, touched, from_key, tuple(needed), base, whole, nested
     )
