@@ -68,7 +68,7 @@ class Writer:
         self._told = []
         try:
             asked: Any = self._steps.send(answer)
-            while isinstance(asked, req.Wait):  # a turn or a pause is advice, so it is none of the steps to order
+            while isinstance(asked, req.Wait):  # turns and pauses are advice, not steps to order
                 asked = self._steps.send(None)
         except StopIteration as ended:
             self.done, self.result = True, ended.value
