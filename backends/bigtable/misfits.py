@@ -1,8 +1,8 @@
-"""Rows that the models would not find, because they say another ``row_key_join``, ``key_style`` or ``family=``.
+"""Rows that the models would not find: their ``row_key_join``, ``key_style`` or ``family=`` is not the declared one.
 
 ``create()`` and ``odm apply`` read a few rows of a table that exists, and refuse it if a row is evidence: the models
 with one of these options changed read an item of it, and make exactly the row key that it has, and the models as they
-are do not. So rows of other programs, and of entities that the models do not have, are never evidence.
+are do not. So a row of another program, or of an entity that the models do not have, is never evidence.
 """
 
 from collections.abc import Iterator

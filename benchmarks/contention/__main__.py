@@ -5,13 +5,10 @@ which pauses as botocore does after a throttled request to DynamoDB: up to 50 ms
 random. Prints Markdown on stdout; what is being done goes to stderr.
 """
 
-import math
 import random
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from statistics import median
@@ -20,6 +17,7 @@ from typing import Any, Final, TypeAlias
 from attrs import frozen
 
 from benchmarks.command import Benchmark, Run, say
+from benchmarks.dynamodb.crowds import Turn, threads
 from benchmarks.report import Row, Target
 from benchmarks.services import Speaking
 from benchmarks.stand_in import StandIn, dynamodb
@@ -126,43 +124,9 @@ MEMORY, FILE, ODM, BOTO3 = PLACES = (
 )
 
 
-@frozen
-class Crowd:
-    """What one turn of all threads took, in seconds."""
-
-    latencies: Sequence[float]
-    wall: float
-
-    @property
-    def rate(self) -> float:
-        """Increments a second."""
-        return len(self.latencies) / self.wall
-
-    @property
-    def p99(self) -> float:
-        """The milliseconds that one increment in a hundred takes longer than."""
-        return 1000 * sorted(self.latencies)[math.ceil(0.99 * len(self.latencies)) - 1]
-
-
-def crowd(add: Increment, each: int) -> Crowd:
+def crowd(add: Increment, each: int) -> Turn:
     """Let all threads increment the item so many times."""
-    ready = threading.Barrier(THREADS + 1)
-
-    def work(_: int) -> list[float]:
-        ready.wait()
-        latencies = []
-        for _ in range(each):
-            begun = time.perf_counter()
-            add()
-            latencies.append(time.perf_counter() - begun)
-        return latencies
-
-    with ThreadPoolExecutor(THREADS) as pool:
-        workers = [pool.submit(work, number) for number in range(THREADS)]
-        ready.wait()
-        begun = time.perf_counter()
-        latencies = [latency for worker in workers for latency in worker.result()]
-        return Crowd(latencies, time.perf_counter() - begun)
+    return threads(lambda _: add(), [range(each)] * THREADS)
 
 
 def _increments(run: Run) -> Iterator[Row]:

@@ -66,11 +66,12 @@ def turn(contender: Contender, at_once: int, each: int) -> Turn:
     """Let so many workers ask for so many orders each."""
     get: Any = contender.call("get")
     shares = [[(worker * each + n) % contender.page.size for n in range(each)] for worker in range(at_once)]
-    found: Turn = _threads(get, shares) if contender.run is None else contender.run(_tasks(get, shares))
+    found: Turn = threads(get, shares) if contender.run is None else contender.run(_tasks(get, shares))
     return found
 
 
-def _threads(get: Callable[[int], Any], shares: Sequence[Sequence[int]]) -> Turn:
+def threads(call: Callable[[int], Any], shares: Sequence[Sequence[int]]) -> Turn:
+    """Let a thread for each share make its calls, all from the same instant on."""
     ready = threading.Barrier(len(shares) + 1)
 
     def work(share: Sequence[int]) -> list[float]:
@@ -78,7 +79,7 @@ def _threads(get: Callable[[int], Any], shares: Sequence[Sequence[int]]) -> Turn
         latencies = []
         for number in share:
             begun = time.perf_counter()
-            get(number)
+            call(number)
             latencies.append(time.perf_counter() - begun)
         return latencies
 

@@ -1,4 +1,4 @@
-"""Stored items that the models would not find, because they say another ``key_style`` than that of the table.
+"""Stored items that the models would not find, because another ``key_style`` wrote the items than the models declare.
 
 `Store.create` reads a few items of a table that exists, and refuses such a table: reads by key would find nothing, and
 puts would write second items next to the stored ones.
