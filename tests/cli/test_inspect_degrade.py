@@ -117,6 +117,22 @@ def test_what_cannot_be_described_is_left_out_and_kept(client: Any) -> None:
     assert round_trip(client, models, items) == items
 
 
+@pytest.mark.parametrize("name", ["_v", "_t", "_ttl"])
+def test_an_attribute_with_a_name_of_odm_is_left_out_and_kept(client: Any, name: str) -> None:
+    items = rows({name: NULL}, {name: {"N": "1"}}, {"a": s("x")}, {name: s("x")})
+    models = made(items)
+    assert f"# {name} has no field" in models.source
+    assert round_trip(client, models, items) == items
+
+
+@pytest.mark.parametrize("value", [{"SS": ["a"]}, {"NS": ["1"]}, {"BS": [b"a"]}], ids=["SS", "NS", "BS"])
+def test_a_set_may_be_null_in_some_items(client: Any, value: Any) -> None:
+    for columns in (({"a": value}, {"a": NULL}), ({"a": value}, {"a": NULL}, {})):
+        models = made(rows(*columns))
+        assert len(list(models.entities(rows(*columns)))) == len(columns)
+    assert round_trip(client, models, rows(*columns)) == rows(*columns)
+
+
 def test_an_expiry_of_another_program_is_no_expiry_of_odm(client: Any) -> None:
     """An item with an attribute _ttl of the past is there, where the table has another TTL attribute, or none."""
     items = rows({"_ttl": {"N": "5"}, "a": s("x")}, {"_ttl": s("soon"), "a": s("y")})

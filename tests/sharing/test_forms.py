@@ -6,12 +6,9 @@ for the entities, and a put after a read leaves the item unchanged, unless the p
 ``pytest --full --times 10 tests/sharing/test_forms.py`` tries more tables.
 """
 
-import operator
 import re
-import struct
-from base64 import b64encode
-from collections.abc import Callable, Iterator
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Iterator
+from datetime import date, datetime
 from decimal import Decimal
 from functools import cache
 from itertools import count
@@ -39,10 +36,6 @@ from odm import (
     Stored,
     Table,
     Unsupported,
-    exists,
-    is_in,
-    missing,
-    not_,
     set_,
 )
 from odm.backends.bigtable import Bigtable
@@ -50,13 +43,10 @@ from odm.backends.bigtable.admin import Admin as BigtableAdmin
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.admin import Admin as DynamoDBAdmin
 from tests.effort import times
+from tests.sharing.forms import ATTRIBUTES, CELLS, random_condition
 
 NUMBER: Final = count()
 ENCODINGS: Final = ("text", "text", "json", "bytes", "int64be", "float64be")
-NOON: Final = datetime(2026, 1, 5, 12, tzinfo=UTC)
-TIMES: Final = [NOON + timedelta(microseconds=n) for n in (0, 1, 500_000, 30_000_000, 30_120_000, 86_400_000_000)]
-MIDNIGHT: Final = datetime(2026, 1, 5, tzinfo=UTC)
-IDS: Final = [UUID(int=n << 64 | 0xABC) for n in (1, 0xFFFF, 2**60)]
 
 
 class Address(BaseModel):
@@ -77,51 +67,6 @@ def optional(annotation: Any, *, keep: bool) -> Any:
     return Annotated[(of | None, *found)] if found else of | None
 
 
-def _texts(moment: datetime) -> list[str]:
-    """The texts of a time that programs in several languages write."""
-    second, micro = moment.strftime("%Y-%m-%dT%H:%M:%S"), moment.strftime("%f")
-    digits = "" if not moment.microsecond else f".{micro[:3]}" if micro.endswith("000") else f".{micro}"
-    short = second.removesuffix(":00") if not digits else second
-    go = f"{second}.{micro.rstrip('0')}Z" if moment.microsecond else f"{second}Z"
-    made = [f"{second}Z", f"{second}.{micro[:3]}Z", f"{second}.{micro}Z", f"{second}{digits}Z", f"{short}{digits}Z", go]
-    made += [f"{short}{digits}", moment.isoformat(), moment.replace(tzinfo=None).isoformat(), f"{second}.{micro}123Z"]
-    return [*made, moment.strftime("%Y-%m-%d %H:%M:%S"), moment.strftime("%Y-%m-%d")]
-
-
-def _epochs(moment: datetime) -> list[str]:
-    micros = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-    parts = [Decimal(micros) / 1_000_000, Decimal(micros) / 1000, Decimal(micros), Decimal(micros) * 1000 + 1]
-    return [f"{part.normalize():f}" for part in (*parts, Decimal(micros) * 1000, Decimal(micros // 86_400_000_000))]
-
-
-TEXTS: Final[dict[str, list[str]]] = {
-    "number": ["100", "1.50", "1.5", "0", "-2", "007", "1e3", "12345678901234567890.5"],
-    "bool": ["true", "false", "yes", "no", "1", "0", "True"],
-    "time": [text for moment in (*TIMES, MIDNIGHT) for text in _texts(moment)],
-    "id": [form for one in IDS for form in (str(one), str(one).upper(), one.hex)],
-    "bytes": [b64encode(data).decode() for data in (b"", b"hello", b"\xff\xfe\xfd")] + ["aGk", "6869"],
-    "nested": ['{"town":"Rome","zip":7}', '{"town": "Rome", "zip": 7}', "[1,2]", '{"zip":1.0}', '"\\u00e9"', "{"],
-    "text": ["", "a", "b", "\u00e9", "z"],
-}
-ATTRIBUTES: Final[dict[str, list[dict[str, Any]]]] = {
-    name: [{"S": text} for text in texts] for name, texts in TEXTS.items()
-}
-ATTRIBUTES["number"] += [{"N": n} for n in ("100", "1.5", "0", "-2", "1E+3", "12345678901234567890.5", "0.1")]
-ATTRIBUTES["bool"] += [{"BOOL": True}, {"BOOL": False}, {"N": "1"}, {"N": "0"}, {"N": "2"}]
-ATTRIBUTES["time"] += [{"N": n} for moment in (*TIMES, MIDNIGHT) for n in _epochs(moment)]
-ATTRIBUTES["id"] += [{"B": one.bytes} for one in IDS]
-ATTRIBUTES["bytes"] += [{"B": b"hello"}, {"B": b"\xff\xfe\xfd"}]
-ATTRIBUTES["nested"] += [
-    {"M": {"town": {"S": "Rome"}, "zip": {"N": "7"}}},
-    {"M": {"town": {"S": "Rome"}}},
-    {"M": {"town": {"S": "Rome"}, "zip": {"S": "7"}}},
-    {"M": {"town": {"S": "Rome"}, "zip": {"N": "7"}, "of": {"NULL": True}}},
-    {"L": [{"N": "1"}, {"N": "2"}]},
-    {"L": [{"S": "1"}]},
-    {"SS": ["a", "b"]},
-    {"NS": ["1", "2"]},
-    {"L": []},
-]
 DATETIMES: Final = ("%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S.%3fZ", "%Y-%m-%d %H:%M:%S", "Instant", "OffsetDateTime")
 DATETIMES_2: Final = ("LocalDateTime", "RFC3339Nano", "isoformat", "isoformat naive")
 TIME_TYPES: Final = [
@@ -148,19 +93,6 @@ TYPES: Final[dict[str, list[Any]]] = {
     ],
     "text": [str, bytes, int],
 }
-CELLS: Final[dict[str, list[bytes]]] = {name: [text.encode() for text in texts] for name, texts in TEXTS.items()}
-CELLS["number"] += [struct.pack(">q", 100), struct.pack(">d", 1.5), struct.pack(">d", 0.0)]
-CELLS["bool"] += [struct.pack(">q", 1), struct.pack(">q", 2)]
-CELLS["time"] += [struct.pack(">q", int(n)) for moment in (*TIMES, MIDNIGHT) for n in _epochs(moment) if n.isdigit()]
-CELLS["time"] += [n.encode() for moment in (*TIMES, MIDNIGHT) for n in _epochs(moment)]
-CELLS["id"] += [one.bytes for one in IDS]
-CELLS["bytes"] += [b"hello", b"\xff\xfe\xfd"]
-
-_OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge
-}  # fmt: skip
-Test = tuple[Any, Callable[[Any, set[str]], bool]]
-"""A condition, and its result in Python for an entity and the names that are stored of it."""
 
 
 @cache
@@ -276,45 +208,6 @@ class OnBigtable:
         return {one.where.rpartition(":")[2] for one in findings if one.level == "rewrites"}
 
 
-def _tests(random: Random, cls: Any, shown: list[Any]) -> Test:
-    """A random condition."""
-    kind = random.random()
-    if kind < 0.15:
-        one, other = _tests(random, cls, shown), _tests(random, cls, shown)
-        if random.random() < 0.5:
-            return one[0] & other[0], lambda e, names: one[1](e, names) and other[1](e, names)
-        return one[0] | other[0], lambda e, names: one[1](e, names) or other[1](e, names)
-    if kind < 0.2:
-        inner = _tests(random, cls, shown)
-        return not_(inner[0]), lambda e, names: not inner[1](e, names)
-    name = random.choice([name for name in cls.model_fields if name != "id"])
-    path = getattr(cls, name)
-    if kind < 0.3:
-        return missing(path), lambda _, names: name not in names
-    if kind < 0.4:
-        return exists(path), lambda _, names: name in names
-    values = [value for one in shown if (value := getattr(one, name)) is not None]
-    if not values or kind < 0.45:
-        sought = random.choice(["==", "!="])
-        return _OPERATORS[sought](path, None), lambda e, _: _OPERATORS[sought](getattr(e, name), None)
-    value = random.choice(values)
-    if kind < 0.5:
-        few = random.sample(values, min(2, len(values)))
-        return is_in(path, few), lambda e, _: getattr(e, name) in few
-    sign = random.choice(list(_OPERATORS))
-
-    def result(entity: Any, _: set[str]) -> bool:
-        mine = getattr(entity, name)
-        if sign in ("==", "!="):
-            return bool(_OPERATORS[sign](mine, value))
-        try:
-            return mine is not None and bool(_OPERATORS[sign](mine, value))
-        except TypeError:  # of a field of type Any: values of several types have no order
-            return False
-
-    return _OPERATORS[sign](path, value), result
-
-
 def check(world: Any, random: Random) -> None:
     groups = {f"f{at}": random.choice(list(TYPES)) for at in range(random.randint(1, 3))}
     table = world.table()
@@ -343,8 +236,9 @@ def check(world: Any, random: Random) -> None:
             if found is not None:
                 shown[number] = found
         stored_names = {number: set(world.raw(number)) for number in shown}
+        names = [name for name in cls.model_fields if name != "id"]
         for _ in range(6):
-            condition, holds = _tests(random, cls, list(shown.values()))
+            condition, holds = random_condition(random, cls, names, list(shown.values()))
             right = sorted(number for number, one in shown.items() if holds(one, stored_names[number]))
             try:
                 got = sorted(int(one.id) for one in db.scan(cls, condition))

@@ -1,6 +1,6 @@
 """The rows of a table of Bigtable → its design: entities by the form of row keys, and fields by columns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from attrs import field, frozen
@@ -10,6 +10,7 @@ from odm.backends.bigtable.native import FAMILY, Column, Row
 from odm.backends.bigtable.native_admin import ColumnFamily, Families
 from odm.cli.inspect.columns import DataColumns, NamedColumn, columns_of, common
 from odm.cli.inspect.design import Design, EntityDesign, FieldDesign, PatternDesign, class_name, python_name
+from odm.cli.inspect.origins import Place, doubt, nearest, words_in
 from odm.cli.inspect.row_keys import KeyPart, RowGroup, fixed_width, group_rows
 from odm.codec import TAG
 from odm.codec.faults import show
@@ -118,9 +119,13 @@ def _entity(name: str, group: RowGroup, rows: Sequence[Row], split: int | None) 
     named, data = columns_of(rows)
     for column in named:
         entity.fields.append(_column(column, [_DATE, *(made.name for made in entity.fields)]))
-    columns = [*entity.fields]
-    texts = {column.values: made.name for column, made in zip(named, columns, strict=True) if made.type == "str"}
-    entity.patterns.append(PatternDesign(None, _templates(group.parts, split, entity, texts)))
+    texts = {
+        made.name: column
+        for column, made in zip(named, entity.fields, strict=True)
+        if made.type == "str" and not made.options
+    }
+    around = {word for text in (name, group.name) for word in words_in(text)}
+    entity.patterns.append(PatternDesign(None, _templates(group.parts, split, entity, texts, around)))
     if len(group.parts) == 1 and (seen := fixed_width([row.text for row in rows])):
         entity.notes.append(f"The row key has {seen}.")
     entity.notes += map(_data, data)
@@ -128,7 +133,11 @@ def _entity(name: str, group: RowGroup, rows: Sequence[Row], split: int | None) 
 
 
 def _templates(
-    parts: Sequence[KeyPart], split: int | None, entity: EntityDesign, known: Mapping[tuple[bytes | None, ...], str]
+    parts: Sequence[KeyPart],
+    split: int | None,
+    entity: EntityDesign,
+    columns: Mapping[str, NamedColumn],
+    around: Collection[str],
 ) -> tuple[str, ...]:
     """The templates of partition and sort key; their fields are added before the others.
 
@@ -136,23 +145,53 @@ def _templates(
         parts: what the keys consist of.
         split: the separator between partition and sort key; None: there is no sort key.
         entity: the entity.
-        known: the fields of columns with text, by their values; a part of the key with the same values is that field.
+        columns: those with text, by the names of their fields.
+        around: the words in the names of the entity and the table.
     """
     texts: list[str] = []
     made: list[FieldDesign] = []
     taken = [_DATE, *(column.name for column in entity.fields)]
-    for part in parts:
+    for at, part in enumerate(parts):
         if part.text is not None:
             texts.append(part.text)
             continue
-        name = known.get(tuple(value.encode(errors="surrogateescape") for value in part.values))
-        if name is None or part.type != "str":
+        others = {name: column for name, column in columns.items() if f"{{{name}}}" not in texts}
+        name = _origin(parts, at, entity, others, around)
+        if name is None:
             name = python_name(part.word or f"part_{len(made) + 1}", taken)
             taken.append(name)
             made.append(FieldDesign(name, part.type, options=part.options, why=part.why))
         texts.append(f"{{{name}{':' * bool(part.format)}{part.format}}}")
     entity.fields[:0] = made
     return ("".join(texts),) if split is None else ("".join(texts[:split]), "".join(texts[split + 1 :]))
+
+
+def _origin(
+    parts: Sequence[KeyPart],
+    at: int,
+    entity: EntityDesign,
+    columns: Mapping[str, NamedColumn],
+    around: Collection[str],
+) -> str | None:
+    """The field that a part of a key is made of; None: it is a part of its own. Comments say what is not sure."""
+    part = parts[at]
+    values = tuple(value.encode(errors="surrogateescape") for value in part.values)
+    fits = {column.qualifier: name for name, column in columns.items() if column.values == values}
+    if part.type != "str" or not fits:
+        return None
+    place = Place(word=part.word, own=_is_own(parts, at), key="", around=around, timed=False)
+    chosen = nearest([*fits], place)
+    others = [name for name in fits if name != chosen]
+    if others:
+        entity.notes.append(doubt(f"row key, part {at // 2 + 1}", chosen, others, len(values), "row"))
+    return None if chosen is None else fits[chosen]
+
+
+def _is_own(parts: Sequence[KeyPart], at: int) -> bool:
+    """Whether a part distinguishes the rows of the entity: the last value, or the last in front of a time."""
+    values = [part for part in parts[at + 1 :] if part.text is None]
+    words = [part for part in parts[at + 2 :: 2] if part.text]
+    return not values or (all(part.timed for part in values) and not words)
 
 
 def _splits(groups: Sequence[RowGroup]) -> tuple[str, list[int | None]]:

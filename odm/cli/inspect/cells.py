@@ -125,7 +125,8 @@ def _json(texts: Sequence[str]) -> str | None:
         found = {type(form.read(text.encode())).__name__ for text in texts}
     except (ValueError, ArithmeticError, RecursionError):
         return None
-    return {"dict": "dict[str, Any]", "list": "list[Any]"}["".join(found)] if len(found) == 1 else "Any"
+    # A field of both would be Any, of which no form is refused.
+    return {"dict": "dict[str, Any]", "list": "list[Any]"}.get("".join(found))
 
 
 def _of_decimals(texts: Sequence[str]) -> CellGuess:

@@ -9,7 +9,7 @@ from attrs import define, field
 from odm.cli.inspect.design import Design, EntityDesign, FieldDesign, PatternDesign, class_name, python_name
 from odm.cli.inspect.facts import Attributes, IndexFacts, TableFacts
 from odm.cli.inspect.grouping import ItemGroup, Keys, group_items, texts_of
-from odm.cli.inspect.origins import Place, nearest, words_in
+from odm.cli.inspect.origins import Place, doubt, nearest, words_in
 from odm.cli.inspect.texts import Words, form_of, positions_alike, values_in, words_of
 from odm.cli.inspect.types import form_of_times, typed
 
@@ -20,8 +20,6 @@ _CLOCK: Final = "T"
 
 _KEY_NAME: Final = re.compile(r"(pk|sk)$|gsi|lsi|^(hash|range|sort|partition)[_-]?key$", re.IGNORECASE)
 """Names of attributes that hold only keys."""
-
-_MOST_SHOWN: Final = 4
 
 Column = tuple[str | None, ...]
 """A part of a key, or an attribute, in each item; None where it is absent."""
@@ -224,19 +222,9 @@ class _Group:
             taken = next((one for one, name in candidates.items() if name == fits[0]), None)
         others = [one for one in candidates if one != taken]
         if others:
-            self._doubt(attribute, before, taken, others)
+            where = f"{attribute}, behind {before!r}" if before else attribute
+            self.entity.notes.append(doubt(where, taken, others, len(self.items), "item"))
         return None if taken is None else candidates[taken]
-
-    def _doubt(self, attribute: str, before: str, taken: str | None, others: Sequence[str]) -> None:
-        where = f"{attribute}, behind {before!r}" if before else attribute
-        count = len(self.items)
-        have = "has" if len(others) == 1 else "have"
-        some = ", ".join(others[:_MOST_SHOWN]) + ", …" * (len(others) > _MOST_SHOWN)
-        same = f"{some} {have} the same value in {f'all {count} items' if count > 1 else 'the one item'} of the sample"
-        if taken is None:
-            self.entity.notes.append(f"{where}: a field of its own, as no name says what it is made of; {same}.")
-        else:
-            self.entity.notes.append(f"{where}: taken for {taken}, by its name; {same}.")
 
     def _place(self, attribute: str, form: Words, at: int, column: Column) -> Place:
         return Place(

@@ -31,17 +31,22 @@ def source_at(location: str, table: str, sample: int) -> str:
         OdmError: the table cannot be described or read.
     """
     backend, prefix = backend_at(location)
-    if isinstance(backend, DynamoDB):
-        return models_of(_facts(backend, prefix + table, sample)).source
-    if backend.name != "bigtable":
+    if not isinstance(backend, DynamoDB) and backend.name != "bigtable":
         raise BadUsage(
             f"{location!r}: odm inspect reads tables on DynamoDB and Bigtable: write dynamodb:REGION or "
             "bigtable:PROJECT/INSTANCE"
         )
+    return source_in(cast("DynamoDB | Bigtable", backend), prefix + table, sample)
+
+
+def source_in(backend: "DynamoDB | Bigtable", table: str, sample: int) -> str:
+    """The source of the models of a table of a backend; see `source_at`."""
+    if isinstance(backend, DynamoDB):
+        return models_of(_facts(backend, table, sample)).source
     from odm.cli.inspect.live_rows import row_facts
     from odm.cli.inspect.row_models import source_of_rows
 
-    return source_of_rows(row_facts(cast("Bigtable", backend), prefix + table, sample))
+    return source_of_rows(row_facts(backend, table, sample))
 
 
 def _facts(backend: DynamoDB, table: str, sample: int) -> TableFacts:

@@ -14,7 +14,7 @@ from attrs import frozen
 
 _IDENTIFIERS: Final = (
     *("id", "ids", "uuid", "guid", "ulid", "identifier", "key", "no", "nr", "num", "number", "code", "sku", "slug"),
-    *("handle", "username", "login", "email", "mail", "name", "vin", "isbn", "iban", "arn", "url"),
+    *("symbol", "ticker", "handle", "username", "login", "email", "mail", "name", "vin", "isbn", "iban", "arn", "url"),
 )
 """Words that say that a value identifies an item, the plainest first."""
 
@@ -25,6 +25,8 @@ _TIMES: Final = frozenset(
 
 _SHORT: Final = 3
 """A word with fewer letters is too short for an abbreviation of one name and no other."""
+
+_MOST_SHOWN: Final = 4
 
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
@@ -103,3 +105,23 @@ def nearest(attributes: Sequence[str], place: Place) -> str | None:
     if not ranked or (len(ranked) > 1 and ranked[0][0] == ranked[1][0]):
         return None
     return ranked[0][1]
+
+
+def doubt(where: str, taken: str | None, others: Sequence[str], count: int, thing: str) -> str:
+    """The comment on a part of a key whose values other attributes have, too.
+
+    Args:
+        where: the part.
+        taken: the attribute that it is made of; None: it is a field of its own.
+        others: the other attributes.
+        count: the number of items in the sample.
+        thing: what an item is called.
+    """
+    have = "has" if len(others) == 1 else "have"
+    some = ", ".join(others[:_MOST_SHOWN]) + ", …" * (len(others) > _MOST_SHOWN)
+    same = (
+        f"{some} {have} the same value in {f'all {count} {thing}s' if count > 1 else f'the one {thing}'} of the sample"
+    )
+    if taken is None:
+        return f"{where}: a field of its own, as no name says what it is made of; {same}."
+    return f"{where}: taken for {taken}, by its name; {same}."

@@ -17,7 +17,7 @@ FORMATS: Final = (
 )
 """Forms of times with a zone; others stay text, because their zone would be a guess."""
 
-_SETS: Final = {"SS": "set[str]", "BS": "set[bytes]"}
+_SETS: Final = frozenset({"SS", "NS", "BS"})
 _PLAIN: Final = {"S": "str", "BOOL": "bool", "B": "bytes", "L": "list[Any]", "M": "dict[str, Any]"}
 
 
@@ -39,12 +39,12 @@ def typed(
     null = "NULL" in kinds
     if null:
         kinds.discard("NULL")
-    if len(kinds) != 1:
+    only = next(iter(kinds), "")
+    if len(kinds) != 1 or (null and only in _SETS):  # no field is a set or None
         return FieldDesign(
             "", "Any", attribute, default=default, why="values of several types" if kinds else "only null"
         )
-    [only] = kinds
-    if only in ("SS", "NS", "BS"):
+    if only in _SETS:
         return FieldDesign("", _set_type(only, there), attribute, default="set()" if absent else None)
     made = FieldDesign("", _PLAIN.get(only, ""), attribute, default=default)
     contents = [one[only] for one in there if only in one]
@@ -65,9 +65,8 @@ def typed(
 
 
 def _set_type(kind: str, there: Sequence[Mapping[str, Any]]) -> str:
-    if kind != "NS":
-        return _SETS[kind]
-    return f"set[{_number([text for one in there for text in one['NS']])}]"
+    numbers = [text for one in there for text in one.get("NS", ())]
+    return f"set[{_number(numbers) if kind == 'NS' else _PLAIN[kind[0]]}]"
 
 
 def _number(texts: Sequence[str]) -> str:
