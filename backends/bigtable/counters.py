@@ -341,6 +341,7 @@ def guards(writer: Writer, request: Operation, row_key: str, before: Stored | No
             unset.append(CheckAndMutateRow(writer.table, row, held, unmatched=(made,)))
         if column in found:
             wanted[column] = None
+    unset += writer.places.starts(row_key, before, request)
     same = (chain(writer.places.counter(row_key, column), ValueIs(found[column])) for column in wanted)
     return Guards(tuple(same), tuple(unset))
 

@@ -4,11 +4,17 @@ A row has no cells of odm: no tag, no revision, no list of index entries. It has
 others, which stay on every call. The row key and ``match=`` show of which entity it is, and a field that stands in the
 row key, and in no cell, is read from there. An item exists if the row has one of the declared cells.
 
+A dict in Columns has a cell for each entry, in columns whose names are data: those of a family, or of a prefix in it. It
+is there in every item, and empty if none of its entries is. A put and a set of the whole replace all of these cells;
+an update changes those of the entries that it names.
+
 To the rest of the backend, an item looks like a row of odm's own form (`placement`), without a revision. A write that
 depends on the item reads it first. The commit then checks that the cells on which the write depends are unchanged.
 
 A filter can check that one cell is missing and another exists only if the second sorts after the first in its family.
 If a write depends on a missing cell, and no cell of the item sorts after it, it is refused with `odm.Unsupported`.
+Only an increment of such an entry is possible: it is 0 if it is missing, and so it is written as 0 before, with a
+timestamp by which the cell that another program writes at the same time stays the newest.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,11 +24,12 @@ from hashlib import sha256
 from attrs import Factory, evolve, frozen
 
 from odm.backends.bigtable.actions import added_to
-from odm.backends.bigtable.cells import qualifier, write
-from odm.backends.bigtable.codec import Listed, Stored, decode
+from odm.backends.bigtable.cells import EMPTY_MAP, member_qualifier, qualifier, write
+from odm.backends.bigtable.codec import Listed, Stored, attribute_cells, decode
 from odm.backends.bigtable.filters import (
     Chain,
     Column,
+    ColumnRange,
     Filter,
     First,
     Newest,
@@ -35,23 +42,37 @@ from odm.backends.bigtable.filters import (
     fits,
     interleave,
     newest,
+    one_column,
+    shown,
+    utf8,
 )
-from odm.backends.bigtable.kinds import Kind, matching
-from odm.backends.bigtable.native import FAMILY, ITEM, AddToCell, DeleteColumn, Mutation, Row, SetCell, Steps
+from odm.backends.bigtable.kinds import Kind, cells_of, matching, ranges_of
+from odm.backends.bigtable.merges import OLDEST
+from odm.backends.bigtable.native import (
+    FAMILY,
+    ITEM,
+    AddToCell,
+    CheckAndMutateRow,
+    DeleteColumn,
+    Mutation,
+    Row,
+    SetCell,
+    Steps,
+)
 from odm.backends.bigtable.native import Column as Place
 from odm.backends.bigtable.native_streams import Touched
 from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.placed import Placed
-from odm.backends.bigtable.placement import usual_row
+from odm.backends.bigtable.placement import Entries, usual_row
 from odm.backends.bigtable.places import Places
 from odm.backends.bigtable.retry import Retry
-from odm.backends.bigtable.selected import Columns, Selected
+from odm.backends.bigtable.selected import Selected
 from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.codec.attributes import ttl_seconds
 from odm.errors import BadValue, Unsupported
 from odm.expressions.evaluate import holds
-from odm.expressions.nodes import Action, Item, Remove, Set, Value, paths
-from odm.protocol.requests import Merge, Only, Operation, Update
+from odm.expressions.nodes import Action, Increment, Item, Path, Remove, Set, Value, paths
+from odm.protocol.requests import Check, Merge, Only, Operation, Update
 from odm.schema.entity import EntitySchema
 from odm.schema.faults import of_several
 
@@ -82,28 +103,30 @@ class Declared(Placed):
 
     def _selected(self, only: Only, roots: frozenset[str], *, listed: bool) -> Filter | None:
         kind = self.kinds[only.tag]
-        names = {*only.roots, *roots}
-        if TTL_ATTRIBUTE in names and kind.ttl is not None:
-            names.add(kind.ttl)
-        wanted = sorted({column for name in names if (column := kind.column(name)) is not None})
-        parts: list[Filter] = [Column(family, column.decode()) for family, column in wanted]
-        others = dict.fromkeys(tuple(sorted({*one.columns}.difference(wanted))) for one in self.kinds.values())
+        asked = [*(path for path in only.paths if path.root not in roots), *(Path((root,)) for root in sorted(roots))]
+        if kind.ttl is not None and any(path.root == TTL_ATTRIBUTE for path in asked):
+            asked.append(Path((kind.ttl,)))
+        places = (place for path in asked if (place := kind.place(path)) is not None)
+        wanted = tuple(dict.fromkeys(place.span if isinstance(place, Entries) else _range(place) for place in places))
+        parts: list[Filter] = [one.shortest for one in wanted]
+        others = dict.fromkeys(
+            tuple(part for one in ranges_of([other]) for part in one.without(wanted)) for other in self.kinds.values()
+        )
         # an item exists if it has any of its cells; other kinds of items may have some of these, too
-        parts += [chain(_columns_of(columns), First(1), Stripped()) for columns in others if columns]
-        ranges = tuple(Columns(family, column.decode(), f"{column.decode()}\0") for family, column in wanted)
-        made = Selected((interleave(*parts), Newest()), ranges, frozenset())
+        parts += [chain(cells_of(ranges), First(1), Stripped()) for ranges in others if ranges]
+        made = Selected((interleave(*parts), Newest()), wanted, frozenset())
         return made if fits(made) else None
 
     def _holds(self, cell: Touched) -> bool:
-        columns = {column for kind in self.kinds.values() for column in kind.columns}
         if cell.family is None or cell.qualifier is None:
-            return cell.family is None or any(column.family == cell.family for column in columns)
-        return Place(cell.family, cell.qualifier) in columns
+            families = {one.family for kind in self.kinds.values() for one in kind.ranges}
+            return cell.family is None or cell.family in families
+        return any(kind.has(Place(cell.family, cell.qualifier)) for kind in self.kinds.values())
 
     @property
     def _every(self) -> Filter:
         """Every declared cell."""
-        return _columns_of(tuple(sorted({column for kind in self.kinds.values() for column in kind.columns})))
+        return cells_of(ranges_of(self.kinds.values()))
 
     def read(self, ids: tuple[str, ...], retry: Retry, wanted: Filter = ITEM) -> Steps[dict[str, Row]]:
         found = yield from super().read(ids, retry, wanted)
@@ -127,8 +150,7 @@ class Declared(Placed):
             several = _with(found[0], {TAG: write(of_several(fitting))})
             several.raw = row
             return several
-        theirs = {column for kind, _ in at for column in kind.columns}
-        return row if not at or theirs.intersection(row.columns) else Row(row.key)
+        return row if not at or any(kind.has(column) for kind, _ in at for column in row.columns) else Row(row.key)
 
     def _kinds_at(self, id: str) -> list[Kind]:
         """The kinds of items that a row can have."""
@@ -136,7 +158,10 @@ class Declared(Placed):
 
     def _cells_at(self, id: str) -> Filter:
         """The declared cells of a row."""
-        return _columns_of(tuple(sorted({column for kind in self._kinds_at(id) for column in kind.columns})))
+        return cells_of(ranges_of(self._kinds_at(id)))
+
+    def needs_row(self, id: str) -> bool:
+        return any(kind.needs_row for kind in self._kinds_at(id))
 
     def _made(self, kind: Kind, values: Mapping[str, Value], row: Row, cells: Selected | None) -> Row | None:
         """The row as an item of this entity; None if it is not one."""
@@ -147,7 +172,8 @@ class Declared(Placed):
             row = cells.cut(row)
             plan = kind.placement.plan(row.columns)
         found = usual_row(row, plan)
-        more = {TAG: write(kind.entity.tag)}
+        more = dict.fromkeys(kind.entries, EMPTY_MAP)  # such a dict always is
+        more[TAG] = write(kind.entity.tag)
         more |= {stored: self.form.write(stored, value) for stored, value in values.items()}
         made = _with(found, more)
         if kind.entity.match is not None or kind.ttl is not None:
@@ -197,22 +223,19 @@ class Declared(Placed):
 
     def unchanged_for(self, id: str, before: Stored, request: Operation) -> Filter:
         kind = self.kinds[str(before.item[TAG])]
-        raw = before.row.raw if isinstance(before.row, DeclaredRow) else before.row
-        held = dict(zip(raw.columns, raw.values, strict=True))
-        wanted = [column for stored in _depends(kind, request) if (column := kind.column(stored)) is not None]
-        same = [chain(_newest(column), ValueIs(held[column])) for column in wanted if column in held]
-        absent = [column for column in wanted if column not in held]
-        guards = same or [_columns_of(kind.columns)]
-        for family in sorted({column.family for column in absent}):
-            missing = [column for column in absent if column.family == family]
-            last = max(column.qualifier for column in missing)
-            present = [column for column in held if column.family == family and column in kind.columns]
-            after = [column for column in present if column.qualifier > last]
-            if not after:
+        held = _held(before)
+        dependence = _Dependence.of(kind, held, request)
+        starts = {start.column: start.cell for start in dependence.starts}
+        values = {**{column: held[column] for column in dependence.held}, **starts}
+        guards = [chain(_newest(column), ValueIs(value)) for column, value in values.items()]
+        guards = guards or [cells_of(ranges_of([kind]))]
+        for family in sorted({one.family for one in dependence.absent}):
+            missing = [one for one in dependence.absent if one.family == family]
+            end = dependence.after(family)
+            if end is None:
                 raise _unguarded(kind, id, missing[0])
-            end = max(after)
-            cells = interleave(*map(_newest, (*missing, end)))
-            guards.append(Chain((cells, First(1), Column(end.family, end.qualifier.decode()))))
+            cells = interleave(*(chain(one.shortest, Newest()) for one in missing), _newest(end))
+            guards.append(Chain((cells, First(1), _range(end).shortest)))
         guard = chained(*guards)
         if not fits(guard):
             raise Unsupported(
@@ -221,9 +244,20 @@ class Declared(Placed):
             )
         return guard
 
+    def starts(self, id: str, before: Stored, request: Operation) -> tuple[CheckAndMutateRow, ...]:
+        kind = self.kinds[str(before.item[TAG])]
+        dependence = _Dependence.of(kind, _held(before), request)
+        if not dependence.starts:
+            return ()
+        self.unchanged_for(id, before, request)  # raises Unsupported before anything is written
+        there = self.unchanged_for(id, before, Check(request.key))
+        cells = tuple(start.mutation for start in dependence.starts)
+        return (CheckAndMutateRow(self.table, id, there, matched=cells),)
+
     def removed(self, id: str, before: Stored | None = None) -> tuple[Mutation, ...]:
         kinds = self._kinds_at(id) if before is None else [self.kinds[str(before.item[TAG])]]
-        return tuple(dict.fromkeys(one for kind in kinds for one in kind.gone))
+        row = None if before is None else _raw(before)
+        return tuple(dict.fromkeys(one for kind in kinds for one in kind.gone(row)))
 
     def replaced(
         self,
@@ -239,13 +273,38 @@ class Declared(Placed):
         made = tuple(self._placed(kind, usual))
         if not made:
             raise _no_cell(kind, id)
-        return (*kind.gone, *made)
+        return (*kind.gone(None if before is None else _raw(before)), *made)
 
-    def updated(self, id: str, names: Iterable[str], before: Stored, after: Item, now: int) -> tuple[Mutation, ...]:
+    def updated(self, id: str, changed: Iterable[Path], before: Stored, after: Item, now: int) -> tuple[Mutation, ...]:
         kind = self.kinds[str(before.item[TAG])]
-        if not any(stored in after for stored in kind.placement.spots):
+        if not any(stored in after and after[stored] != {} for stored in kind.placement.spots):
             raise _no_cell(kind, id)
-        return tuple(self._placed(kind, Places.updated(self, id, names, before, after, now)))
+        paths = [*changed]
+        plain = [path for path in paths if path.root not in kind.entries]
+        made = [*self._placed(kind, Places.updated(self, id, plain, before, after, now))]
+        for name in kind.entries:
+            some = [path for path in paths if path.root == name]
+            made += self._entries_changed(id, name, some, before, after, now) if some else ()
+        return tuple(made)
+
+    def _entries_changed(  # what a write consists of
+        self, id: str, name: str, changed: Sequence[Path], before: Stored, after: Item, now: int
+    ) -> Iterator[Mutation]:
+        """The mutations of the entries of a dict that an update names; those of all others stay."""
+        kind = self.kinds[str(before.item[TAG])]
+        spot, entries = kind.entries[name], after.get(name, {})
+        keys = [str(path.segments[1]) for path in changed if len(path.segments) > 1]
+        if len(keys) < len(changed):  # the whole dict is set
+            keys = [*entries]
+            yield DeleteColumn(str(spot.cell), spot.family)  # a column without a key, so that there is a mutation
+            for column in _raw(before).columns:
+                if spot.span.has(*column) and column not in kind.columns:
+                    yield DeleteColumn(column.qualifier.decode("utf-8", "surrogateescape"), column.family)
+        for key in dict.fromkeys(keys):
+            usual: list[Mutation] = [DeleteColumn(member_qualifier(name, key))]
+            if key in entries:
+                usual += attribute_cells(name, {key: entries[key]}, self.form, id, now)
+            yield from kind.placement.mutations(usual)
 
     def added(self, action: Action, before: Stored) -> AddToCell | None:
         placement = self.kinds[str(before.item[TAG])].placement
@@ -261,8 +320,7 @@ class Declared(Placed):
         kept = tuple(
             one
             for one in made
-            if isinstance(one, SetCell | DeleteColumn | AddToCell)
-            and Place(one.family, one.qualifier.encode()) in kind.columns
+            if isinstance(one, SetCell | DeleteColumn | AddToCell) and kind.has(Place(one.family, utf8(one.qualifier)))
         )
         if not kept:
             raise _no_cell(kind, id)
@@ -279,21 +337,99 @@ class Declared(Placed):
                 yield from kind.placement.mutations((one,))
 
 
-def _depends(kind: Kind, request: Operation) -> frozenset[str]:
-    """The attributes on whose values a write depends."""
-    roots = {path.root for condition in (request.condition, kind.entity.match) for path in paths(condition)}
+@frozen
+class _Start:
+    """An entry that a write increments, which is written as 0 first.
+
+    Attributes:
+        column: its column.
+        cell: the cell of 0.
+    """
+
+    column: Place
+    cell: bytes
+
+    @property
+    def mutation(self) -> SetCell:
+        """The mutation that writes it, with a timestamp by which the cell of another program stays the newest."""
+        family, column = self.column
+        return SetCell(column.decode("utf-8", "surrogateescape"), self.cell, OLDEST, family)
+
+
+@frozen
+class _Dependence:
+    """The columns on whose cells a write depends.
+
+    Attributes:
+        held: those that the row has.
+        absent: those that it lacks.
+        starts: the entries that it lacks, and that must be written before the commit can check them.
+        ends: by family, the last of the item's cells.
+    """
+
+    held: tuple[Place, ...]
+    absent: tuple[ColumnRange, ...]
+    starts: tuple[_Start, ...]
+    ends: Mapping[str, Place]
+
+    @classmethod
+    def of(cls, kind: Kind, row: Mapping[Place, bytes], request: Operation) -> "_Dependence":
+        """The columns on which a write of the item of this row depends."""
+        held: list[Place] = []
+        absent: list[ColumnRange] = []
+        for path in _depends(kind, request):
+            place = kind.place(path)
+            if isinstance(place, Entries):
+                entries = [column for column in row if place.span.has(*column) and column not in kind.columns]
+                held += entries
+                absent += place.span.without(map(_range, (*entries, *kind.columns)))
+            elif place is not None and place in row:
+                held.append(place)
+            elif place is not None:
+                absent.append(_range(place))
+        ends = {column.family: column for column in sorted(row) if kind.has(column)}
+        found = cls(tuple(held), tuple(absent), (), ends)
+        possible = {_range(start.column): start for start in _starts(kind, row, request)}
+        starts = [one for one in dict.fromkeys(absent) if one in possible and found.after(one.family) is None]
+        left = tuple(one for one in absent if one not in starts)
+        return evolve(found, absent=left, starts=tuple(possible[one] for one in starts))
+
+    def after(self, family: str) -> Place | None:
+        """A cell of the item that sorts after all those of the family that must be missing; None: there is none."""
+        last = self.ends.get(family)
+        behind = last is not None and all(
+            one.end and last.qualifier >= utf8(one.end) for one in self.absent if one.family == family
+        )
+        return last if behind else None
+
+
+def _starts(kind: Kind, row: Mapping[Place, bytes], request: Operation) -> Iterator[_Start]:
+    """The entries that a write increments and that the row lacks."""
+    for action in request.actions if isinstance(request, Update) else ():
+        spot = kind.entries.get(action.path.root)
+        match action:
+            case Increment(Path((_, str(key))), _, start) if spot is not None and spot.column(key) not in row:
+                yield _Start(spot.column(key), spot.value(write(start)))
+
+
+def _depends(kind: Kind, request: Operation) -> list[Path]:
+    """The attributes on whose values a write depends, and the entries of dicts with a cell for each."""
+    asked = {path for condition in (request.condition, kind.entity.match) for path in paths(condition)}
     if isinstance(request, Update):
         if request.returning != "none":
-            return frozenset(kind.placement.spots)
-        roots |= {
-            action.path.root
-            for action in request.actions
-            if (not isinstance(action, Set | Remove) or len(action.path.segments) > 1)
-            and added_to(action, kind.placement.spots.get(action.path.root)) is None
-        }
-    if TTL_ATTRIBUTE in roots and kind.ttl is not None:
-        roots.add(kind.ttl)
-    return frozenset(roots)
+            return [Path((stored,)) for stored in kind.placement.spots]
+        asked |= {action.path for action in request.actions if _starts_from_stored(kind, action)}
+    if kind.ttl is not None and any(path.root == TTL_ATTRIBUTE for path in asked):
+        asked.add(Path((kind.ttl,)))
+    return sorted({Path(path.segments[: 2 if path.root in kind.entries else 1]) for path in asked}, key=str)
+
+
+def _starts_from_stored(kind: Kind, action: Action) -> bool:
+    """Whether the result of an action depends on the cell that it changes."""
+    name, segments = action.path.root, action.path.segments
+    if isinstance(action, Set | Remove):
+        return len(segments) > (2 if name in kind.entries else 1)
+    return added_to(action, kind.placement.spots.get(name)) is None
 
 
 def _expiry(entity: EntitySchema, value: Value) -> int | None:
@@ -324,17 +460,33 @@ def _merged(columns: tuple[Place, ...], more: tuple[str, ...]) -> tuple[tuple[Pl
     return (*(columns[at] for at in kept), *added), kept
 
 
-@lru_cache(maxsize=256)
-def _columns_of(columns: tuple[Place, ...]) -> Filter:
-    return interleave(*(Column(family, column.decode()) for family, column in columns))
+def _raw(item: Stored) -> Row:
+    """The row of an item as it is stored."""
+    return item.row.raw if isinstance(item.row, DeclaredRow) else item.row
+
+
+def _held(item: Stored) -> dict[Place, bytes]:
+    """The cells of the row of an item."""
+    raw = _raw(item)
+    return dict(zip(raw.columns, raw.values, strict=True))
+
+
+def _range(column: Place) -> ColumnRange:
+    return one_column(column.family, column.qualifier.decode("utf-8", "surrogateescape"))
 
 
 def _newest(column: Place) -> Filter:
-    return newest(column.family, column.qualifier.decode())
+    return newest(column.family, column.qualifier.decode("utf-8", "surrogateescape"))
 
 
-def _unguarded(kind: Kind, id: str, missing: Place) -> Unsupported:
-    name = f"{missing.family}:{missing.qualifier.decode()}"
+def _unguarded(kind: Kind, id: str, missing: ColumnRange) -> Unsupported:
+    name = f"{missing.family}:{shown(missing.start)}"
+    if not isinstance(missing.shortest, Column):
+        return Unsupported(
+            f"{kind.entity.name} {id!r}: the write depends on all entries of a dict, and Bigtable cannot check that "
+            f"none was added to {missing.family}:{shown(missing.start)} and the columns behind it: depend on single "
+            "entries, leave out returning= or the condition, or put the whole item"
+        )
     return Unsupported(
         f"{kind.entity.name} {id!r}: the write depends on the missing cell {name}, and Bigtable can check that only "
         "together with a cell of the item that sorts after it in its family: give a required field such a cell, leave "

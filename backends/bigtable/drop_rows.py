@@ -14,6 +14,7 @@ from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.cells import write
 from odm.backends.bigtable.entries import index_table, is_odms
 from odm.backends.bigtable.filters import (
+    ColumnRange,
     Family,
     Filter,
     First,
@@ -24,11 +25,11 @@ from odm.backends.bigtable.filters import (
     chain,
     interleave,
     newest,
+    one_column,
 )
 from odm.backends.bigtable.layout import is_wide
 from odm.backends.bigtable.native import COUNTERS, ENTRIES, FAMILY, ReadRows, Row, RowRange, Steps
 from odm.backends.bigtable.native_admin import DropRows, Families, GetTable
-from odm.backends.bigtable.ownership import outside
 from odm.backends.bigtable.retry import Retry, read_all, until_answered
 from odm.backends.bigtable.schema import tables
 from odm.backends.bigtable.writer import Writer
@@ -158,8 +159,9 @@ def _others(writer: Writer, families: Families) -> Iterator[Filter]:
     A row that has only declared cells, or documents of another entity in a wide row, does not pass them.
     """
     for family in sorted({*families} - _whole(writer)):
-        names = sorted(name for its, name in writer.form.owned.cells if its == family)
-        yield from outside(family, [(name, f"{name}\0") for name in names])
+        owned = writer.form.owned
+        ranges = [*(one_column(*cell) for cell in owned.cells), *owned.spans]
+        yield from (one.shortest for one in ColumnRange(family, "", "").without(ranges))
     if not writer.schema.verbatim_rows and not is_wide(writer.schema):
         tags = ((entity.family or FAMILY, entity.tag) for entity in writer.schema.entities.values())
         known = interleave(*(chain(newest(home, TAG), ValueIs(write(tag))) for home, tag in tags))
@@ -168,9 +170,9 @@ def _others(writer: Writer, families: Families) -> Iterator[Filter]:
 
 def _has_others(writer: Writer, row: Row) -> bool:
     """Whether a row has cells of other programs."""
-    families, cells = _whole(writer), writer.form.owned.cells
+    families, owned = _whole(writer), writer.form.owned
     for family, name in row.columns:
-        if family not in families and (family, name.decode(errors="replace")) not in cells:
+        if family not in families and not owned.declares(family, name):
             return True
     try:
         found = [writer.places.stored(item) for item in writer.places.items([row])]

@@ -29,6 +29,7 @@ from odm.backends.bigtable.filters import (
     ValueIs,
     ValueMatches,
     ValueRange,
+    utf8,
 )
 from odm.backends.bigtable.native import AddToCell, DeleteColumn, DeleteFamily, Mutation, SetCell
 
@@ -94,7 +95,7 @@ def _heads(number: int) -> tuple[bytes, ...]:
 @lru_cache(maxsize=4096)
 def _column(family: str, qualifier: str) -> bytes:
     """A SetCell message up to the value of its timestamp."""
-    return field(1, family.encode()) + field(2, _bytes(qualifier)) + b"\x18"
+    return field(1, family.encode()) + field(2, utf8(qualifier)) + b"\x18"
 
 
 @lru_cache(maxsize=16)
@@ -105,7 +106,7 @@ def _time(timestamp: int) -> bytes:
 
 def _addition(number: int, mutation: AddToCell) -> bytes:
     """A Mutation that adds to an aggregate cell; its parts are ``google.bigtable.v2.Value`` messages."""
-    column, at = field(8, _bytes(mutation.qualifier)), number_field(9, mutation.timestamp)
+    column, at = field(8, utf8(mutation.qualifier)), number_field(9, mutation.timestamp)
     where = field(1, mutation.family.encode()) + field(2, column) + field(3, at)
     return field(number, field(5, where + field(4, number_field(6, mutation.by))))
 
@@ -115,7 +116,7 @@ def _deletion(number: int, mutation: DeleteFamily | DeleteColumn) -> bytes:
     """A Mutation that deletes cells."""
     if isinstance(mutation, DeleteFamily):
         return field(number, field(3, field(1, mutation.family.encode())))
-    column = field(1, mutation.family.encode()) + field(2, _bytes(mutation.qualifier))
+    column = field(1, mutation.family.encode()) + field(2, utf8(mutation.qualifier))
     if mutation.before is not None:
         column += field(3, number_field(2, mutation.before))
     return field(number, field(2, column))
@@ -184,12 +185,7 @@ def _simple(wanted: Filter) -> bytes:
 def _columns(wanted: Column | ColumnRange) -> bytes:
     """A ColumnRange message."""
     if isinstance(wanted, Column):
-        qualifier = _bytes(wanted.qualifier)
+        qualifier = utf8(wanted.qualifier)
         return field(1, wanted.family.encode()) + field(2, qualifier) + field(4, qualifier)
-    end = field(5, _bytes(wanted.end)) if wanted.end else b""
-    return field(1, wanted.family.encode()) + field(2, _bytes(wanted.start)) + end
-
-
-def _bytes(qualifier: str) -> bytes:
-    """A qualifier; bytes that are not UTF-8 are surrogates, as in row keys."""
-    return qualifier.encode("utf-8", "surrogateescape")
+    end = field(5, utf8(wanted.end)) if wanted.end else b""
+    return field(1, wanted.family.encode()) + field(2, utf8(wanted.start)) + end

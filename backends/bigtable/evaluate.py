@@ -93,9 +93,9 @@ def _listed(before: Stored) -> dict[str, Key]:
 
 
 def _merged(writer: Writer, request: MergedPut, row_key: str, before: Stored) -> RowChange:
-    names = dict.fromkeys(action.path.root for action in request.actions)
+    changed = [action.path for action in request.actions]
     return RowChange(
-        mutations=writer.places.updated(row_key, names, before, request.over(before.item), writer.now()),
+        mutations=writer.places.updated(row_key, changed, before, request.over(before.item), writer.now()),
         entries=_listed(before),
         guards=guards(writer, request, row_key, before),
     )
@@ -104,10 +104,10 @@ def _merged(writer: Writer, request: MergedPut, row_key: str, before: Stored) ->
 def _updated(writer: Writer, request: Update, row_key: str, before: Stored) -> RowChange:
     after, entries = apply_update(request, before.item, _listed(before), writer.local)
     added = {one.path.root: made for one in request.actions if (made := writer.places.added(one, before)) is not None}
-    names = dict.fromkeys(action.path.root for action in request.actions if action.path.root not in added)
+    changed = [action.path for action in request.actions if action.path.root not in added]
     returned = {"none": None, "old": before.item, "new": after}[request.returning]
     return RowChange(
-        mutations=(*writer.places.updated(row_key, names, before, after, writer.now()), *added.values()),
+        mutations=(*writer.places.updated(row_key, changed, before, after, writer.now()), *added.values()),
         entries=entries,
         guards=guards(writer, request, row_key, before),
         answer=Written(returned),

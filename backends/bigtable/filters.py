@@ -5,6 +5,7 @@ message of a compound filter in the filter. Their text has the syntax of ``cbt``
 """
 
 import shlex
+from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
 from attrs import field, frozen
@@ -45,6 +46,31 @@ class ColumnRange:
     family: str
     start: str
     end: str
+
+    def has(self, family: str, qualifier: bytes) -> bool:
+        """Whether a column is one of them."""
+        return family == self.family and qualifier >= utf8(self.start) and (not self.end or qualifier < utf8(self.end))
+
+    def without(self, ranges: "Iterable[ColumnRange]") -> "Iterator[ColumnRange]":
+        """The parts of it that are in none of these ranges."""
+        start, end = utf8(self.start), utf8(self.end)
+        for one in sorted((one for one in ranges if one.family == self.family), key=lambda one: utf8(one.start)):
+            low, high = utf8(one.start), utf8(one.end)
+            if low > start:
+                yield from self._part(start, min(low, end) if end else low)
+            if not high:
+                return
+            start = max(start, high)
+        yield from self._part(start, end)
+
+    def _part(self, start: bytes, end: bytes) -> "Iterator[ColumnRange]":
+        if not end or start < end:
+            yield ColumnRange(self.family, *(one.decode("utf-8", "surrogateescape") for one in (start, end)))
+
+    @property
+    def shortest(self) -> "Column | ColumnRange":
+        """The filter for the same columns: a `Column`, if it is only one."""
+        return Column(self.family, self.start) if self.end == f"{self.start}\0" else self
 
     def __str__(self) -> str:
         start = f"({self.start[:-1]}" if self.start.endswith("\0") else f"[{self.start}"
@@ -215,6 +241,16 @@ Filter: TypeAlias = (
 )
 
 
+def one_column(family: str, qualifier: str) -> ColumnRange:
+    """The range of a single column."""
+    return ColumnRange(family, qualifier, f"{qualifier}\0")
+
+
+def utf8(qualifier: str) -> bytes:
+    """A qualifier as bytes: those that are not UTF-8 are surrogates, as in row keys."""
+    return qualifier.encode("utf-8", "surrogateescape")
+
+
 def shown(text: str) -> str:
     """A text to print: bytes that are not UTF-8, which are surrogates in row keys and qualifiers, as escapes."""
     return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
@@ -283,7 +319,7 @@ def size(filter: Filter) -> int:
 
 
 def _utf8(text: str) -> int:
-    return len(text.encode("utf-8", "surrogateescape"))
+    return len(utf8(text))
 
 
 def _depth(filter: Filter) -> int:

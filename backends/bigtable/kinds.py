@@ -1,20 +1,21 @@
 """Which rows of other programs are items of an entity, and what such an entity cannot have; see `declared`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Final
 
 from attrs import Factory, field, frozen
 
 from odm.backends.bigtable.columns import REVISION
 from odm.backends.bigtable.expressions import predicate
-from odm.backends.bigtable.filters import Chain, Column, Filter, Interleave
+from odm.backends.bigtable.filters import Chain, Column, ColumnRange, Filter, Interleave, interleave, one_column, utf8
 from odm.backends.bigtable.form import Form
-from odm.backends.bigtable.native import FAMILY, DeleteColumn, Mutation
+from odm.backends.bigtable.native import FAMILY, DeleteColumn, DeleteFamily, Mutation, Row
 from odm.backends.bigtable.native import Column as Place
-from odm.backends.bigtable.placement import Placement, key_only
+from odm.backends.bigtable.placement import Entries, Placement, key_only
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
 from odm.errors import SchemaError
-from odm.expressions.nodes import Value
+from odm.expressions.nodes import Path, Value, paths
 from odm.schema.described import rivals_of
 from odm.schema.entity import EntitySchema
 from odm.schema.model import Schema
@@ -32,6 +33,8 @@ class Kind:
         placement: the cells of its fields.
         in_key: the fields that are read from the row key, by stored name.
         rivals: see `rivals_of`.
+        columns: the cells of single fields.
+        ranges: all columns of the entity's cells; without those that are in another of the ranges, too.
     """
 
     entity: EntitySchema
@@ -41,10 +44,33 @@ class Kind:
     columns: tuple[Place, ...] = field(
         init=False,
         default=Factory(
-            lambda self: tuple(Place(spot.family, str(spot.cell).encode()) for spot in self.placement.spots.values()),
+            lambda self: tuple(
+                Place(spot.family, str(spot.cell).encode())
+                for spot in self.placement.spots.values()
+                if not isinstance(spot, Entries)
+            ),
             takes_self=True,
         ),
     )
+    ranges: tuple[ColumnRange, ...] = field(
+        init=False, default=Factory(lambda self: tuple(self._ranges()), takes_self=True)
+    )
+
+    def _ranges(self) -> Iterator[ColumnRange]:
+        spans = [spot.span for spot in self.placement.entries.values()]
+        yield from spans
+        for column in self.columns:
+            if not any(span.has(*column) for span in spans):
+                yield one_column(column.family, column.qualifier.decode())
+
+    @property
+    def entries(self) -> Mapping[str, Entries]:
+        """The dicts with a cell for each entry, by stored name."""
+        return self.placement.entries
+
+    def has(self, column: Place) -> bool:
+        """Whether a column is one of the entity's."""
+        return any(one.has(*column) for one in self.ranges)
 
     @property
     def ttl(self) -> str | None:
@@ -58,13 +84,29 @@ class Kind:
         return None if found is None else {stored: found[name] for stored, name in self.in_key.items()}
 
     @property
-    def gone(self) -> tuple[Mutation, ...]:
-        """The mutations that delete the cells of an item."""
-        return tuple(DeleteColumn(column.decode(), family) for family, column in self.columns)
+    def needs_row(self) -> bool:
+        """Whether only the row shows which cells an item has: Bigtable deletes columns and families, but no range."""
+        return not all(spot.whole for spot in self.entries.values())
 
-    def column(self, stored: str) -> Place | None:
-        """The cell of an attribute; None: it has none."""
-        spot = self.placement.spots.get(stored)
+    def gone(self, row: Row | None) -> tuple[Mutation, ...]:
+        """The mutations that delete the cells of an item; ``row`` is its row, see `needs_row`."""
+        families = {spot.family for spot in self.entries.values() if spot.whole}
+        columns = dict.fromkeys(self.columns)
+        columns |= dict.fromkeys(column for column in (() if row is None else row.columns) if self.has(column))
+        return (
+            *map(DeleteFamily, sorted(families)),
+            *(
+                DeleteColumn(column.decode("utf-8", "surrogateescape"), family)
+                for family, column in columns
+                if family not in families
+            ),
+        )
+
+    def place(self, path: Path) -> "Place | Entries | None":
+        """The cell at a path: of a field, or of an entry; the entries of a dict; None: it has no cell."""
+        spot = self.placement.spots.get(path.root)
+        if isinstance(spot, Entries):
+            return spot.column(str(path.segments[1])) if len(path.segments) > 1 else spot
         return None if spot is None else Place(spot.family, str(spot.cell).encode())
 
 
@@ -75,6 +117,22 @@ def matching(kind: Kind, form: Form) -> Filter | None:
     if found is None or not found.holds or names & _columns_in(found.filter):
         return None
     return found.filter
+
+
+@lru_cache(maxsize=256)
+def cells_of(ranges: tuple[ColumnRange, ...]) -> Filter:
+    """The cells of some columns."""
+    return interleave(*(one.shortest for one in ranges))
+
+
+def ranges_of(kinds: Iterable[Kind]) -> tuple[ColumnRange, ...]:
+    """All columns of these rows, each once."""
+    found: list[ColumnRange] = []
+    every = dict.fromkeys(one for kind in kinds for one in kind.ranges)
+    # from the longest on, of which others are parts
+    for one in sorted(every, key=lambda one: (one.shortest is not one, len(one.start), one.family, one.start)):
+        found += one.without(found)
+    return tuple(sorted(found, key=lambda one: (one.family, utf8(one.start))))
 
 
 def kinds_of(schema: Schema, form: Form) -> dict[str, Kind]:
@@ -106,8 +164,18 @@ def check_rows(schema: Schema, form: Form) -> None:
                 f"the Counter {min(entity.counters)!r} needs cells of odm: declare a plain int with "
                 'Cell(..., "int64be"), which increment() changes atomically'
             )
-        elif entity.columns:
-            fault = f"{min(entity.columns)!r} in Columns has many cells: give each a field with Cell, or use json"
+        elif unnamed := [name for name in entity.columns if entity.codec.stored[name] not in entity.cells]:
+            fault = (
+                f"{min(unnamed)!r} in Columns has many cells: name their family and encoding, as in "
+                'Annotated[dict[str, int], Columns, Cell("stats:", "int64be")], or use json'
+            )
+        elif disputed := [stored for stored in kind.entries if stored in form.disputed]:
+            fault = (
+                f"{disputed[0]!r} has a cell for each entry here, and a single cell in another class: give one of the "
+                'two another stored name, with Stored("...")'
+            )
+        elif entity.match is not None and any(path.root in kind.entries for path in paths(entity.match)):
+            fault = "match= cannot ask for entries of a dict in Columns: compare a field with a cell of its own"
         elif of_odm := [
             *entity.versioned,
             *(n for n in entity.aggregates if entity.codec.stored[n] not in entity.cells),

@@ -36,7 +36,7 @@ from odm.backends.bigtable.filters import (
     newest,
 )
 from odm.backends.bigtable.native import COUNTERS, FAMILY, ITEM, DeleteColumn, DeleteFamily, Mutation, Row
-from odm.backends.bigtable.placement import VERSIONS, Placement
+from odm.backends.bigtable.placement import VERSIONS, Entries, Placement
 from odm.codec import TAG
 
 REMOVED: Final = (DeleteFamily(FAMILY), DeleteFamily(COUNTERS))
@@ -61,6 +61,7 @@ class Owned:
         homes: the families of entities with ``family=``, by tag.
         families: the families that the models declare, for entities or fields.
         cells: the cells that `odm.Cell` names, as pairs of family and qualifier.
+        spans: the columns of dicts whose entries are cells, in rows of other programs.
         item: returns all cells of an item, without former values of its fields.
         former: returns those too.
         removed: the mutations that delete an item, but not the cells of other programs.
@@ -73,6 +74,7 @@ class Owned:
     homes: Mapping[str, str] = field(factory=dict)
     families: tuple[str, ...] = ()
     cells: tuple[tuple[str, str], ...] = ()
+    spans: tuple[ColumnRange, ...] = ()
     item: Filter = field(init=False)
     former: Filter = field(init=False)
     removed: tuple[Mutation, ...] = field(init=False)
@@ -144,13 +146,19 @@ class Owned:
             self._kept[tag, otherwise is self.held] = known
         return known
 
+    def declares(self, family: str, column: bytes) -> bool:
+        """Whether `odm.Cell` names a column, or a family or prefix that it has."""
+        return (family, column.decode(errors="replace")) in self.cells or any(
+            span.has(family, column) for span in self.spans
+        )
+
     def is_strange(self, row: Row) -> bool:
         """Whether a row without a tag holds cells of another program in odm's families."""
         return any(
             (family == FAMILY and not _is_odms(qualifier, value))
             or (family == COUNTERS and qualifier not in self._columns)
             or (family in self.families and not (family in self.tag_families and _is_odms(qualifier, value)))
-            or (family, qualifier.decode(errors="replace")) in self.cells
+            or self.declares(family, qualifier)
             for (family, qualifier), value in zip(row.columns, row.values, strict=True)
         )
 
@@ -165,8 +173,9 @@ def owned_by(counters: frozenset[str], placements: Mapping[str, Placement]) -> O
     homes = {tag: placement.home for tag, placement in placements.items() if placement.home != FAMILY}
     spots = [spot for placement in placements.values() for spot in placement.spots.values()]
     families = {*homes.values(), *(spot.family for spot in spots if spot.cell is None)}
-    cells = {(spot.family, spot.cell) for spot in spots if spot.cell is not None}
-    return Owned(counters, homes, tuple(sorted(families)), tuple(sorted(cells)))
+    cells = {(spot.family, spot.cell) for spot in spots if spot.cell is not None and not isinstance(spot, Entries)}
+    spans = dict.fromkeys(spot.span for spot in spots if isinstance(spot, Entries))
+    return Owned(counters, homes, tuple(sorted(families)), tuple(sorted(cells)), tuple(spans))
 
 
 def _is_odms(qualifier: bytes, value: bytes) -> bool:

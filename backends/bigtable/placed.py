@@ -18,7 +18,7 @@ from odm.backends.bigtable.placement import Placement, Plan, usual_row
 from odm.backends.bigtable.places import Places
 from odm.backends.bigtable.selected import Selected, narrowed
 from odm.codec import TAG
-from odm.expressions.nodes import Item
+from odm.expressions.nodes import Item, Path
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -144,8 +144,8 @@ class Placed(Places):
         made = super().replaced(item, id, revision, listed, now)
         return (*self.removed(id), *self._of(item).mutations(made[len(REMOVED) :]))
 
-    def updated(self, id: str, names: Iterable[str], before: Stored, after: Item, now: int) -> tuple[Mutation, ...]:
-        return self._of(before.item).mutations(super().updated(id, names, before, after, now))
+    def updated(self, id: str, changed: Iterable[Path], before: Stored, after: Item, now: int) -> tuple[Mutation, ...]:
+        return self._of(before.item).mutations(super().updated(id, changed, before, after, now))
 
     def noted(self, id: str, before: Stored, revision: str, listed: Sequence[Listed], now: int) -> tuple[Mutation, ...]:
         return self._of(before.item).mutations(super().noted(id, before, revision, listed, now))

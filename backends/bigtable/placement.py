@@ -11,9 +11,12 @@ filters to the cells that are stored, and stored cells back to it:
 * ``CellVersions(5)``: the attribute stands in ``v``. In the usual form, its former values are the attribute ``_was``;
   they are stored as older versions of the cell.
 * ``Sum``, ``Min`` and ``Max``: the attribute stands in the aggregate family of that name, as a 64-bit number.
+* ``Columns, Cell("hours:h", "int64be")``: a dict in rows of other programs, whose entries are cells: the key ``05`` is
+  the cell ``hours:h05``. In the usual form, they are the columns of an attribute in Columns. See `Entries`.
 
-The last two are *own* spots. If the cell there is missing, the attribute may still have a plain cell, from before it
-had the marker; an aggregate counts both. So conditions on them are evaluated on the item that is read.
+Those of ``CellVersions``, ``Sum``, ``Min`` and ``Max`` are *own* spots. If the cell there is missing, the attribute may
+still have a plain cell, from before it had the marker; an aggregate counts both. So conditions on them are evaluated on
+the item that is read.
 
 Counters stay in ``c``.
 """
@@ -24,8 +27,10 @@ from typing import Any, Final, Literal, TypeAlias
 from attrs import Factory, evolve, field, frozen
 
 from odm.backends.bigtable.cell_forms import CellForm, IntForm, form_of
+from odm.backends.bigtable.cell_ranges import behind
 from odm.backends.bigtable.cells import (
     Misread,
+    member_qualifier,
     qualifier,
     read,
     read_counter,
@@ -42,15 +47,18 @@ from odm.backends.bigtable.filters import (
     Filter,
     Interleave,
     Unless,
+    utf8,
 )
 from odm.backends.bigtable.native import COUNTERS, FAMILY, AddToCell, DeleteColumn, Mutation, Row, SetCell
 from odm.backends.bigtable.native import Column as Place
 from odm.codec import TAG, WAS
+from odm.codec.containers import DictType
 from odm.codec.stored import StoredType
 from odm.codec.unions import bare
 from odm.errors import BackendError, BadValue
 from odm.expressions.nodes import Value
 from odm.keys import VerbatimKey
+from odm.schema.cells import MAX_QUALIFIER
 from odm.schema.entity import EntitySchema
 
 _MARKS: Final = frozenset({TAG, REVISION, LISTED})
@@ -131,6 +139,73 @@ class Spot:
 
 
 @frozen
+class Entries(Spot):
+    """Where the entries of a dict stand in rows of other programs: each is a cell, whose qualifier ends with the key.
+
+    Its ``cell`` is the text in front of the keys, and ``form``, ``declared`` and ``stored`` are those of the values.
+
+    Attributes:
+        span: the columns that can be entries, together with those that another field names.
+    """
+
+    span: ColumnRange = field(
+        init=False, default=Factory(lambda self: _columns_with(self.family, str(self.cell)), takes_self=True)
+    )
+
+    @property
+    def whole(self) -> bool:
+        """Whether each column of the family is an entry, unless another field names it."""
+        return not self.cell
+
+    def column(self, key: str) -> Place:
+        """The column of an entry."""
+        return Place(self.family, utf8(f"{self.cell}{key}"))
+
+    def key(self, column: bytes) -> str:
+        """The key of a column.
+
+        Raises:
+            ValueError: the column has no key.
+        """
+        key = column[len(utf8(str(self.cell))) :]
+        if not key:
+            raise ValueError("its name is a prefix without a key" if self.cell else "its name is empty")
+        try:
+            return key.decode()
+        except UnicodeDecodeError:
+            raise ValueError("its name is not text in UTF-8") from None
+
+    def of(self, name: str, column: bytes) -> tuple[Place, Spot]:
+        """The usual column of an entry of this attribute, and how to convert its cell."""
+        try:
+            return Place(FAMILY, member_qualifier(name, self.key(column)).encode()), self
+        except ValueError as fault:
+            text = column.decode(errors="backslashreplace")
+            unfit = Nameless(self.family, self.cell, stored=self.stored, reason=f"{text!r}: {fault}")
+            return Place(FAMILY, member_qualifier(name, "").encode()), unfit
+
+
+def _columns_with(family: str, prefix: str) -> ColumnRange:
+    """The columns of a family whose qualifiers begin with a text."""
+    end = behind(utf8(prefix)) if prefix else None
+    return ColumnRange(family, prefix, "" if end is None else end.decode("utf-8", "surrogateescape"))
+
+
+@frozen
+class Nameless(Spot):
+    """A cell among the entries of a dict whose qualifier has no key; it is read under the empty key, which is none.
+
+    Attributes:
+        reason: which column it is, and why.
+    """
+
+    reason: str = field(default="", kw_only=True)
+
+    def usual(self, cell: bytes) -> bytes:
+        return Misread(write(self._refused(cell, ValueError(self.reason))))
+
+
+@frozen
 class Plan:
     """How to make the usual form of a row.
 
@@ -158,6 +233,7 @@ class Placement:
     Attributes:
         home: the family of its tag, revision, index entries, and of all attributes that ``spots`` does not name.
         spots: attributes that stand elsewhere, by stored name.
+        entries: those of them that are dicts with a cell for each entry.
     """
 
     home: str = FAMILY
@@ -170,8 +246,17 @@ class Placement:
             lambda self: {
                 Place(spot.family, spot.cell.encode()): name
                 for name, spot in self.spots.items()
-                if spot.cell is not None
+                if spot.cell is not None and not isinstance(spot, Entries)
             },
+            takes_self=True,
+        ),
+    )
+    entries: Mapping[str, Entries] = field(
+        init=False,
+        repr=False,
+        eq=False,
+        default=Factory(
+            lambda self: {name: spot for name, spot in self.spots.items() if isinstance(spot, Entries)},
             takes_self=True,
         ),
     )
@@ -202,9 +287,12 @@ class Placement:
         """The family and qualifier of a usual column of ``d``, and the spot of its attribute, if it has one."""
         found = self._places.get(column)
         if found is None:
-            spot = None if column in _MARKS else self.spots.get(read_qualifier(column.encode())[0])
+            name, member = read_qualifier(column.encode())
+            spot = None if column in _MARKS else self.spots.get(name)
             if spot is None:
                 found = (self.home, column, None)
+            elif isinstance(spot, Entries):
+                found = (spot.family, f"{spot.cell}{member or ''}", spot)
             else:
                 found = (spot.family, column if spot.cell is None else spot.cell, spot)
             if len(self._places) < 4096:  # columns of members may have any name
@@ -245,9 +333,12 @@ class Placement:
 
     def _mutations(self, one: Mutation) -> Iterable[Mutation]:
         match one:
+            case SetCell(column) | DeleteColumn(column) if one.family == FAMILY and self._is_marker(column):
+                return  # a dict is there without a cell of its own
             case SetCell(column, value, time, family) if family == FAMILY:
                 at, name, spot = self.place(column)
                 try:
+                    self._check_entry(spot, Place(at, name.encode("utf-8", "replace")), name)
                     cell = value if spot is None else spot.value(value)
                 except BadValue as error:
                     attribute = read_qualifier(column.encode())[0]
@@ -267,6 +358,27 @@ class Placement:
             case _:
                 yield one
 
+    def _is_marker(self, column: str) -> bool:
+        """Whether a usual column is the plain cell of a dict whose entries are cells."""
+        return "#" not in column and any(qualifier(name) == column for name in self.entries)
+
+    def _check_entry(self, spot: Spot | None, place: Place, column: str) -> None:
+        """Check that a cell to write can be an entry.
+
+        Raises:
+            BadValue: it cannot.
+        """
+        if not isinstance(spot, Entries):
+            return
+        if place in self._exact:
+            raise BadValue(f"the cell is that of the attribute {self._exact[place]!r}: take another key")
+        try:
+            size = len(column.encode())
+        except UnicodeEncodeError as error:
+            raise BadValue("a key holds a lone surrogate: give text that UTF-8 can encode") from error
+        if size > MAX_QUALIFIER:
+            raise BadValue(f"the column has a name of {size} bytes, and Bigtable allows {MAX_QUALIFIER}")
+
     def was(self, row: Row, plan: Plan) -> bytes | None:
         """The usual cell of the former values of a row that was read with them, see `odm.codec.WAS`."""
         made: dict[str, list[list[Value]]] = {}
@@ -285,7 +397,8 @@ class Placement:
             case Column(family, column) if family == FAMILY:
                 return Column(*self.place(column)[:2])
             case ColumnRange(family, start, end) if family == FAMILY:  # of the members of an attribute
-                return ColumnRange(self.place(start)[0], start, end)
+                at, _, spot = self.place(start)
+                return spot.span if isinstance(spot, Entries) else ColumnRange(at, start, end)
             case Chain(parts):
                 return Chain(tuple(map(self.filter, parts)))
             case Interleave(parts):
@@ -310,6 +423,9 @@ class Placement:
             name = self._exact.get(Place(family, column))
             if name is not None:
                 at[Place(FAMILY, qualifier(name).encode())] = (number, self.spots[name])
+            elif (entries := self._entries_at(family, column)) is not None:
+                place, spot = self.entries[entries].of(entries, column)
+                at[place] = (number, spot)
             elif family == COUNTERS:
                 at[Place(family, column)] = (number, None)
             elif family == self.home or family in self._families:
@@ -320,6 +436,10 @@ class Placement:
         joined = ((place, it[0]) for place, (spot, it) in doubled if spot is not None and spot.adds and it is not None)
         sums = (place for place, spot in enumerate(spots) if spot is not None and spot.adds and spot.cell is not None)
         return Plan(numbers, tuple(found), spots, tuple(joined), versions, tuple(sums))
+
+    def _entries_at(self, family: str, column: bytes) -> str | None:
+        """The attribute of which a column is an entry; None: of none."""
+        return next((name for name, spot in self.entries.items() if spot.span.has(family, column)), None)
 
     def _add(self, place: Place, number: int, at: dict[Place, Any], others: dict[Place, Any]) -> None:
         """Add a cell of a family of attributes; a cell where no attribute of the model stands gives way to others."""
@@ -351,14 +471,18 @@ def placement_of(entity: EntitySchema, texts: frozenset[str], *, wide: bool, row
     """
     spots = {stored: Spot(family) for stored, family in entity.families.items()}
     types = {part.stored: part.type for part in entity.codec.record.fields.values()}
+    columns = {entity.codec.stored[name] for name in entity.columns}
     sums = {entity.codec.stored[name] for name, kind in entity.aggregates.items() if kind == "sum"}
     for stored, (family, cell, encoding) in entity.cells.items():
         type_ = types[stored]
         if stored in sums:
             spots[stored] = Spot(family, cell, IntForm(), stored=type_, own="sum")
             continue
-        form = None if encoding is None else form_of(encoding, bare(type_), exact=rows)
-        spots[stored] = Spot(family, cell, form, stored in texts, type_)
+        whole = bare(type_)
+        entries = stored in columns and isinstance(whole, DictType)
+        values = whole.item if entries and isinstance(whole, DictType) else type_
+        form = None if encoding is None else form_of(encoding, bare(values), exact=rows)
+        spots[stored] = (Entries if entries else Spot)(family, cell, form, stored in texts, values)
     if rows:
         for stored in types.keys() - key_only(entity).keys():
             spot = spots.get(stored, Spot(entity.family or FAMILY))

@@ -32,14 +32,24 @@ from odm.backends.bigtable.filters import Filter, Unless, fits, newest
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.merges import merging
-from odm.backends.bigtable.native import COUNTERS, FAMILY, ITEM, AddToCell, Mutation, Row, SetCell, Steps
+from odm.backends.bigtable.native import (
+    COUNTERS,
+    FAMILY,
+    ITEM,
+    AddToCell,
+    CheckAndMutateRow,
+    Mutation,
+    Row,
+    SetCell,
+    Steps,
+)
 from odm.backends.bigtable.native_streams import Touched
 from odm.backends.bigtable.ownership import PROBE_PREFIX, REMOVED
 from odm.backends.bigtable.retry import Retry
 from odm.backends.bigtable.selected import Selected, narrowed, selected
 from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.errors import BackendError
-from odm.expressions.nodes import Action, Item, Value
+from odm.expressions.nodes import Action, Item, Path, Value
 from odm.protocol.requests import Merge, Only, Operation
 from odm.schema.entity import Key
 
@@ -251,6 +261,18 @@ class Places:
             f"{FAMILY}:{REVISION} to any text, or delete the row"
         )
 
+    def starts(self, id: str, before: Stored, request: Operation) -> tuple[CheckAndMutateRow, ...]:
+        """The calls that write missing cells before a commit that depends on them, see `unchanged_for`.
+
+        Raises:
+            Unsupported: no filter can check what the write depends on.
+        """
+        return ()
+
+    def needs_row(self, id: str) -> bool:
+        """Whether the row must be read to know which cells a put or a delete of an item deletes."""
+        return False
+
     def removed(self, id: str, before: Stored | None = None) -> tuple[Mutation, ...]:
         """The mutations that delete an item; ``before`` is that item, if it was read."""
         return REMOVED
@@ -276,18 +298,18 @@ class Places:
         """
         return replacement(item, self.form, id, revision, listed, now)
 
-    def updated(self, id: str, names: Iterable[str], before: Stored, after: Item, now: int) -> tuple[Mutation, ...]:
+    def updated(self, id: str, changed: Iterable[Path], before: Stored, after: Item, now: int) -> tuple[Mutation, ...]:
         """The mutations that change some attributes of an item, and write those again that must not be older.
 
         Args:
             id: the item's id.
-            names: the attributes that change.
+            changed: the attributes that change, or parts of them.
             before: the item that was read.
             after: the item with its new values.
             now: the cells' timestamp, in microseconds.
         """
         made: list[Mutation] = []
-        for name in dict.fromkeys((*names, *self.form.renewed(after))):
+        for name in dict.fromkeys((*(path.root for path in changed), *self.form.renewed(after))):
             made += attribute_gone(name, before.row, self.form)
             if name in after:
                 made += attribute_cells(name, after[name], self.form, id, now)

@@ -25,6 +25,7 @@ from odm.backends.bigtable.filters import (
     chain,
     fits,
     interleave,
+    one_column,
 )
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.native import COUNTERS, Row
@@ -39,25 +40,6 @@ _MOST = 512
 
 
 @frozen
-class Columns:
-    """The columns of a family with these qualifiers: ``[start, end)``."""
-
-    family: str
-    start: str
-    end: str
-
-    @property
-    def filter(self) -> Filter:
-        """Returns their cells."""
-        one = self.end == f"{self.start}\0"
-        return Column(self.family, self.start) if one else ColumnRange(self.family, self.start, self.end)
-
-    def has(self, place: Place) -> bool:
-        """Whether a column is one of them."""
-        return place.family == self.family and self.start.encode() <= place.qualifier < self.end.encode()
-
-
-@frozen
 class Selected(Chain):
     """The cells of some attributes, in the families that they have, and one more cell of each row.
 
@@ -66,7 +48,7 @@ class Selected(Chain):
         tags: the columns of tags.
     """
 
-    wanted: tuple[Columns, ...]
+    wanted: tuple[ColumnRange, ...]
     tags: frozenset[Place]
     _kept: dict[tuple[Place, ...], tuple[tuple[Place, ...], tuple[int, ...]]] = field(
         factory=dict, init=False, eq=False, repr=False
@@ -91,7 +73,7 @@ class Selected(Chain):
         return Row.parted(row.key, columns, tuple([values[n] for n in kept]), tuple([times[n] for n in kept]))
 
     def _cut(self, columns: tuple[Place, ...]) -> tuple[tuple[Place, ...], tuple[int, ...]]:
-        kept = tuple(n for n, place in enumerate(columns) if any(one.has(place) for one in self.wanted))
+        kept = tuple(n for n, place in enumerate(columns) if any(one.has(*place) for one in self.wanted))
         return tuple(columns[n] for n in kept), kept
 
 
@@ -111,11 +93,11 @@ def selected(form: Form, only: Only, roots: frozenset[str], *, listed: bool) -> 
     """
     homes = form.owned.tag_families
     paths = dict.fromkeys([*(path for path in only.paths if path.root not in roots), *map(_whole, sorted(roots))])
-    wanted = [Columns(home, name, f"{name}\0") for home in homes for name in (TAG, REVISION, *([LISTED] * listed))]
+    wanted = [one_column(home, name) for home in homes for name in (TAG, REVISION, *([LISTED] * listed))]
     wanted += dict.fromkeys(one for path in paths if path.root != TAG for one in _columns(form, only.tag, path))
     unique = tuple(dict.fromkeys(wanted))
     others = interleave(*_others(form, unique))
-    cells = interleave(*(one.filter for one in unique), chain(others, First(1), Stripped()))
+    cells = interleave(*(one.shortest for one in unique), chain(others, First(1), Stripped()))
     made = Selected((cells, Newest()), unique, frozenset(Place(home, TAG.encode()) for home in homes))
     return made if fits(made) else None
 
@@ -124,16 +106,16 @@ def _whole(root: str) -> Path:
     return Path((root,))
 
 
-def _columns(form: Form, tag: str, path: Path) -> Iterator[Columns]:
+def _columns(form: Form, tag: str, path: Path) -> Iterator[ColumnRange]:
     """All columns that hold an attribute or a member of it, or that held it before it had its marker."""
     name, placement = path.root, form.placement(tag)
     column = qualifier(name)
     if name in _MARKS:
-        yield Columns(placement.home, column, f"{column}\0")
+        yield one_column(placement.home, column)
         return
     spot = placement.spots.get(name)
     if spot is not None and spot.cell is not None:
-        yield Columns(spot.family, spot.cell, f"{spot.cell}\0")
+        yield one_column(spot.family, spot.cell)
         return
     families = [placement.home] if spot is None else [spot.family]
     if spot is not None and spot.own is not None:
@@ -141,15 +123,15 @@ def _columns(form: Form, tag: str, path: Path) -> Iterator[Columns]:
     for family in families:
         if len(path.segments) > 1:
             member = member_qualifier(name, str(path.segments[1]))
-            yield Columns(family, column, f"{column}\0")
-            yield Columns(family, member, f"{member}\0")
+            yield one_column(family, column)
+            yield one_column(family, member)
         else:
-            yield Columns(family, column, f"{column}$")  # all members; other names go on above "$"
+            yield ColumnRange(family, column, f"{column}$")  # all members; other names go on above "$"
     if len(path.segments) == 1 and name not in form.texts:
-        yield Columns(COUNTERS, column, f"{column}\0")
+        yield one_column(COUNTERS, column)
 
 
-def _others(form: Form, wanted: Sequence[Columns]) -> Iterator[Filter]:
+def _others(form: Form, wanted: Sequence[ColumnRange]) -> Iterator[Filter]:
     """The cells of odm's families that are not wanted, and that show another program in a row without a tag."""
     owned = form.owned
     known = {COUNTERS: [(name, f"{name}\0") for name in owned.counters]}

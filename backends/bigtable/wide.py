@@ -85,7 +85,7 @@ from odm.backends.bigtable.wide_cells import (
 from odm.backends.bigtable.wide_size import SENTINEL, bytes_of, check_space, grown, is_full
 from odm.codec import TAG, VERSION
 from odm.errors import BackendError, BadValue, ItemTooLarge, brief
-from odm.expressions.nodes import Item, Value
+from odm.expressions.nodes import Item, Path, Value
 from odm.protocol.requests import Only
 
 _LOG = logging.getLogger("odm.bigtable")
@@ -359,11 +359,11 @@ class Wide(Places):
         ends = {DOCUMENT: 0, REVISION_OF: len(REVISED)}
         return sum(sort + ends[column] + len(value) for column, value in cells if column in (columns or ends))
 
-    def updated(self, id: str, names: Iterable[str], before: Stored, after: Item, now: int) -> tuple[Mutation, ...]:
+    def updated(self, id: str, changed: Iterable[Path], before: Stored, after: Item, now: int) -> tuple[Mutation, ...]:
         whole = self.document(before.row) or {}
         plain, counted = dict(whole), set(whole.get(COUNTED, ()))  # counters that do not change keep their cells
         made: list[Mutation] = []
-        for name in frozenset(names):
+        for name in frozenset(path.root for path in changed):
             plain.pop(name, None)
             if name in counted or self.form.kind(name) == "counter":
                 made.append(DeleteColumn(f"{self.sort(id)}{SIDE}{qualifier(name)}", COUNTERS))

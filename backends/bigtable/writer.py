@@ -116,6 +116,8 @@ class Writer:
 
     def unlisted(self, request: Put | Delete) -> bool:
         """Whether neither this item nor any item that may be stored under its key has index entries."""
+        if not self.places.tagged and self.places.needs_row(self.row_key(request.key)):
+            return False
         if isinstance(request, Delete):
             if not self.places.tagged and not self.places.surely_own(self.row_key(request.key)):
                 return False  # the item must be read to know its cells

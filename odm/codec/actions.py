@@ -57,12 +57,14 @@ class ActionLowering:
         validate: runs a field's own validator.
         ttl: the field marked `odm.TTL`, or None.
         aggregates: the fields that values can be added to, and what becomes of them.
+        emptied: the dicts that are always there on Bigtable: to remove one is to empty it.
     """
 
     resolver: Resolver
     validate: Callable[[str, Any], Any]
     ttl: str | None = None
     aggregates: Mapping[str, Literal["sum", "min", "max", "hll"]] = Factory(dict)
+    emptied: frozenset[str] = frozenset()
 
     def expand(self, actions: Sequence[Action]) -> tuple[Action, ...]:
         """The actions, with a Set for each member that the dicts of `odm.set_fields` name in a nested model.
@@ -211,7 +213,9 @@ class ActionLowering:
             why = f"its validator looks up the field {error}, which is not there: use info.data.get(...) in it"
             raise self.resolver.fault(action.path, why) from error
 
-    def _remove(self, action: Remove, place: Place) -> Remove:
+    def _remove(self, action: Remove, place: Place) -> Remove | Set:
+        if action.path.segments[1:] == () and action.path.root in self.emptied:
+            return self._set(Set(action.path, {}), place)
         if place.required:
             why = "is required, so an item without it could not be read: set it instead, or give the field a default"
             raise self.resolver.fault(action.path, why)

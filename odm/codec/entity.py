@@ -39,7 +39,7 @@ from odm.codec.stored_moments import is_datetime
 from odm.codec.unions import bare
 from odm.codec.upgrades import FIRST, Upgrades
 from odm.codec.validation import ModelSchema, model_schema, reasons, validated
-from odm.entities.markers import TTLMarker, aggregates_of, find_marker
+from odm.entities.markers import TTLMarker, aggregates_of, entries_of, find_marker
 from odm.errors import BadValue, ItemInvalid, SchemaError
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Action, And, Condition, Exists, Item, Missing, Or, Path, Set, Value, paths
@@ -82,7 +82,11 @@ class EntityCodec:
         init=False,
         default=Factory(
             lambda self: ActionLowering(
-                Resolver(self._record, self.rules, more=self.exact), self.validate, self._ttl, aggregates_of(self.cls)
+                Resolver(self._record, self.rules, more=self.exact),
+                self.validate,
+                self._ttl,
+                aggregates_of(self.cls),
+                entries_of(self.cls),
             ),
             takes_self=True,
         ),

@@ -136,6 +136,10 @@ class ColumnsMarker(Marker):
     """Bigtable stores each member of the set or dict in a column of its own: ``Annotated[set[str], Columns] = set()``.
 
     Members are then added and removed without reading or rewriting the others. It has no effect on other backends.
+
+    In rows of other programs, ``Annotated[dict[str, int], Columns, Cell("hours:", "int64be")]`` is a dict over the
+    columns of a family: each entry is a cell, whose qualifier is the key. With ``Cell("hours:h", ...)`` these are the
+    columns whose names begin with ``h``, and the key is the rest. Such a dict is never missing, only empty.
     """
 
     _odm_usage = "Annotated[set[str], Columns] = set()"
@@ -219,7 +223,8 @@ class Cell(Marker):
     name.
 
     Args:
-        name: the column family and the qualifier, separated by the first colon: ``"MD:ASK"``.
+        name: the column family and the qualifier, separated by the first colon: ``"MD:ASK"``. With `Columns`, the
+            family, and what the qualifiers of all entries begin with, which may be nothing.
         encoding: the bytes of the cell. "float64be" and "float32be": a float in 8 or 4 bytes, big-endian (IEEE 754).
             "int64be", "int32be", "int16be" and "int8": an int, or a datetime with ``epoch=``, in 8, 4, 2 bytes or one,
             big-endian and signed. "hbase_bool": a bool as HBase's ``Bytes.toBytes(boolean)`` writes it, 0xFF or 0x00.
@@ -349,6 +354,15 @@ def aggregates_of(cls: type[BaseModel]) -> dict[str, Literal["sum", "min", "max"
     """The fields of a model that are marked as an aggregate, each with its kind."""
     marks = ((name, find_marker(info, AggregateMarker)) for name, info in cls.model_fields.items())
     return {name: mark.kind for name, mark in marks if mark is not None}
+
+
+def entries_of(cls: type[BaseModel]) -> frozenset[str]:
+    """The dicts of a model with a cell for each entry, in rows of other programs."""
+    return frozenset(
+        name
+        for name, info in cls.model_fields.items()
+        if find_marker(info, ColumnsMarker) is not None and find_marker(info, Cell) is not None
+    )
 
 
 def metadata_of(info: FieldInfo) -> Iterator[Any]:

@@ -2,10 +2,14 @@
 
 import re
 from collections.abc import Callable, Mapping
+from itertools import combinations
 from typing import TYPE_CHECKING, Final
+
+from pydantic.fields import FieldInfo
 
 from odm.codec import EntityCodec
 from odm.codec.compressed import parts_of
+from odm.codec.containers import DictType
 from odm.codec.records import RecordField
 from odm.codec.scalars import BOOL, BYTES, COUNTER, FLOAT, INT
 from odm.codec.stored import BINARY, BOOLEAN, LIST, MAP, NULL, NUMBER, SET, TEXT, StoredType
@@ -44,7 +48,7 @@ def find_cells(cls: "type[Entity]", codec: EntityCodec) -> dict[str, CellAt]:
         SchemaError: the reason.
     """
     found: dict[str, CellAt] = {}
-    names: dict[tuple[str, str], str] = {}
+    names: dict[tuple[str, str, bool], str] = {}
     for name, info in cls.model_fields.items():
         marks = [mark for mark in metadata_of(info) if isinstance(mark, Cell)]
         if not marks:
@@ -55,8 +59,7 @@ def find_cells(cls: "type[Entity]", codec: EntityCodec) -> dict[str, CellAt]:
         stored = find_marker(info, Stored)
         if stored is not None and stored.family is not None:
             raise SchemaError(f"{where}: Cell and Stored(family=) both name a column family: keep one")
-        if find_marker(info, ColumnsMarker) is not None:
-            raise SchemaError(f"{where}: a field in Columns has many cells, and Cell names one: remove one of the two")
+        several = find_marker(info, ColumnsMarker) is not None
         mark = find_marker(info, AggregateMarker)
         if (mark is not None and mark.kind != "sum") or find_marker(info, CellVersions) is not None:
             raise SchemaError(
@@ -74,13 +77,15 @@ def find_cells(cls: "type[Entity]", codec: EntityCodec) -> dict[str, CellAt]:
                 'a plain int with Cell(..., "int64be"), which increment() also changes atomically'
             )
         at = _cell(where, marks[0])
-        other = names.setdefault(at[:2], name)
+        other = names.setdefault((at.family, at.qualifier, several), name)
         if other != name:
             raise SchemaError(
                 f'{where} and {cls.__name__}.{other} are both in the cell "{marks[0].name}": give each a cell of its '
                 "own"
             )
-        if mark is None:
+        if several:
+            _check_entries(where, codec.record.fields[name], info, marks[0])
+        elif mark is None:
             _check_type(where, codec.record.fields[name], marks[0])
         found[codec.stored[name]] = at
     return found
@@ -94,6 +99,7 @@ def check_cells(schema: Schema) -> None:
     """
     if schema.verbatim_rows:
         _check_sums(schema)
+        _check_spans(schema)
         return  # a family of another program may have any name
     check_own_families(
         schema.entities.values(), {cell.family for one in schema.entities.values() for cell in one.cells.values()}
@@ -103,6 +109,11 @@ def check_cells(schema: Schema) -> None:
         names = {stored: name for name, stored in entity.codec.stored.items()}
         for stored, cell in entity.cells.items():
             where = f'{entity.name}.{names[stored]}: Cell("{cell.family}:{cell.qualifier}")'
+            if names[stored] in entity.columns:
+                raise SchemaError(
+                    f"{where}: in rows of odm, a field in Columns has the columns of its members, and Cell names one "
+                    'cell: remove one of the two, or declare Table(row_style="verbatim") for rows of other programs'
+                )
             if names[stored] in entity.aggregates:
                 raise SchemaError(
                     f"{where}: a Sum has its cell in a family of odm's own, unless its row is that of another program: "
@@ -134,6 +145,46 @@ def _check_sums(schema: Schema) -> None:
             f"{sums[family]} is a Sum in the column family {family!r}, to whose cells the server adds, and "
             f"{others[family]} has another cell in it: mark it with Sum, too, or name another family"
         )
+
+
+def _check_spans(schema: Schema) -> None:
+    """Check that a column is an entry of one dict only.
+
+    Raises:
+        SchemaError: it may be one of two.
+    """
+    for entity in schema.entities.values():
+        names = {stored: name for name, stored in entity.codec.stored.items()}
+        spans = {names[stored]: cell for stored, cell in entity.cells.items() if names[stored] in entity.columns}
+        for (name, cell), (other, another) in combinations(spans.items(), 2):
+            if cell.family == another.family and (
+                cell.qualifier.startswith(another.qualifier) or another.qualifier.startswith(cell.qualifier)
+            ):
+                raise SchemaError(
+                    f'{entity.name}.{name} and {entity.name}.{other} are both in columns such as "{cell.family}:'
+                    f'{max(cell.qualifier, another.qualifier, key=len)}...": give each another family, or prefixes of '
+                    "which none begins with the other"
+                )
+
+
+def _check_entries(where: str, field: RecordField, info: FieldInfo, mark: Cell) -> None:
+    """Check that the cells of a dict in rows of other programs show whether it has an entry, and nothing else."""
+    whole = field.type
+    example = f'Annotated[dict[str, int], Columns, Cell("{mark.name}", "int64be")] = {{}}'
+    if not isinstance(whole, DictType):
+        raise SchemaError(
+            f"{where} is of type {whole.text}, and only a dict can have a cell for each entry, which is never None: "
+            f"declare {example}"
+        )
+    takes_data = info.default_factory is not None and info.default_factory_takes_validated_data
+    if takes_data or (not info.is_required() and info.get_default(call_default_factory=True) != {}):
+        raise SchemaError(f"{where}: a row without such cells has an empty dict, so its default is one: {example}")
+    if mark.encoding is None:
+        return
+    if NULL & whole.item.kinds and mark.encoding != "json":
+        raise SchemaError(f"{where}: {mark.encoding} has no bytes for None: declare values that are never None")
+    if (fix := _FITS[mark.encoding](bare(whole.item))) is not None:
+        raise SchemaError(f"{where} has values of type {whole.item.text}, which {mark.encoding} cannot hold: {fix}")
 
 
 def _cell(where: str, mark: Cell) -> CellAt:
