@@ -180,8 +180,8 @@ class Entries(Spot):
         try:
             return Place(FAMILY, member_qualifier(name, self.key(column)).encode()), self
         except ValueError as fault:
-            text = column.decode(errors="backslashreplace")
-            unfit = Nameless(self.family, self.cell, stored=self.stored, reason=f"{text!r}: {fault}")
+            text = f"{self.family}:{column.decode(errors='backslashreplace')}"
+            unfit = Nameless(self.family, reason=f"has the column {text}, which is no entry, because {fault}")
             return Place(FAMILY, member_qualifier(name, "").encode()), unfit
 
 
@@ -202,7 +202,7 @@ class Nameless(Spot):
     reason: str = field(default="", kw_only=True)
 
     def usual(self, cell: bytes) -> bytes:
-        return Misread(write(self._refused(cell, ValueError(self.reason))))
+        return Misread(write({self.reason: cell}))
 
 
 @frozen

@@ -24,7 +24,7 @@ from odm.codec.compressed import CompressedType
 from odm.codec.conditions import lower_condition
 from odm.codec.depth import LEVELS, check_levels
 from odm.codec.drafts import Draft, Drafts
-from odm.codec.exact import other_form, same_form
+from odm.codec.exact import other_entry, other_form, same_form
 from odm.codec.faults import NOTHING, Unfit, nearest, show
 from odm.codec.generate import generated_dump
 from odm.codec.moments import DATETIME
@@ -39,7 +39,7 @@ from odm.codec.stored_moments import is_datetime
 from odm.codec.unions import bare
 from odm.codec.upgrades import FIRST, Upgrades
 from odm.codec.validation import ModelSchema, model_schema, reasons, validated
-from odm.entities.markers import TTLMarker, aggregates_of, entries_of, find_marker
+from odm.entities.markers import Cell, TTLMarker, aggregates_of, entries_of, find_marker
 from odm.errors import BadValue, ItemInvalid, SchemaError
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Action, And, Condition, Exists, Item, Missing, Or, Path, Set, Value, paths
@@ -130,6 +130,11 @@ class EntityCodec:
     _rules: dict[str, PlaceRules] = Factory(dict)
 
     @cached_property
+    def _entries(self) -> tuple[RecordField, ...]:
+        """The dicts with a cell for each entry, in rows of other programs."""
+        return tuple(self._record.fields[name] for name in sorted(entries_of(self.cls)))
+
+    @cached_property
     def _exact_fields(self) -> tuple[RecordField, ...]:
         """The fields with one stored form of each value."""
         return tuple(f for f in self._record.fields.values() if not isinstance(bare(f.type), BlobType | CompressedType))
@@ -202,6 +207,9 @@ class EntityCodec:
 
     def _check_forms(self, found: Any, item: Item, key: str) -> None:
         """Refuse an item with a field of another form than its own."""
+        for one in self._entries:
+            if "" in item.get(one.stored, ()):
+                raise self._other_form(one, NOTHING, item, key)
         several = len(self._exact_fields) < len(self._record.fields)  # dumping a blob or compressing has a cost
         written = None if several else self._dump(found)
         for one in self._exact_fields:
@@ -214,9 +222,22 @@ class EntityCodec:
             raise self._other_form(of, written, item, key)
 
     def _other_form(self, of: RecordField, written: object, item: Item, key: str) -> ItemInvalid:
-        fault = other_form(of.type, item[of.stored], written, omits_none=of.omits_none)
+        stored = item[of.stored]
+        if (entry := other_entry(of.type, stored, written)) is not None:
+            segment, fault = entry
+            name = f"{Path((of.name, segment))}{self._column(of, segment)}"
+        else:
+            name, fault = of.name, other_form(of.type, stored, written, omits_none=of.omits_none)
         under = f" under {key}" if key else ""
-        return ItemInvalid(f"a stored {self.cls.__name__}{under} does not fit the model: {of.name} {fault}", key, item)
+        return ItemInvalid(f"a stored {self.cls.__name__}{under} does not fit the model: {name} {fault}", key, item)
+
+    def _column(self, of: RecordField, entry: str) -> str:
+        """Where an entry stands in rows of other programs, for messages."""
+        if of not in self._entries:
+            return ""
+        cell = find_marker(self.cls.model_fields[of.name], Cell)
+        assert cell is not None
+        return f", in columns {cell.name}...," if entry == "" else f", in the column {cell.name}{entry},"
 
     def check(self, item: Item) -> Any:
         """Refuse an item of `encode` that `decode` would refuse.
@@ -351,8 +372,9 @@ class EntityCodec:
         if not same_form(type_, stored, written):
             fault = other_form(type_, stored, written, omits_none=False)
             under = f" under {key}" if key else ""
+            where = self._column(of, str(part.path.segments[1]))
             raise ItemInvalid(
-                f"a stored {self.cls.__name__}{under} does not fit the model: {part.path} {fault}", key, item
+                f"a stored {self.cls.__name__}{under} does not fit the model: {part.path}{where} {fault}", key, item
             )
 
     def may_be_none(self, name: str) -> bool:
@@ -497,8 +519,10 @@ class EntityCodec:
         if self.exact:
             at = {detail["loc"][0] for detail in error.errors(include_url=False) if detail["loc"]}
             for one in self._exact_fields:
-                if one.name in at and one.stored in item and _is_other_form(one, item[one.stored]):
-                    return self._other_form(one, NOTHING, item, key)
+                if one.name in at and one.stored in item:
+                    entries = one in self._entries and other_entry(one.type, item[one.stored], NOTHING) is not None
+                    if entries or _is_other_form(one, item[one.stored]):
+                        return self._other_form(one, NOTHING, item, key)
         message = (
             f"a stored {self.cls.__name__}{under} does not fit the model: {reasons(error)}; fix the stored item, or "
             "let the model accept it"

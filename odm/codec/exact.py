@@ -112,12 +112,24 @@ def other_form(type_: StoredType, stored: Value, written: Any, *, omits_none: bo
     """
     cell = _refused_cell(type_, stored)
     if cell is not None:
+        advice = _cell_advice(bare(type_), cell[1])
+    elif stored is None and omits_none:
+        advice = 'declare it with Stored(null="keep")'
+    else:
+        advice = _advice(bare(type_), stored)
+    return f"{_fault(type_, stored, written, omits_none=omits_none)}: {advice}"
+
+
+def _fault(type_: StoredType, stored: Value, written: Any, *, omits_none: bool) -> str:
+    """What is wrong with the form of a stored value; arguments as for `other_form`."""
+    cell = _refused_cell(type_, stored)
+    if cell is not None:
         why, data = cell
-        return f"has the cell {show(data)}, and {why}: {_cell_advice(bare(type_), data)}"
+        return f"has the cell {show(data)}, and {why}"
     kind = kind_of(stored)
     form = "NULL" if stored is None else f"{_NAMES[kind]}, {show(stored)}"
     if stored is None and omits_none:
-        return f'is stored as {form}, and is not stored where it is None: declare it with Stored(null="keep")'
+        return f"is stored as {form}, and is not stored where it is None"
     shown = type_.load(stored)
     if isinstance(shown, Unreadable) and shown.reason:
         would = shown.reason
@@ -130,7 +142,54 @@ def other_form(type_: StoredType, stored: Value, written: Any, *, omits_none: bo
         would = f"the field, {type_.text}, writes {_NAMES[kind_of(written)]}"
     else:
         would = f"the field, {type_.text}, would write {show(written)}"
-    return f"is stored as {form}, and {would}: {_advice(bare(type_), stored)}"
+    return f"is stored as {form}, and {would}"
+
+
+def other_entry(type_: StoredType, stored: Value, written: Any) -> tuple[str, str] | None:
+    """The first entry of a stored dict that has another form, and what is wrong with it; None: there is none.
+
+    Args:
+        type_: of the dict.
+        stored: the stored dict.
+        written: what the field would write instead; `NOTHING` if it cannot read it.
+    """
+    of = bare(type_)
+    if not isinstance(of, DictType) or not isinstance(stored, dict):
+        return None
+    if "" in stored:  # it is nowhere stored: Bigtable's backend reads a column without a key like that
+        reason = next(iter(stored[""]), "") if isinstance(stored[""], dict) else "has no name"
+        return "", f"{reason}: delete it, or leave the family out of the model"
+    for key, value in stored.items():
+        if not _is_key(of, key):
+            return key, f"has a key that {of.text} does not have: declare the keys as str"
+        other = written.get(key, NOTHING) if isinstance(written, dict) else _again(of.item, value)
+        if not same_form(of.item, value, other):
+            return key, f"{_fault(of.item, value, other, omits_none=False)}: {_values_advice(of, value)}"
+    return None
+
+
+def _values_advice(of: DictType, stored: Value) -> str:
+    """A declaration of a dict that accepts a value; a value in a dict has no `odm.Stored` of its own."""
+    cell = _refused_cell(of.item, stored)
+    if cell is None:
+        return f"declare the values as {_TYPES.get(kind_of(stored), 'a type that may be None')}"
+    other = ("bytes", "bytes") if _readable(cell[1]) is None else ("str", "text")
+    return f'declare the values as {other[0]}, with Cell(..., "{other[1]}"), or with the encoding of the other program'
+
+
+def _is_key(of: DictType, key: str) -> bool:
+    try:
+        return bool(of.key.dump(of.key.load(key)) == key)
+    except Unfit:
+        return False
+
+
+def _again(type_: StoredType, stored: Value) -> Any:
+    """What is written of a value that was read; `NOTHING` if that cannot be stored."""
+    try:
+        return type_.dump(type_.load(stored))
+    except Unfit:
+        return NOTHING
 
 
 def _refused_cell(type_: StoredType, stored: Value) -> tuple[str, bytes] | None:
@@ -141,12 +200,18 @@ def _refused_cell(type_: StoredType, stored: Value) -> tuple[str, bytes] | None:
     return (why, data) if isinstance(data, bytes) else None
 
 
-def _cell_advice(type_: StoredType, data: bytes) -> str:
+def _readable(data: bytes) -> str | None:
+    """The text of a cell; None if it has none that people can read."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        text = ""
-    if not text.isprintable() or not text:
+        return None
+    return text if text and text.isprintable() else None
+
+
+def _cell_advice(type_: StoredType, data: bytes) -> str:
+    text = _readable(data)
+    if text is None:
         return 'declare it with the encoding that the other program writes, or as bytes with Cell(..., "bytes")'
     return f'as text, with Cell(..., "text"), {_advice(type_, text)}'
 
