@@ -4,8 +4,8 @@ A row has no cells of odm: no tag, no revision, no list of index entries. It has
 others, which stay on every call. The row key and ``match=`` show of which entity it is, and a field that stands in the
 row key, and in no cell, is read from there. An item exists if the row has one of the declared cells.
 
-A dict in Columns has a cell for each entry, in columns whose names are data: those of a family, or of a prefix in it. It
-is there in every item, and empty if none of its entries is. A put and a set of the whole replace all of these cells;
+A dict in Columns has a cell for each entry, in columns whose names are data: those of a family, or of a prefix in it.
+It is there in every item, and empty if none of its entries is. A put and a set of the whole replace all of these cells;
 an update changes those of the entries that it names.
 
 To the rest of the backend, an item looks like a row of odm's own form (`placement`), without a revision. A write that
@@ -404,11 +404,14 @@ class _Dependence:
 
 
 def _starts(kind: Kind, row: Mapping[Place, bytes], request: Operation) -> Iterator[_Start]:
-    """The entries that a write increments and that the row lacks."""
+    """The entries that a write increments and that the row lacks, unless its condition asks for them."""
+    asked = {path.segments[:2] for path in paths(request.condition)}
     for action in request.actions if isinstance(request, Update) else ():
         spot = kind.entries.get(action.path.root)
         match action:
-            case Increment(Path((_, str(key))), _, start) if spot is not None and spot.column(key) not in row:
+            case Increment(Path((name, str(key))), _, start) if (
+                spot is not None and spot.column(key) not in row and asked.isdisjoint({(name, key), (name,)})
+            ):
                 yield _Start(spot.column(key), spot.value(write(start)))
 
 

@@ -83,9 +83,7 @@ def find_cells(cls: "type[Entity]", codec: EntityCodec) -> dict[str, CellAt]:
                 f'{where} and {cls.__name__}.{other} are both in the cell "{marks[0].name}": give each a cell of its '
                 "own"
             )
-        if several:
-            _check_entries(where, codec.record.fields[name], info, marks[0])
-        elif mark is None:
+        if mark is None and not several:
             _check_type(where, codec.record.fields[name], marks[0])
         found[codec.stored[name]] = at
     return found
@@ -111,8 +109,8 @@ def check_cells(schema: Schema) -> None:
             where = f'{entity.name}.{names[stored]}: Cell("{cell.family}:{cell.qualifier}")'
             if names[stored] in entity.columns:
                 raise SchemaError(
-                    f"{where}: in rows of odm, a field in Columns has the columns of its members, and Cell names one "
-                    'cell: remove one of the two, or declare Table(row_style="verbatim") for rows of other programs'
+                    f"{where}: a field in Columns has many cells, and Cell names one: remove one, or declare "
+                    'Table(row_style="verbatim") for rows of other programs'
                 )
             if names[stored] in entity.aggregates:
                 raise SchemaError(
@@ -148,14 +146,17 @@ def _check_sums(schema: Schema) -> None:
 
 
 def _check_spans(schema: Schema) -> None:
-    """Check that a column is an entry of one dict only.
+    """Check the dicts with a cell for each entry, and that a column is an entry of one of them only.
 
     Raises:
-        SchemaError: it may be one of two.
+        SchemaError: the reason.
     """
     for entity in schema.entities.values():
         names = {stored: name for name, stored in entity.codec.stored.items()}
         spans = {names[stored]: cell for stored, cell in entity.cells.items() if names[stored] in entity.columns}
+        for name, cell in spans.items():
+            info, record = entity.cls.model_fields[name], entity.codec.record
+            _check_entries(f"{entity.name}.{name}", record.fields[name], info, cell)
         for (name, cell), (other, another) in combinations(spans.items(), 2):
             if cell.family == another.family and (
                 cell.qualifier.startswith(another.qualifier) or another.qualifier.startswith(cell.qualifier)
@@ -167,10 +168,10 @@ def _check_spans(schema: Schema) -> None:
                 )
 
 
-def _check_entries(where: str, field: RecordField, info: FieldInfo, mark: Cell) -> None:
+def _check_entries(where: str, field: RecordField, info: FieldInfo, mark: CellAt) -> None:
     """Check that the cells of a dict in rows of other programs show whether it has an entry, and nothing else."""
     whole = field.type
-    example = f'Annotated[dict[str, int], Columns, Cell("{mark.name}", "int64be")] = {{}}'
+    example = f'Annotated[dict[str, int], Columns, Cell("{mark.family}:{mark.qualifier}", "int64be")] = {{}}'
     if not isinstance(whole, DictType):
         raise SchemaError(
             f"{where} is of type {whole.text}, and only a dict can have a cell for each entry, which is never None: "

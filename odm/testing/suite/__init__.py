@@ -128,7 +128,7 @@ from odm.testing.suite.upgrades import (
     TestUpgradedWrites,
 )
 from odm.testing.suite.validated_updates import TestAssignedValues, TestComparedValues, TestValidatedUpdates, made
-from odm.testing.suite.verbatim_rows import TestCells, TestVerbatimRows
+from odm.testing.suite.verbatim_rows import TestCells, TestEntriesAsCells, TestVerbatimRows
 from odm.testing.suite.versioned import TestVersioned, TestVersionedCosts, TestVersionedStopped, archive
 
 __all__ = [
@@ -176,6 +176,7 @@ __all__ = [
     "TestDeriveVerified",
     "TestDescending",
     "TestDescribed",
+    "TestEntriesAsCells",
     "TestErrors",
     "TestExpiredReads",
     "TestExpiredWrites",

@@ -4,14 +4,16 @@
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from odm import (
     AccessPattern,
+    BadValue,
     Cell,
+    Columns,
     ConditionFailed,
     Entity,
     ItemExists,
@@ -31,6 +33,7 @@ from odm import (
     not_,
     remove,
     set_,
+    size,
     some,
     starts_with,
 )
@@ -48,6 +51,7 @@ talks = Table("talks")
 locks = Table("row_locks", row_style="verbatim")
 locks_of_others = Table("row_locks", row_style="verbatim")
 logs = Table("row_logs", row_style="verbatim")
+usages = Table("usages", row_style="verbatim")
 
 
 class Venue(BaseModel):
@@ -179,6 +183,35 @@ class Log(Entity, table=logs):
 
     primary = PrimaryKey("{site}/{path:empty}")
 
+
+class Usage(Entity, table=usages):
+    """A row with columns whose names are data: a whole family, and those with a prefix."""
+
+    site: str
+    day: str
+    title: Annotated[str, Cell("m:title", "text")] = ""
+    hours: Annotated[dict[str, int], Columns, Cell("h:", "int64be")] = Field(default_factory=dict)
+    notes: Annotated[dict[str, str], Columns, Cell("m:note.", "text")] = Field(default_factory=dict)
+    rates: Annotated[dict[str, Decimal], Columns, Cell("r:", "text")] = Field(default_factory=dict)
+    extra: Annotated[dict[str, Venue], Columns, Cell("x:", "json"), Stored("e")] = Field(default_factory=dict)
+
+    primary = PrimaryKey("{site}", "{day}")
+
+
+USAGES = [
+    Usage(
+        site="org",
+        day=f"2026-01-0{number}",
+        title="t",
+        hours={"00": number, "2026-01-05T10": -5, "#$": 2**63 - 1, "Näs": 0},
+        notes={"a": "", "title": "12.5", "b.c": "null"},
+        rates={"x": Decimal("0.25"), "y": Decimal(number)},
+        extra={"v": Venue(name="n", fee=Decimal("1.5"))},
+    )
+    for number in range(1, 4)
+]
+USAGE = Usage.primary(site="org", day="2026-01-01")
+DAYS = Usage.primary(site="org")
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 QUOTES = [
@@ -327,6 +360,113 @@ class TestVerbatimRows:
         assert list(db.query(Folder.primary(path="a"))) == [Folder(path="a", name="b")]
         assert db.delete(Folder.primary(path="a", name="b")) is True
         assert [type(one) for one in db.scan()] == [File]
+
+
+class TestEntriesAsCells:
+    @pytest.fixture
+    def db(self, stores: Stores) -> Store:
+        made = stores.open(usages)
+        for one in USAGES:
+            made.put(one)
+        return made
+
+    def test_items_are_read_as_they_were_written(self, db: Store) -> None:
+        assert db.get(USAGE) == USAGES[0]
+        assert list(db.query(DAYS)) == USAGES
+        assert sorted(db.scan(Usage), key=str) == sorted(USAGES, key=str)
+        assert db.get_many([USAGE, Usage.primary(site="org", day="none")]) == [USAGES[0], None]
+        assert db.count(DAYS) == 3
+        page = db.page(DAYS, size=2)
+        assert db.page(DAYS, size=2, after=page.cursor).items == USAGES[2:]
+        few = Usage(site="few", day="1", notes={"k": "v"})
+        db.put(few)
+        assert db.get(Usage, site="few", day="1") == few
+        (part,) = db.query(DAYS.limit(1), only=[Usage.hours["00"], Usage.notes])
+        assert (part[Usage.hours["00"]], part[Usage.notes]) == (1, USAGES[0].notes)
+
+    def test_filters(self, db: Store) -> None:
+        conditions: list[tuple[Any, list[int]]] = [
+            (Usage.hours["00"] >= 2, [2, 3]),
+            (Usage.hours["00"] == 1, [1]),
+            ((Usage.notes["a"] == "") & (Usage.rates["y"] < 3), [1, 2]),
+            (exists(Usage.hours["none"]), []),
+            (missing(Usage.hours["none"]) & (Usage.rates["x"] == Decimal("0.25")), [1, 2, 3]),
+            (size(Usage.hours) == 4, [1, 2, 3]),
+            (exists(Usage.hours) & not_(missing(Usage.extra)), [1, 2, 3]),
+            (Usage.extra["v"].fee == Decimal("1.5"), [1, 2, 3]),
+            (Usage.notes == USAGES[0].notes, [1, 2, 3]),
+        ]
+        for condition, numbers in conditions:
+            assert [int(one.day[-1]) for one in db.query(DAYS.where(condition))] == numbers, condition
+            assert db.count(DAYS.where(condition)) == len(numbers)
+
+    def test_a_put_replaces_the_entries(self, db: Store) -> None:
+        every: list[dict[str, dict[str, object]]] = [
+            {"hours": {"00": 7, "new": 1}},
+            {"notes": {"z": "z"}, "hours": {}},
+            {"notes": {}, "rates": {}, "extra": {}},
+        ]
+        for changes in every:
+            one = USAGES[0].model_copy(update=changes)
+            db.put(one)
+            assert db.get(USAGE) == one
+            with db.batch() as batch:
+                batch.put(USAGES[0])
+            assert db.get(USAGE) == USAGES[0]
+        with pytest.raises(ItemExists):
+            db.insert(USAGES[0])
+        with pytest.raises(BadValue, match="empty key"):
+            db.put(USAGES[0].model_copy(update={"hours": {"": 1}}))
+        with pytest.raises(ConditionFailed):
+            db.put(USAGES[1], when=Usage.hours["00"] == 3)
+        db.put(USAGES[1].model_copy(update={"hours": {}}), when=Usage.hours["00"] == 2)
+        assert db.one(Usage, site="org", day="2026-01-02").hours == {}
+
+    def test_updates_of_entries(self, db: Store) -> None:
+        db.update(USAGE, set_(Usage.hours["00"], 5), set_(Usage.hours["11"], 6), remove(Usage.notes["a"]))
+        db.update(USAGE, increment(Usage.hours["00"], 2), remove(Usage.hours["none"]))
+        db.update(USAGE, increment(Usage.hours["zz"], 3), increment(Usage.hours["01"]))
+        db.update(USAGE, increment(Usage.rates["x"], Decimal("0.5")), increment(Usage.rates["z"], Decimal("1.5")))
+        db.update(USAGE, set_(Usage.extra["v"].fee, Decimal(2)), set_(Usage.extra["w"], Venue(name="w")))
+        wanted = USAGES[0].model_copy(
+            update={
+                "hours": {**USAGES[0].hours, "00": 7, "11": 6, "zz": 3, "01": 1},
+                "notes": {"title": "12.5", "b.c": "null"},
+                "rates": {"x": Decimal("0.75"), "y": Decimal(1), "z": Decimal("1.5")},
+                "extra": {"v": Venue(name="n", fee=Decimal(2)), "w": Venue(name="w")},
+            }
+        )
+        assert db.get(USAGE) == wanted
+        db.update(USAGE, set_(Usage.title, "u"), when=(Usage.hours["00"] == 7) & (Usage.notes["title"] == "12.5"))
+        with pytest.raises(ConditionFailed):
+            db.update(USAGE, set_(Usage.title, "v"), when=Usage.hours["00"] > 7)
+        db.update(USAGE, set_(Usage.hours, {"k": 1}), remove(Usage.notes), remove(Usage.extra))
+        assert db.get(USAGE) == wanted.model_copy(update={"title": "u", "hours": {"k": 1}, "notes": {}, "extra": {}})
+        db.update(USAGE, set_(Usage.notes["n"], "m"), increment(Usage.hours["k"]), when=exists(Usage.rates["x"]))
+        found = db.one(USAGE)
+        assert (found.notes, found.hours) == ({"n": "m"}, {"k": 2})
+        assert [one.hours["k"] for one in db.query(DAYS.where(exists(Usage.notes) & exists(Usage.hours["k"])))] == [2]
+        with pytest.raises(ItemNotFound):
+            db.update(Usage.primary(site="no", day="1"), increment(Usage.hours["k"]))
+        assert db.get(Usage, site="no", day="1") is None
+
+    def test_merges_and_deletes(self, db: Store) -> None:
+        new = Usage.primary(site="new", day="1")
+        db.merge(new, set_(Usage.hours["05"], 1), set_(Usage.notes["n"], "m"))
+        db.merge(new, set_(Usage.hours["06"], 2), remove(Usage.notes["n"]), remove(Usage.hours["07"]))
+        with db.batch() as batch:
+            batch.merge(new, set_(Usage.rates["r"], Decimal("1.5")))
+            batch.delete(USAGE)
+        wanted = Usage(site="new", day="1", hours={"05": 1, "06": 2}, rates={"r": Decimal("1.5")})
+        assert db.get(new) == wanted
+        assert db.delete(wanted, when=Usage.hours["05"] == 1) is True
+        assert db.delete(new) is False
+        assert db.get(USAGE) is None
+        assert db.delete_all(DAYS.where(Usage.hours["00"] > 2)) == 1
+        assert list(db.scan()) == [USAGES[1]]
+        with db.transaction() as tx:
+            tx.update(Usage.primary(site="org", day="2026-01-02"), increment(Usage.hours["00"], 5))
+        assert db.one(Usage, site="org", day="2026-01-02").hours["00"] == 7
 
 
 class TestCells:
