@@ -11,8 +11,6 @@ from datetime import time
 from typing import Any, Final, assert_never, cast
 from uuid import UUID
 
-from attrs import frozen
-
 from odm.codec.absence import Absence, Test, as_shown, either, forms, grows, same
 from odm.codec.blobs import BlobType
 from odm.codec.choices import EnumType, LiteralType
@@ -50,11 +48,12 @@ from odm.expressions.nodes import (
     Value,
     paths,
 )
+from odm.immutable import immutable
 
 _SIZED: Final = TEXT | BINARY | LIST | MAP | SET
 
 
-@frozen
+@immutable
 class _Subject:
     """The field that a comparison is about, the type that its constants must have, and how they are normalised."""
 

@@ -15,9 +15,8 @@ from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
-from attrs import frozen
-
 from odm.errors import brief
+from odm.immutable import immutable
 
 Value: TypeAlias = Any
 """A stored value: None, bool, int, Decimal (canonical, never integral: those are int), str, bytes,
@@ -31,7 +30,7 @@ Number: TypeAlias = int | Decimal
 Comparator: TypeAlias = Literal["=", "<>", "<", "<=", ">", ">="]
 
 
-@frozen(repr=False)
+@immutable(repr=False)
 class Path:
     """Where a value stands in an item: a name, then map keys (str) and list positions (int)."""
 
@@ -52,7 +51,7 @@ class Path:
     __repr__ = __str__
 
 
-@frozen
+@immutable
 class Const:
     """A value given by the caller."""
 
@@ -62,7 +61,7 @@ class Const:
         return shown(self.value)
 
 
-@frozen
+@immutable
 class Size:
     """The size of an attribute: UTF-16 units of a string, bytes, or number of elements."""
 
@@ -112,7 +111,7 @@ class Condition(_Readable):
         )
 
 
-@frozen(repr=False)
+@immutable(repr=False)
 class Compare(Condition):
     """``left op right``; false when a side is absent or of another type, except ``<>``, which is then true."""
 
@@ -124,7 +123,7 @@ class Compare(Condition):
         return f"{self.left} {self.op} {self.right}"
 
 
-@frozen(repr=False)
+@immutable(repr=False)
 class Between(Condition):
     """``low <= operand <= high``, both ends included."""
 
@@ -136,7 +135,7 @@ class Between(Condition):
         return f"{self.operand} between {self.low} and {self.high}"
 
 
-@frozen(repr=False)
+@immutable(repr=False)
 class IsIn(Condition):
     """The operand equals one of the choices."""
 
@@ -147,7 +146,7 @@ class IsIn(Condition):
         return f"{self.operand} in ({', '.join(map(str, self.choices))})"
 
 
-@frozen(repr=False)
+@immutable(repr=False)
 class StartsWith(Condition):
     """A string (or bytes) attribute begins with the prefix."""
 
@@ -158,7 +157,7 @@ class StartsWith(Condition):
         return f"starts_with({self.path}, {self.prefix})"
 
 
-@frozen(repr=False)
+@immutable(repr=False)
 class Contains(Condition):
     """A string holds the substring, or a list or set holds the element."""
 
@@ -169,7 +168,7 @@ class Contains(Condition):
         return f"contains({self.path}, {self.value})"
 
 
-@frozen(repr=False)
+@immutable(repr=False)
 class Exists(Condition):
     """The attribute exists (a stored NULL exists)."""
 
@@ -179,7 +178,7 @@ class Exists(Condition):
         return f"exists({self.path})"
 
 
-@frozen(repr=False)
+@immutable(repr=False)
 class Missing(Condition):
     """The attribute does not exist."""
 
@@ -189,7 +188,7 @@ class Missing(Condition):
         return f"missing({self.path})"
 
 
-@frozen(repr=False)
+@immutable(repr=False)
 class And(Condition):
     """All of the conditions hold (two or more)."""
 
@@ -199,7 +198,7 @@ class And(Condition):
         return " and ".join(_grouped(c) for c in self.conditions)
 
 
-@frozen(repr=False)
+@immutable(repr=False)
 class Or(Condition):
     """At least one of the conditions holds (two or more)."""
 
@@ -209,7 +208,7 @@ class Or(Condition):
         return " or ".join(_grouped(c) for c in self.conditions)
 
 
-@frozen(repr=False)
+@immutable(repr=False)
 class Not(Condition):
     """The condition does not hold."""
 
@@ -222,7 +221,7 @@ class Not(Condition):
 AnyCondition: TypeAlias = Compare | Between | IsIn | StartsWith | Contains | Exists | Missing | And | Or | Not
 
 
-@frozen(repr=False)
+@immutable(repr=False)
 class Set(_Readable):
     """Give the attribute this value.
 
@@ -237,7 +236,7 @@ class Set(_Readable):
         return _call("set_", self.path, self.value)
 
 
-@frozen(repr=False)
+@immutable(repr=False)
 class SetIfMissing(_Readable):
     """Give the attribute this value unless it is there."""
 
@@ -248,7 +247,7 @@ class SetIfMissing(_Readable):
         return _call("set_if_missing", self.path, self.value)
 
 
-@frozen(repr=False)
+@immutable(repr=False)
 class Remove(_Readable):
     """Take the attribute away (no error when it is absent)."""
 
@@ -258,7 +257,7 @@ class Remove(_Readable):
         return _call("remove", self.path)
 
 
-@frozen(repr=False)
+@immutable(repr=False)
 class Increment(_Readable):
     """Add to a number; an absent attribute counts as ``start``."""
 
@@ -270,7 +269,7 @@ class Increment(_Readable):
         return _call("increment", self.path, self.by)
 
 
-@frozen(repr=False)
+@immutable(repr=False)
 class Append(_Readable):
     """Put elements at the end of a list; an absent list counts as ``start``."""
 
@@ -282,7 +281,7 @@ class Append(_Readable):
         return _call("append", self.path, *self.values)
 
 
-@frozen(repr=False)
+@immutable(repr=False)
 class Prepend(_Readable):
     """Put elements at the front of a list; an absent list counts as ``start``."""
 
@@ -294,7 +293,7 @@ class Prepend(_Readable):
         return _call("prepend", self.path, *self.values)
 
 
-@frozen(repr=False)
+@immutable(repr=False)
 class AddTo(_Readable):
     """Add members to a set; an absent set counts as empty."""
 
@@ -305,7 +304,7 @@ class AddTo(_Readable):
         return _call("add_to", self.path, *sorted(self.members, key=repr))
 
 
-@frozen(repr=False)
+@immutable(repr=False)
 class DiscardFrom(_Readable):
     """Take members out of a set; the last one out removes the attribute."""
 
@@ -316,7 +315,7 @@ class DiscardFrom(_Readable):
         return _call("discard_from", self.path, *sorted(self.members, key=repr))
 
 
-@frozen(repr=False)
+@immutable(repr=False)
 class AddValue(_Readable):
     """Add a value to an aggregate; an absent attribute becomes the value.
 

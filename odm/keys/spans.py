@@ -6,14 +6,13 @@ stands among its texts (`Place`), and this module turns the cut into the edge of
 
 from typing import Literal
 
-from attrs import frozen
-
+from odm.immutable import immutable
 from odm.keys.base import Place
 
 Op = Literal["<", "<=", ">", ">=", "prefix"]
 
 
-@frozen
+@immutable
 class Span:
     """A range of keys.
 

@@ -11,10 +11,9 @@ from itertools import repeat
 from operator import attrgetter, eq, ge, gt, le, lt
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from attrs import frozen
-
 from odm.errors import KeyValueError
 from odm.expressions.nodes import Compare, Condition, Const, Path
+from odm.immutable import immutable
 from odm.keys import Template
 from odm.planner.key_conditions import key_condition_of
 from odm.planner.plan import Plan, conditions_on_keys, names_unit_only
@@ -43,7 +42,7 @@ class _Test(NamedTuple):
     template: Template | None = None
 
 
-@frozen
+@immutable
 class KeyCheck:
     """The conditions that the key range of a plan stands for.
 

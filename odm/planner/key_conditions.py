@@ -3,16 +3,17 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, TypeAlias
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from odm.expressions.nodes import And, Between, Compare, Condition, Const, Path, StartsWith, paths
+from odm.immutable import immutable
 
 Bound: TypeAlias = tuple[Literal["<", "<=", ">", ">=", "prefix"], Any]
 
 _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-@frozen
+@immutable
 class KeyCondition:
     """One condition on one field: ``equal`` has the value of an equality; otherwise ``bounds`` are the range.
 

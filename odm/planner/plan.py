@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 from pydantic import ValidationError
 
 from odm.codec import EntityCodec
@@ -15,6 +15,7 @@ from odm.entities.query import Query
 from odm.entities.views import PlanView
 from odm.errors import BadValue, NoAccessPattern, SchemaError, brief
 from odm.expressions.nodes import And, Condition, Not, Or
+from odm.immutable import immutable
 from odm.keys import Template, compile_template, next_prefix, suffixes_leaving, suffixes_of, suffixes_read
 from odm.keys.base import Descending
 from odm.keys.spans import Span
@@ -30,7 +31,7 @@ MOST_PARTITIONS: Final = 1000
 """The most partition keys that one query may read."""
 
 
-@frozen
+@immutable
 class Plan:
     """How a query will be answered.
 
@@ -103,7 +104,7 @@ class Plan:
         return tuple(partition + shard for partition in self.partitions for shard in self.shards)
 
 
-@frozen
+@immutable
 class _Fit:
     """How well a pattern serves a query: the conditions that become its key range, or the condition that is missing.
 

@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 
 from odm.codec import TAG
 from odm.entities.query import Query
 from odm.errors import ItemNotFound
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Condition, Item
+from odm.immutable import immutable
 from odm.observe.events import LOG
 from odm.planner.key_checks import KeyCheck, key_check
 from odm.planner.plan import Plan, make_plan
@@ -50,7 +51,7 @@ _WARNED: Final[set[tuple[str, str]]] = set()
 """The tables and patterns of which this process has logged that they are not backfilled."""
 
 
-@frozen
+@immutable
 class Place:
     """Where a read continues: after a position in a partition, or at its start (None).
 
@@ -71,7 +72,7 @@ class Place:
     pace: Pace = field(default=START, repr=False)
 
 
-@frozen
+@immutable
 class Reading:
     """A query in progress: its plan, the next place, how many more results to return, and the consistency.
 
@@ -125,7 +126,7 @@ class Found(NamedTuple):
 _Decoder: TypeAlias = Callable[[Sequence[Item], Sequence[req.Position]], Fitting]
 
 
-@frozen
+@immutable
 class _Read:
     """Stored items with their positions in a partition, and the place from which more may follow.
 

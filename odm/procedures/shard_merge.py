@@ -14,16 +14,17 @@ from heapq import merge
 from operator import itemgetter
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from odm.expressions.nodes import Item
+from odm.immutable import immutable
 from odm.planner.plan import Plan
 from odm.procedures.pace import START, Pace, common
 from odm.protocol import requests as req
 from odm.schema.entity import Key
 
 
-@frozen
+@immutable
 class Stream:
     """One shard while it is read.
 
@@ -72,7 +73,7 @@ class Stream:
         return evolve(self, items=items, positions=positions, after=page.next, ended=page.next is None, pace=pace)
 
 
-@frozen
+@immutable
 class Given:
     """The sort key returned last, and the keys of the items with it: another shard may contain them again."""
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 from pydantic import ValidationError
 
 from odm.codec import TAG, TTL_ATTRIBUTE
@@ -38,6 +38,7 @@ from odm.expressions.nodes import (
     Value,
     paths,
 )
+from odm.immutable import immutable
 from odm.procedures.automatic import check_settable, of_new_item, with_time
 from odm.procedures.context import Context
 from odm.procedures.field_bounds import check_steps, limits_of
@@ -57,7 +58,7 @@ Validate: TypeAlias = Literal["item", "values"]
 """What an update validates: also the whole item, where the model needs that, or only the values that it writes."""
 
 
-@frozen
+@immutable
 class ItemUpdate:
     """An update: its lowered actions and condition, and the index keys that they may change.
 

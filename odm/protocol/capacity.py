@@ -10,8 +10,9 @@ every backend.
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from attrs import Factory, frozen
+from attrs import Factory
 
+from odm.immutable import immutable
 from odm.protocol import requests as req
 from odm.protocol.limits import stored_size
 from odm.schema.entity import Key
@@ -27,7 +28,7 @@ entry is not doubled is what AWS reports (recorded by Dynoxide: table 2 and inde
 """
 
 
-@frozen
+@immutable
 class Units:
     """The read and write units that a native request used.
 

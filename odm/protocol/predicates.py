@@ -8,11 +8,10 @@ from collections.abc import Iterable
 from decimal import Decimal
 from functools import lru_cache
 
-from attrs import frozen
-
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import And, Compare, Condition, Const, Exists, IsIn, Item, Missing, Not, Or, Path, Value
+from odm.immutable import immutable
 from odm.schema.entity import EntitySchema
 from odm.schema.model import Schema
 
@@ -24,7 +23,7 @@ _FIRST = Missing(Path((VERSION,)))
 """The item was written by the first version of its model."""
 
 
-@frozen
+@immutable
 class Now:
     """The instant, in epoch seconds, at which a call evaluates expiry."""
 

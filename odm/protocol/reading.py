@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from attrs import Factory, field, frozen
+from attrs import Factory, field
 
 from odm.expressions.nodes import Item, Path
+from odm.immutable import immutable
 from odm.schema.entity import Key
 
 
@@ -23,7 +24,7 @@ class Part(NamedTuple):
     end: str | None
 
 
-@frozen
+@immutable
 class Only:
     """What a read needs of the items of an entity; of other items it needs the tag. A backend may return more.
 
@@ -59,7 +60,7 @@ class Partitions(NamedTuple):
         return self.lo <= partition and (self.hi is None or partition < self.hi)
 
 
-@frozen
+@immutable
 class Sample:
     """A random sample: each item, or on a backend that draws whole partitions each partition, with a probability.
 
@@ -72,7 +73,7 @@ class Sample:
     seed: int = field(eq=False, repr=False)
 
 
-@frozen
+@immutable
 class Page:
     """One page of a query or scan.
 

@@ -9,10 +9,11 @@ strings. Every range is ``[lo, hi)``.
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias, assert_never
 
-from attrs import Factory, field, frozen
+from attrs import Factory, field
 
 from odm.errors import BadValue
 from odm.expressions.nodes import Action, Condition, Increment, Item
+from odm.immutable import immutable
 from odm.protocol.limits import PORTABLE, Limits
 from odm.protocol.reading import Only, Page, Part, Partitions, Position, Sample
 from odm.protocol.table_requests import (
@@ -31,7 +32,7 @@ from odm.protocol.waits import Notice, Sleep, Wait
 from odm.schema.entity import Key
 
 
-@frozen
+@immutable
 class _Patterned(Printed):
     """A request that serves one pattern: ``pattern`` is its name for `odm.Meter`, such as "Order.by_date".
 
@@ -41,7 +42,7 @@ class _Patterned(Printed):
     pattern: str = field(default="", kw_only=True, eq=False, repr=False)
 
 
-@frozen
+@immutable
 class Get(_Patterned):
     """Read one item. Response: ``Item | None``.
 
@@ -55,7 +56,7 @@ class Get(_Patterned):
     only: Only | None = field(default=None, kw_only=True)
 
 
-@frozen
+@immutable
 class BatchGet(Printed):
     """Read any number of items, no key twice. Response: ``tuple[Item | None, ...]`` in the order of the keys.
 
@@ -74,7 +75,7 @@ class BatchGet(Printed):
     only: Only | None = field(default=None, kw_only=True)
 
 
-@frozen
+@immutable
 class Put(_Patterned):
     """Write a whole item; replaces any item under its key. Response: ``Written | Refused``.
 
@@ -104,7 +105,7 @@ class Put(_Patterned):
         return {**{name: value for name, value in item.items() if name not in self.known}, **self.item}
 
 
-@frozen
+@immutable
 class Update(_Patterned):
     """Change attributes of one item. Response: ``Written | Refused``.
 
@@ -125,7 +126,7 @@ class Update(_Patterned):
     base: Item | None = field(default=None, kw_only=True, eq=False, repr=False)
 
 
-@frozen
+@immutable
 class Delete(_Patterned):
     """Remove one item with its index entries. Response: ``Written | Refused``. ``tag`` is as for a `Put`.
 
@@ -138,7 +139,7 @@ class Delete(_Patterned):
     unindexed: bool = field(default=False, kw_only=True, eq=False, repr=False)
 
 
-@frozen
+@immutable
 class Check(_Patterned):
     """Check a condition and the ``tag`` of one item, as for a `Put`. Only allowed in a `Transact`."""
 
@@ -151,7 +152,7 @@ Operation: TypeAlias = Put | Update | Delete | Check
 """The operations of a `Transact`."""
 
 
-@frozen
+@immutable
 class Transact(Printed):
     """Operations that are all applied, or none; no key twice. Response: ``Written | Refusals``.
 
@@ -165,7 +166,7 @@ class Transact(Printed):
     once: bool = False
 
 
-@frozen
+@immutable
 class BatchWrite(Printed):
     """Any number of unconditional puts and deletes, no key twice; not atomic. Response: None when all are applied.
 
@@ -175,7 +176,7 @@ class BatchWrite(Printed):
     operations: tuple[Put | Delete, ...]
 
 
-@frozen
+@immutable
 class Merge(_Patterned):
     """Write parts of one item without reading it; creates the item if it does not exist. Response: `Written | Refused`.
 
@@ -196,7 +197,7 @@ class Merge(_Patterned):
     limits: Limits = field(default=PORTABLE, kw_only=True, eq=False, repr=False)
 
 
-@frozen
+@immutable
 class BatchMerge(Printed):
     """Any number of merges, no key twice; not atomic. Response: ``tuple[Written | Refused | Failed, ...]``, in order.
 
@@ -206,7 +207,7 @@ class BatchMerge(Printed):
     operations: tuple[Merge, ...]
 
 
-@frozen
+@immutable
 class Query(_Patterned):
     """One page of the items of a partition, by key range. Response: `Page`.
 
@@ -232,7 +233,7 @@ class Query(_Patterned):
     only: Only | None = field(default=None, kw_only=True)
 
 
-@frozen
+@immutable
 class Split(_Patterned):
     """Divide the table into parts that can be scanned concurrently. Response: ``tuple[Part, ...] | None``.
 
@@ -243,7 +244,7 @@ class Split(_Patterned):
     parts: int
 
 
-@frozen
+@immutable
 class Scan(_Patterned):
     """One page of all items of the table, in unspecified order. Response: `Page`.
 
@@ -273,7 +274,7 @@ class Scan(_Patterned):
     examine: int | None = field(default=None, kw_only=True)
 
 
-@frozen
+@immutable
 class ListShards(_Patterned):
     """The shards of the table's change feed. Response: ``tuple[ChangeShard, ...]``, parents before their children.
 
@@ -281,7 +282,7 @@ class ListShards(_Patterned):
     """
 
 
-@frozen
+@immutable
 class ReadChanges(_Patterned):
     """A page of a shard's changes. Response: `odm.protocol.changes.ChangePage`.
 
@@ -328,7 +329,7 @@ def writes(request: Request) -> bool:
     return isinstance(request, _Writes)
 
 
-@frozen
+@immutable
 class Gather:
     """Run requests concurrently. Response: the tuple of their responses, in order.
 
@@ -339,14 +340,14 @@ class Gather:
     keep: bool = False
 
 
-@frozen
+@immutable
 class Failed:
     """The response to a failed request of a `Gather`."""
 
     error: Exception
 
 
-@frozen
+@immutable
 class Written:
     """The write was applied. ``item``: see ``returning`` of an `Update`. ``existed``: a `Delete` found an item."""
 
@@ -354,14 +355,14 @@ class Written:
     existed: bool = True
 
 
-@frozen
+@immutable
 class Refused:
     """The condition did not hold and nothing was written. ``item``: the stored item; None if it is absent."""
 
     item: Item | None = None
 
 
-@frozen
+@immutable
 class Refusals:
     """A transaction was refused and nothing was written.
 

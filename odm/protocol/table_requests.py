@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import TypeAlias, cast
 
-from attrs import AttrsInstance, fields, frozen
+from attrs import AttrsInstance, fields
 
 from odm.expressions.nodes import Condition
+from odm.immutable import immutable
 
 
 class Printed:
@@ -22,17 +23,17 @@ class Printed:
         return f"{type(self).__name__}({', '.join(parts)})"
 
 
-@frozen
+@immutable
 class CreateTables(Printed):
     """Create the table with its indexes; does not change what exists. Response: None."""
 
 
-@frozen
+@immutable
 class DropTables(Printed):
     """Delete the table with all its items; no error if it does not exist. Response: None."""
 
 
-@frozen
+@immutable
 class ListTables(Printed):
     """List the tables of the backend whose names begin with a text. Response: ``tuple[str, ...]``, in any order.
 
@@ -42,7 +43,7 @@ class ListTables(Printed):
     beginning: str = ""
 
 
-@frozen
+@immutable
 class AlterTables(Printed):
     """Change settings of the table that are not part of the models. Response: ``tuple[str, ...]``, a line for each.
 
@@ -54,7 +55,7 @@ class AlterTables(Printed):
     dry_run: bool = False
 
 
-@frozen
+@immutable
 class TableIdentity:
     """What distinguishes a table from all others.
 
@@ -76,7 +77,7 @@ class TableIdentity:
         )
 
 
-@frozen
+@immutable
 class IdentifyTable(Printed):
     """Which table this is. Response: its `TableIdentity`.
 
@@ -86,7 +87,7 @@ class IdentifyTable(Printed):
     assign: bool = False
 
 
-@frozen
+@immutable
 class TableSize:
     """How much a table holds. None: the backend does not know.
 
@@ -107,7 +108,7 @@ class TableSize:
         return f"{'about ' * (not self.exact)}{known}" if known else "an unknown number of items"
 
 
-@frozen
+@immutable
 class MeasureTable(Printed):
     """How much the table holds. Response: its `TableSize`."""
 

@@ -4,7 +4,7 @@ import time
 from abc import ABC, abstractmethod
 from typing import Literal
 
-from attrs import frozen
+from odm.immutable import immutable
 
 
 class Wait(ABC):
@@ -21,7 +21,7 @@ class Wait(ABC):
         """Wait without blocking the event loop. Returns the response."""
 
 
-@frozen
+@immutable
 class Notice:
     """What happened to a write, for meters. A native request that is not sent; the response is None.
 
@@ -32,7 +32,7 @@ class Notice:
     kind: Literal["aborted", "waited", "resolved"]
 
 
-@frozen
+@immutable
 class Sleep(Wait):
     """A pause before a retry, as a native request or as a request of the core."""
 
