@@ -76,7 +76,7 @@ from odm.expressions.nodes import Action, Condition
 from odm.keys import Shards
 from odm.observe.events import RequestInfo
 from odm.observe.meter import Meter, Usage
-from odm.planner.plan import planned
+from odm.planner.compiled import planned
 from odm.procedures.backfilled import Backfilled, Unfilled
 from odm.procedures.calls import Calls, Companion, Procedure, procedure
 from odm.procedures.cell_versions import CellVersion

@@ -236,7 +236,7 @@ def _subject(resolver: Resolver, node: Condition, *operands: Operand) -> _Subjec
         match operand:
             case Path():
                 place = resolver.resolve(operand)
-                return _Subject(operand, place.type, _normaliser(place.rules, node))
+                return _Subject(operand, place.type, normaliser(place.rules, node))
             case Size():
                 return _Subject(operand.path, INT)
             case Const():
@@ -246,7 +246,7 @@ def _subject(resolver: Resolver, node: Condition, *operands: Operand) -> _Subjec
     raise BadValue(f"{resolver.entity}: {node} compares no field: write a field on one side")
 
 
-def _normaliser(rules: PlaceRules, node: Condition) -> Callable[[Any], Any] | None:
+def normaliser(rules: PlaceRules, node: Condition) -> Callable[[Any], Any] | None:
     """What changes the constants of a comparison. Of a range only text: a rounded bound would be another range."""
     if not rules.normalises:
         return None

@@ -155,7 +155,7 @@ def kind_of(value: Value) -> Kind:
 def _holds(condition: AnyCondition, item: Item) -> bool:
     match condition:
         case Compare():
-            return _compare(condition.op, _operand(condition.left, item), _operand(condition.right, item))
+            return compares(condition.op, _operand(condition.left, item), _operand(condition.right, item))
         case And():
             for part in cast("tuple[AnyCondition, ...]", condition.conditions):  # noqa: SIM110  # a generator is slower
                 if not _holds(part, item):
@@ -175,12 +175,12 @@ def _holds(condition: AnyCondition, item: Item) -> bool:
         case Between():
             value = _operand(condition.operand, item)
             low, high = _operand(condition.low, item), _operand(condition.high, item)
-            return _compare("<=", low, value) and _compare("<=", value, high)
+            return compares("<=", low, value) and compares("<=", value, high)
         case IsIn():
             value = _operand(condition.operand, item)
-            return any(_compare("=", value, choice.value) for choice in condition.choices)
+            return any(compares("=", value, choice.value) for choice in condition.choices)
         case StartsWith():
-            return _starts_with(_find(condition.path.segments, item), condition.prefix.value)
+            return has_prefix(_find(condition.path.segments, item), condition.prefix.value)
         case Contains():
             return _contains(_find(condition.path.segments, item), condition.value.value)
         case _:
@@ -214,7 +214,8 @@ def _find(segments: Sequence[str | int], item: Item) -> Value:
     return value
 
 
-def _compare(op: Comparator, left: Value, right: Value) -> bool:
+def compares(op: Comparator, left: Value, right: Value) -> bool:
+    """Whether a comparison of two stored values holds, as DynamoDB compares."""
     if left is _ABSENT or right is _ABSENT:
         return op == "<>"
     if op == "=":
@@ -225,7 +226,8 @@ def _compare(op: Comparator, left: Value, right: Value) -> bool:
     return kind == kind_of(right) and kind in _ORDERED and _ORDERINGS[op](left, right)
 
 
-def _starts_with(value: Value, prefix: Value) -> bool:
+def has_prefix(value: Value, prefix: Value) -> bool:
+    """Whether a stored value is text or bytes that begin with a prefix of the same kind."""
     kind = kind_of(value)
     return kind in {"string", "bytes"} and kind == kind_of(prefix) and bool(value.startswith(prefix))
 

@@ -290,17 +290,29 @@ class Template:
             KeyValueError: a value cannot be used in a key, or a bound is of another type.
             ValueError: `given` is not a leading run, or `bounds` has no slot left to bind (a fault of the caller).
         """
-        known = self._leading(given)
+        known = self.leading(given)
         start = self._heads[known] % tuple(self._write(slot, given[slot.name]) for slot in self.slots[:known])
-        exact = self._determined(known)
-        if known < len(self.slots):
-            whole = span = Span(start, next_prefix(start), exact)
-            for op, value in bounds:
-                span = span.meet(self._bound(self.slots[known], whole, op, value))
-            return span
-        if bounds:
+        if bounds and known == len(self.slots):
             raise ValueError(f"{self.owner}: every field of {self.text!r} is given, so there is nothing to bound")
-        return Span(start, start + "\0", exact)
+        return self.span_behind(start, known, bounds, exact=self.determined(known))
+
+    def lead(self, known: int) -> Callable[[Mapping[str, Any]], str | None]:
+        """As `encode`, of the first ``known`` slots and the text between them and the next slot."""
+        parts: list[Part] = []
+        for part in self.parts:
+            if isinstance(part, Slot) and sum(isinstance(one, Slot) for one in parts) == known:
+                break
+            parts.append(part)
+        return Template(self.text, self.owner, tuple(parts), verbatim=self.verbatim, native=self.native).encode
+
+    def span_behind(self, start: str, known: int, bounds: Sequence[tuple[Op, Any]], *, exact: bool) -> Span:
+        """As `span`, for the text of the first ``known`` slots; ``exact`` is what `determined` says of them."""
+        if known == len(self.slots):
+            return Span(start, start + "\0", exact)
+        whole = span = Span(start, next_prefix(start), exact)
+        for op, value in bounds:
+            span = span.meet(self._bound(self.slots[known], whole, op, value))
+        return span
 
     def buckets(
         self, given: Mapping[str, Any], field: str, bounds: Sequence[tuple[Op, Any]], *, most: int = 1000
@@ -355,8 +367,8 @@ class Template:
                 "bound it on both sides"
             )
 
-    def _leading(self, given: Mapping[str, Any]) -> int:
-        """How many leading slots are given."""
+    def leading(self, given: Mapping[str, Any]) -> int:
+        """How many leading slots are given. Raises ValueError if another one is (a fault of the caller)."""
         known = next((at for at, name in enumerate(self.fields) if name not in given), len(self.fields))
         if stray := given.keys() - set(self.fields[:known]):
             raise ValueError(
@@ -365,7 +377,7 @@ class Template:
             )
         return known
 
-    def _determined(self, known: int) -> bool:
+    def determined(self, known: int) -> bool:
         """Whether the texts of the leading slots determine their values."""
         leading = self.slots[:known]
         told = {slot.name for slot in leading if not slot.type.lossy}

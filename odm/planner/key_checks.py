@@ -7,7 +7,7 @@ whose fields give another key is an error (see `Schema.check_values`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import repeat
+from itertools import repeat, starmap
 from operator import attrgetter, eq, ge, gt, le, lt
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -16,7 +16,7 @@ from odm.expressions.nodes import Compare, Condition, Const, Path
 from odm.immutable import immutable
 from odm.keys import Template
 from odm.planner.key_conditions import key_condition_of
-from odm.planner.plan import Plan, conditions_on_keys, names_unit_only
+from odm.planner.plan import Plan, names_unit_only
 from odm.protocol.predicates import every, has_tag
 from odm.schema.entity import PatternSchema
 from odm.schema.model import Schema
@@ -178,12 +178,7 @@ def key_check(schema: Schema, plan: Plan) -> KeyCheck | None:
     if entity is None:
         return None if pattern.index is None else KeyCheck(schema, plan, by_key=True)
     tests = [test for name, value in query.values.items() for test in _tests_of(pattern, name, value, query.values)]
-    for condition in plan.narrowed:
-        (one,) = conditions_on_keys(entity.codec, [condition])
-        if one.equal is not None:
-            tests.append(_Test(one.field, "=", one.equal[0]))
-        else:
-            tests += (_Test(one.field, op, value) for op, value in one.bounds)
+    tests += starmap(_Test, plan.keyed)
     if pattern.index is None:  # a check of deletes: of what is in the sort key, as the partition is the item's own
         tests = [test for test in tests if test.field not in pattern.partition.fields]
         return KeyCheck(schema, plan, tuple(tests)) if tests else None

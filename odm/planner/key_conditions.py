@@ -10,14 +10,15 @@ from odm.immutable import immutable
 
 Bound: TypeAlias = tuple[Literal["<", "<=", ">", ">=", "prefix"], Any]
 
-_MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @immutable
 class KeyCondition:
     """One condition on one field: ``equal`` has the value of an equality; otherwise ``bounds`` are the range.
 
-    ``refused``: the model refuses the value of an equality, so that no item has it.
+    ``refused``: the model refuses the value of an equality, so that no item has it. ``at``: the position of the
+    condition among those of the query.
     """
 
     field: str
@@ -25,6 +26,7 @@ class KeyCondition:
     equal: tuple[Any] | None = None
     bounds: tuple[Bound, ...] = ()
     refused: bool = False
+    at: int = -1
 
     def mapped(self, change: Callable[..., Any]) -> "KeyCondition":
         """The condition with other values; ``change`` gets each value, and ``bound=True`` for those of a range."""
@@ -55,7 +57,7 @@ def key_condition_of(condition: Condition) -> KeyCondition | None:
         case Compare(op, Path((str(field),)), Const(value)):
             return _comparison(field, op, value, condition)
         case Compare(op, Const(value), Path((str(field),))):
-            return _comparison(field, _MIRRORED.get(op, op), value, condition)
+            return _comparison(field, MIRRORED.get(op, op), value, condition)
         case Between(Path((str(field),)), Const(low), Const(high)):
             return KeyCondition(field, condition, bounds=((">=", low), ("<=", high)))
         case StartsWith(Path((str(field),)), Const(prefix)) if isinstance(prefix, str):

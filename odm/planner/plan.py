@@ -5,14 +5,13 @@ No I/O. `explain` prints a `Plan`, and the reading operations turn it into reque
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import evolve, field
 from pydantic import ValidationError
 
 from odm.codec import EntityCodec
 from odm.entities.query import Query
-from odm.entities.views import PlanView
 from odm.errors import BadValue, NoAccessPattern, SchemaError, brief
 from odm.expressions.nodes import And, Condition, Not, Or
 from odm.immutable import immutable
@@ -25,7 +24,7 @@ from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.model import Schema
 
 if TYPE_CHECKING:
-    from odm.schema.table import Table
+    pass
 
 MOST_PARTITIONS: Final = 1000
 """The most partition keys that one query may read."""
@@ -46,6 +45,7 @@ class Plan:
         narrowed: the conditions that the key range implies, so that they need no filter.
         needs_tag: the range may hold items of other entities too, so the filter has the tag.
         given: the fields of the pattern that have one value.
+        keyed: the conditions in ``narrowed`` with their values as compared: field, operator ("=" too), value.
     """
 
     query: Query[Any]
@@ -60,6 +60,7 @@ class Plan:
     narrowed: tuple[Condition, ...] = ()
     needs_tag: bool = False
     given: frozenset[str] = frozenset()
+    keyed: tuple[tuple[str, str, Any], ...] = field(default=(), repr=False)
 
     @property
     def order(self) -> tuple[str, bool] | None:
@@ -105,7 +106,7 @@ class Plan:
 
 
 @immutable
-class _Fit:
+class Fit:
     """How well a pattern serves a query: the conditions that become its key range, or the condition that is missing.
 
     The partition key is made from ``given``, the first part of the sort key from ``leading``, the rest from ``bounds``.
@@ -131,22 +132,8 @@ class _Fit:
         return len(self.equal), bool(self.ranged), len(shards) == 1, pattern.kind == "primary", whole
 
 
-def planned(query: Query[Any]) -> PlanView:
-    """How a query will be answered: the pattern, the order of its results, and the bounds of a field. For patterns.
-
-    Raises:
-        NoAccessPattern: no pattern serves a `odm.select`.
-        BadValue: it is not a query, or a value or condition does not fit the model.
-        SchemaError: the models do not compile.
-    """
-    if not isinstance(query, Query):
-        raise BadValue(f"{brief(query)} is not a query: call a pattern, such as Order.by_date(...), or select(Order)")
-    table = cast("Table", query.entity.__odm_table__)
-    return make_plan(table.compile(), query)
-
-
-def make_plan(schema: Schema, query: Query[Any]) -> Plan:
-    """Choose the pattern and the key range.
+def interpreted_plan(schema: Schema, query: Query[Any]) -> Plan:
+    """Choose the pattern and the key range, for this query alone; see `odm.planner.compiled.make_plan`.
 
     Raises:
         NoAccessPattern: no pattern serves a `odm.select`.
@@ -158,21 +145,33 @@ def make_plan(schema: Schema, query: Query[Any]) -> Plan:
     conditions = tuple(flatten(query.conditions))
     lowered = [entity.codec.lower(condition) for condition in conditions]  # also checks the conditions for keys
     key_conditions = conditions_on_keys(entity.codec, conditions)
-    if query.pattern is not None:
-        fit = _fit(entity, entity.pattern(query.pattern), query.values, key_conditions)
-    else:
-        fit = _best(entity, key_conditions, [entity.codec.lower_stored(condition) for condition in conditions])
+    fit = fit_of(entity, query, conditions, key_conditions)
+    shards, leaving = _shards(fit, key_conditions)
+    plan = _plan_fit(entity, query, lowered, fit, shards)
+    return evolve(plan, leaving=leaving) if leaving else plan
+
+
+def fit_of(
+    entity: EntitySchema, query: Query[Any], conditions: Sequence[Condition], key_conditions: Sequence[KeyCondition]
+) -> Fit:
+    """The pattern that serves a query of an entity, and the conditions that become its key range.
+
+    Raises:
+        NoAccessPattern: no pattern serves a `odm.select`.
+        BadValue: the partition is not named.
+    """
+    if query.pattern is None:
+        return _best(entity, key_conditions, [entity.codec.lower_stored(condition) for condition in conditions])
+    fit = _fit(entity, entity.pattern(query.pattern), query.values, key_conditions)
     if fit.lack is not None:
         raise BadValue(f"{query} lacks {fit.lack}, which names the partition")
-    shards, leaving = _shards(fit, key_conditions)
-    plan = _plan_fit(entity, query, list(zip(conditions, lowered, strict=True)), fit, shards)
-    return evolve(plan, leaving=leaving) if leaving else plan
+    return fit
 
 
 def conditions_on_keys(codec: EntityCodec, conditions: Iterable[Condition]) -> list[KeyCondition]:
     """The conditions that can limit a key range, with their values normalised as in a filter."""
-    usable = [one for one in map(key_condition_of, conditions) if one is not None]
-    return [_as_stored(codec, one.mapped(partial(codec.comparable, one.field))) for one in usable]
+    usable = [(at, one) for at, one in enumerate(map(key_condition_of, conditions)) if one is not None]
+    return [_as_stored(codec, evolve(one.mapped(partial(codec.comparable, one.field)), at=at)) for at, one in usable]
 
 
 def _as_stored(codec: EntityCodec, one: KeyCondition) -> KeyCondition:
@@ -186,7 +185,7 @@ def _as_stored(codec: EntityCodec, one: KeyCondition) -> KeyCondition:
         return evolve(one, refused=isinstance(error.__cause__, ValidationError))
 
 
-def _best(entity: EntitySchema, key_conditions: Sequence[KeyCondition], stored: Sequence[Condition]) -> _Fit:
+def _best(entity: EntitySchema, key_conditions: Sequence[KeyCondition], stored: Sequence[Condition]) -> Fit:
     fits = [_fit(entity, pattern, {}, key_conditions) for pattern in (entity.primary, *entity.patterns.values())]
     usable = [
         fit for fit in fits if fit.lack is None and not _may_leave_out(entity, fit.pattern, key_conditions, stored)
@@ -208,7 +207,7 @@ def _may_leave_out(
 
 def _fit(
     entity: EntitySchema, pattern: PatternSchema, values: Mapping[str, Any], key_conditions: Sequence[KeyCondition]
-) -> _Fit:
+) -> Fit:
     given, equal = dict(values), []
     buckets: tuple[str, tuple[Bound, ...]] | None = None
     for name in pattern.partition.fields:
@@ -216,15 +215,15 @@ def _fit(
             continue
         if name in pattern.partition.lossy:
             if buckets or not _is_closed(bounds := _bounds(key_conditions, name)):
-                return _Fit(pattern, lack=f"{name} >= ... and {name} < ...")
+                return Fit(pattern, lack=f"{name} >= ... and {name} < ...")
             buckets = (name, bounds)
         elif one := _equality(key_conditions, name):
             given[name] = _value(one)
             equal.append(one)
         else:
-            return _Fit(pattern, lack=f"{name} = ...")
+            return Fit(pattern, lack=f"{name} = ...")
     narrowing = {name: value for name, value in given.items() if not names_unit_only(pattern, name, values)}
-    fit = _Fit(pattern, given, narrowing, buckets, equal=tuple(equal))
+    fit = Fit(pattern, given, narrowing, buckets, equal=tuple(equal))
     return fit if pattern.sort is None else _fit_sort(pattern.sort, fit, key_conditions)
 
 
@@ -240,7 +239,7 @@ def names_unit_only(pattern: PatternSchema, name: str, values: Mapping[str, Any]
     return not any(other in values and other not in pattern.partition.fields for other in behind)
 
 
-def _fit_sort(sort: Template, fit: _Fit, key_conditions: Sequence[KeyCondition]) -> _Fit:
+def _fit_sort(sort: Template, fit: Fit, key_conditions: Sequence[KeyCondition]) -> Fit:
     """Use the leading sort fields with an equality, then one field with a range."""
     given, equal = dict(fit.leading), list(fit.equal)
     for name in sort.fields:
@@ -277,7 +276,7 @@ def _value(one: KeyCondition) -> Any:
     return one.equal[0]
 
 
-def _shards(fit: _Fit, key_conditions: Sequence[KeyCondition]) -> tuple[tuple[str, ...], frozenset[str]]:
+def _shards(fit: Fit, key_conditions: Sequence[KeyCondition]) -> tuple[tuple[str, ...], frozenset[str]]:
     """The shards that can hold the results, and the old shards among them.
 
     All shards, or the one that an equality selects, after its old shard if the number of shards has changed.
@@ -303,8 +302,8 @@ def _shards(fit: _Fit, key_conditions: Sequence[KeyCondition]) -> tuple[tuple[st
 def _plan_fit(
     entity: EntitySchema,
     query: Query[Any],
-    conditions: Sequence[tuple[Condition, Condition]],
-    fit: _Fit,
+    conditions: Sequence[Condition],
+    fit: Fit,
     shards: tuple[str, ...],
 ) -> Plan:
     pattern = fit.pattern
@@ -313,10 +312,11 @@ def _plan_fit(
     partitions = _partitions(fit, shards)
     lo, hi, exact = "", None, True
     if pattern.sort is not None:
-        span = pattern.sort.span(_leading(pattern.sort, fit.leading), fit.bounds)
+        span = pattern.sort.span(leading_values(pattern.sort, fit.leading), fit.bounds)
         lo, hi, exact = span.lo, span.hi, span.exact
-    consumed = [one.condition for one in fit.equal] + [one.condition for one in fit.ranged if exact]
-    rest = [lowered for condition, lowered in conditions if not any(condition is taken for taken in consumed)]
+    consumed = [*fit.equal, *(fit.ranged if exact else ())]
+    positions = {one.at for one in consumed}
+    rest = [lowered for at, lowered in enumerate(conditions) if at not in positions]
     tag = has_tag(entity.tag) if pattern.shared else None
     filter_ = every(*rest, tag)
     return Plan(
@@ -328,13 +328,19 @@ def _plan_fit(
         lo=lo,
         hi=hi,
         filter=filter_,
-        narrowed=tuple(consumed),
+        narrowed=tuple([one.condition for one in consumed]),
+        keyed=tuple([(one.field, op, value) for one in consumed for op, value in _as_bounds(one)]),
         needs_tag=tag is not None,
         given=frozenset((*fit.given, *fit.leading)) - ({fit.buckets[0]} if fit.buckets else set()),
     )
 
 
-def _partitions(fit: _Fit, shards: tuple[str, ...]) -> tuple[str, ...]:
+def _as_bounds(one: KeyCondition) -> Sequence[tuple[str, Any]]:
+    """The condition as operators and values, an equality as such."""
+    return one.bounds if one.equal is None else (("=", one.equal[0]),)
+
+
+def _partitions(fit: Fit, shards: tuple[str, ...]) -> tuple[str, ...]:
     template = fit.pattern.partition
     if fit.buckets is None:
         return (_encoded(template, fit.given),)
@@ -356,7 +362,7 @@ def _encoded(template: Template, values: Mapping[str, Any]) -> str:
     return text
 
 
-def _leading(sort: Template, given: Mapping[str, Any]) -> dict[str, Any]:
+def leading_values(sort: Template, given: Mapping[str, Any]) -> dict[str, Any]:
     """The values of the sort template's leading fields."""
     leading: dict[str, Any] = {}
     for name in sort.fields:
@@ -428,10 +434,10 @@ def _span(entity: EntitySchema, pattern: PatternSchema, query: Query[Any], withi
     fit = _fit(entity, pattern, query.values, conditions_on_keys(entity.codec, conditions))
     if fit.impossible:
         return None
-    taken = [one.condition for one in (*fit.equal, *fit.ranged)]
+    consumed = {one.at for one in (*fit.equal, *fit.ranged)}
     sort = pattern.sort
-    span = None if sort is None else sort.span(_leading(sort, fit.leading), fit.bounds)
-    rest = [condition for condition in conditions if not any(condition is one for one in taken)]
+    span = None if sort is None else sort.span(leading_values(sort, fit.leading), fit.bounds)
+    rest = [condition for at, condition in enumerate(conditions) if at not in consumed]
     if span is None and not conditions:
         return Span("", None)
     if span is None or rest or not span.exact:
@@ -456,7 +462,7 @@ def _lower_for_owner(schema: Schema, condition: Condition) -> Condition:
     return Or((*(And((has_tag(tag), lowered)) for tag, lowered in shown.items()), And((Not(of_tags(shown)), stored))))
 
 
-def _no_pattern(entity: EntitySchema, fits: Sequence[_Fit], key_conditions: Sequence[KeyCondition]) -> str:
+def _no_pattern(entity: EntitySchema, fits: Sequence[Fit], key_conditions: Sequence[KeyCondition]) -> str:
     asked = ", ".join(dict.fromkeys(str(one.condition) for one in key_conditions)) or "no condition on a single field"
     lines = [f"no access pattern of {entity.name} serves: {asked}"]
     for fit in fits:

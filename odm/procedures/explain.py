@@ -9,7 +9,8 @@ from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, brief
 from odm.expressions.nodes import Action, Condition
-from odm.planner.plan import Plan, make_plan
+from odm.planner.compiled import make_plan
+from odm.planner.plan import Plan
 from odm.procedures import read
 from odm.procedures.blobs import concerns, plain
 from odm.procedures.cell_versions import keeps

@@ -11,7 +11,8 @@ from attrs import evolve
 from odm.entities.query import Query
 from odm.errors import BadValue, ItemNotFound
 from odm.keys import suffixes
-from odm.planner.plan import Plan, make_plan
+from odm.planner.compiled import make_plan
+from odm.planner.plan import Plan
 from odm.procedures.commit import ALONE, commit
 from odm.procedures.companion_intent import IntentWithCompanions
 from odm.procedures.concurrent import concurrent

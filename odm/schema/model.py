@@ -104,6 +104,8 @@ class Schema:
         default=Factory(lambda self: {entity.cls: entity for entity in self.entities.values()}, takes_self=True),
     )
 
+    # What calls compile of their shapes; see `odm.planner.compiled`.
+    compiled: dict[Any, Any] = field(init=False, repr=False, eq=False, factory=dict)
     texts: TextLoader = field(
         init=False,
         repr=False,
