@@ -86,7 +86,9 @@ class Query(Hinted, Generic[E_co]):
         """
         if fields:
             raise _no_conditions(self.entity, fields)
-        return evolve(self, conditions=self.conditions + tuple(checked(c, "where()") for c in conditions))
+        wanted = self.conditions + tuple([checked(c, "where()") for c in conditions])
+        of = self.entity, self.pattern, self.values, self.scope  # `evolve` takes six times as long
+        return Query(*of, wanted, self.descending, self.most, self.within, self.kinds, self.through)
 
     def reverse(self) -> "Query[E_co]":
         """Read in the opposite order."""

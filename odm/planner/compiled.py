@@ -232,8 +232,11 @@ def make_plan(schema: Schema, query: Query[Any]) -> Plan:
     """
     if query.scope != "entity":
         return interpreted_plan(schema, query)
-    conditions = [*flatten(query.conditions)]
-    shape = (query.entity, query.pattern, *query.values, *map(shape_of, conditions))
+    try:
+        conditions = [*flatten(query.conditions)]
+        shape = (query.entity, query.pattern, *query.values, *map(shape_of, conditions))
+    except RecursionError:  # a condition is nested too deep
+        return interpreted_plan(schema, query)
     compiled = schema.compiled.get(shape, _NEW)
     plan: Plan | None = None
     if compiled is not None and compiled is not _NEW:

@@ -90,6 +90,13 @@ class Context:
     blobs: BlobFolder | None = field(default=None, repr=False)
     bind: Callable[[Entity], None] | None = field(default=None, repr=False)
     unfilled: dict[str, str] | None = field(default=None, repr=False)
+    # The item's tag is that of no entity.
+    strangers: Condition = field(
+        init=False,
+        repr=False,
+        eq=False,
+        default=Factory(lambda self: Not(of_tags(self.schema.entities)), takes_self=True),
+    )
     # By tag; Any, because `odm.procedures.merge`, which fills it, imports this module.
     merge_rules: dict[str, Any] = field(init=False, factory=dict, repr=False, eq=False)
 
@@ -147,7 +154,7 @@ class Context:
             condition = reading_filter(self.schema, entity, condition, self.now())
         if condition is None or self.skip_unknown or self.schema.exclusive:
             return condition
-        return Or((condition, Not(of_tags(self.schema.entities))))
+        return Or((condition, self.strangers))
 
     def living(self, item: Item | None) -> Item | None:
         """The item, or None if it has expired or the store skips it; an item with an unknown tag never expires."""

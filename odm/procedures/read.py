@@ -525,6 +525,8 @@ def _read(
         decode: makes results of items, in a store that skips items that do not fit; None: they are only checked.
     """
     place, plan, descending = reading.place, reading.plan, reading.plan.query.descending
+    if len(plan.shards) == 1 and not place.streams:
+        return (yield from _read_partition(context, reading, most, expired=expired, decode=decode))
     streams, waiting = list(_streams(reading, place)), place.waiting
     given = place.given if place.streams or place.waiting else given_at(plan, place.position)
     if plan.leaving and not place.streams:
@@ -547,6 +549,23 @@ def _read(
         reached = last
     place = Place(place.partition, reached, rest, waiting, given, pace)
     return _Read(place.partition, items, positions, place, pace, entities)
+
+
+def _read_partition(
+    context: Context, reading: Reading, most: int | None, *, expired: bool, decode: _Decoder | None
+) -> CoreGen[_Read]:
+    """As `_read`, for a query of one shard: a request answers it."""
+    place, plan = reading.place, reading.plan
+    stream = Stream(place.partition + plan.shards[0], plan.lo, plan.hi, after=place.position, pace=place.pace)
+    page: req.Page = yield request_of(context, reading, stream, most, expired=expired)
+    pace = place.pace.after(page)
+    items, positions = judged(context, plan.entity, plan.filter, page.items, page.positions)
+    entities = None
+    if context.on_invalid is not None:
+        items, positions, entities = (decode or partial(context.fitting, decode=context.check_fit))(items, positions)
+    if page.next is None:
+        return _Read(place.partition, items, positions, _following(plan, place, pace), pace, entities)
+    return _Read(place.partition, items, positions, Place(place.partition, page.next, pace=pace), pace, entities)
 
 
 def _feed(
@@ -572,6 +591,8 @@ def _streams(reading: Reading, place: Place) -> tuple[Stream, ...]:
 
 def _following(plan: Plan, place: Place, pace: Pace) -> Place | None:
     """The next partition."""
+    if len(plan.partitions) == 1:
+        return None
     order = plan.reading_order
     later = order[order.index(place.partition) + 1 :]
     return Place(later[0], pace=pace) if later else None
