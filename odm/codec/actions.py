@@ -297,9 +297,10 @@ class ActionLowering:
     def _check_overlap(self, actions: Sequence[Action], lowered: Sequence[Action]) -> None:
         taken: dict[tuple[str | int, ...], Path] = {}
         for action, done in zip(actions, lowered, strict=True):
-            twin = taken.setdefault(done.path.segments, action.path)
-            if twin is not action.path:
-                raise self._overlap(twin, action.path)
+            segments = done.path.segments
+            if segments in taken:
+                raise self._overlap(taken[segments], action.path)
+            taken[segments] = action.path
         if max(map(len, taken), default=0) <= 1:  # whole fields, as most actions are on
             return
         for action, done in zip(actions, lowered, strict=True):

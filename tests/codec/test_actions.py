@@ -207,6 +207,12 @@ def test_overlapping_paths(one: Action, other: Action) -> None:
     assert f"Order.{other.path}" in str(caught.value)
 
 
+def test_a_path_that_two_actions_share_overlaps() -> None:
+    path = Path(("total",))  # of one reference, used twice
+    with pytest.raises(BadValue, match="same place"):
+        CODEC.lower_actions([Set(path, 1), Set(path, 2)])
+
+
 def test_neighbouring_paths_do_not_overlap() -> None:
     actions = [Remove(mine("lines", 0, "note")), Remove(mine("lines", 1, "note")), Remove(mine("line", "note"))]
     assert len(CODEC.lower_actions(actions)[0]) == 3
