@@ -14,7 +14,7 @@ from google.cloud.bigtable.data.row_filters import CellsColumnLimitFilter
 from google.cloud.bigtable_admin_v2 import BigtableTableAdminClient
 from google.cloud.bigtable_admin_v2.services.bigtable_table_admin.transports import BigtableTableAdminGrpcTransport
 
-from odm import Store, Table
+from odm import Store, Table, increment, remove
 from odm.backends.bigtable import Bigtable
 from tests.cli.conftest import Run
 
@@ -61,7 +61,18 @@ SHOP: Rows = {
     "CUSTOMER#ann#ORDER#2026-01-06T09:00:00Z": {"d:total": "3", "d:lines": "[]"},
 }
 FIXED: Rows = {f"0000987654201503{day:02}": {"d:temp": "60.4"} for day in range(1, 4)}
-TABLES = {"market": MARKET, "metrics": METRICS, "meters": METERS, "shop": SHOP, "fixed": FIXED}
+USAGE: Rows = {
+    f"page{page}#2026-01-0{day}": {
+        "views:total": 60 * page,
+        **{f"views:m{minute:02}": page for minute in range(0, 60, 5 * page)},
+        **{f"by:2026-01-0{day}T{hour:02}": "7" for hour in range(page)},
+        **{f"m:note#{day}{number}": "x" for number in range(3)},
+        "m:title": "Start",
+    }
+    for page in (1, 2)
+    for day in (5, 6)
+}
+TABLES = {"market": MARKET, "metrics": METRICS, "meters": METERS, "shop": SHOP, "fixed": FIXED, "usage": USAGE}
 
 
 def _bytes(value: bytes | int | str) -> bytes:
@@ -184,7 +195,25 @@ def test_the_metrics_of_a_host_in_a_range_of_time(inspected: Inspected) -> None:
 def test_the_day_of_a_meter(inspected: Inspected) -> None:
     [entity] = inspected.entities
     found = inspected.db.one(entity, part_1=987654, day=date(2017, 7, 26))
-    assert (found.f_0000, found.f_2345) == (12.25, 35.25)
+    assert (found.d["0000"], found.d["2345"], len(found.d)) == (12.25, 35.25, 96)
+
+
+@pytest.mark.parametrize("inspected", ["usage"], indirect=True)
+def test_columns_whose_names_are_data(inspected: Inspected, place: Place) -> None:
+    [entity] = inspected.entities
+    key = entity.primary(part_1="page2", day=date(2026, 1, 5))
+    found = inspected.db.one(key)
+    assert (found.total, found.m["10"], found.by["2026-01-05T01"], found.note["51"]) == (120, 2, 7, "x")
+    before = place.cells("usage")
+    inspected.db.update(key, increment(entity.m["10"], 3), remove(entity.note["51"]), when=entity.m["20"] == 2)
+    after = before["page2#2026-01-05"]
+    after["views:m10"] = _bytes(5)
+    del after["m:note#51"]
+    assert place.cells("usage") == before
+    inspected.db.put(found)
+    assert place.cells("usage")["page2#2026-01-05"] == {
+        name: _bytes(value) for name, value in USAGE["page2#2026-01-05"].items()
+    }
 
 
 @pytest.mark.parametrize("inspected", ["fixed"], indirect=True)

@@ -146,10 +146,12 @@ def test_a_table_becomes_a_module() -> None:
         '    ask: Annotated[float, Cell("MD:ASK", "float64be")]\n'
         '    symbol: Annotated[str, Cell("MD:SYMBOL", "text")]\n'
         '    bid_size: Annotated[int | None, Cell("MD:BID SIZE", "int64be")] = None\n'
+        '    d: Annotated[dict[str, str], Columns, Cell("d:", "text")] = {}\n'
         "\n"
         '    primary = PrimaryKey("{part_1}#{symbol}", "{at}")\n'
         "\n"
-        "    # Family d: 2 columns whose names are data are not declared, and left as they are: 1, 2 (text).\n"
+        "    # d: each column of family d that no other field names is an entry, and its name the key, as in 1, 2. A\n"
+        "    # put deletes the entries that it does not have.\n"
     )
 
 
@@ -177,19 +179,88 @@ def test_a_table_without_rows_is_described() -> None:
     assert "The table has no rows" in source_of(inferred())
 
 
-def test_names_that_are_data_become_fields_if_there_are_no_others() -> None:
+def test_columns_whose_names_are_data_are_a_dict() -> None:
     quarters = [f"d_{hour:02}{minute:02}" for hour in range(24) for minute in (0, 15, 30, 45)]
     named = row("0000987655#20170726", d_name=b"x")
     day = row("0000987654#20170726", **dict.fromkeys(quarters, real(12.34)))
-    assert source_of(inferred(day, named)).count('"float64be")') == 96
-    source = source_of(inferred(day))
-    assert source.count('"float64be")') == 96
-    assert 'f_2345: Annotated[float, Cell("d:2345", "float64be")]' in source
+    for rows in ((day, named), (day,)):
+        source = source_of_rows(RowFacts("shop", {}, rows))
+        assert '    d: Annotated[dict[str, float], Columns, Cell("d:", "float64be")] = {}\n' in source
+        assert source.count("float64be") == 1
+        assert "as in 0000, 0015, 0030, …, 2345" in source.replace("\n    # ", " ")
 
 
-def test_rows_whose_columns_are_all_data_have_no_class() -> None:
+DATA: dict[str, tuple[dict[str, dict[str, bytes]], list[str]]] = {
+    "prefixes": (
+        {"a#1": {"f:pay#0680": whole(1), "f:pay#0681": whole(2), "f:note#1": b"x", "f:note#2": b"y", "f:n": b"z"}},
+        [
+            'note: Annotated[dict[str, str], Columns, Cell("f:note#", "text")] = {}',
+            'pay: Annotated[dict[str, int], Columns, Cell("f:pay#", "int64be")] = {}',
+            'n: Annotated[str, Cell("f:n", "text")]',
+        ],
+    ),
+    "a prefix that begins with another": (
+        {"a#1": {"f:p#1": b"x", "f:p#2": b"x", "f:p#q#1": b"x", "f:p#q#2": b"y"}},
+        ['p: Annotated[dict[str, str], Columns, Cell("f:p#", "text")] = {}'],
+    ),
+    "a name without a word": (
+        {"a#1": {"f:2026-01-05T10": b"1.5", "f:2026-01-05T11": b"2"}},
+        ['f: Annotated[dict[str, Decimal], Columns, Cell("f:", "text")] = {}'],
+    ),
+    "buckets": (
+        {"a#1": {f"f:m{minute:02}": whole(minute) for minute in range(0, 60, 5)}},
+        ['f: Annotated[dict[str, int], Columns, Cell("f:", "int64be")] = {}'],
+    ),
+    "buckets and a name": (
+        {"a#1": {**{f"f:m{minute:02}": whole(minute) for minute in range(0, 60, 5)}, "f:total": whole(1)}},
+        [
+            'm: Annotated[dict[str, int], Columns, Cell("f:m", "int64be")] = {}',
+            'total: Annotated[int, Cell("f:total", "int64be")]',
+        ],
+    ),
+    "few names with a number": (
+        {"a#1": {f"f:line{number}": b"x" for number in range(1, 5)}},
+        ['line1: Annotated[str, Cell("f:line1", "text")]'],
+    ),
+    "times": (
+        {"a#1": {"f:1": whole(1426535612156), "g:1": b"2024-01-01", "g:2": b"2024-01-02"}},
+        [
+            'f: Annotated[dict[str, int], Columns, Cell("f:", "int64be")] = {}',
+            'g: Annotated[dict[str, str], Columns, Cell("g:", "text")] = {}',
+        ],
+    ),
+    "objects": (
+        {"a#1": {"f:1": b'{"a": 1}', "f:2": b"{}"}},
+        ['f: Annotated[dict[str, dict[str, Any]], Columns, Cell("f:", "json")] = {}'],
+    ),
+    "values of several forms": (
+        {"a#1": {"f:1": b"\xff", "f:2": b"x"}},
+        ['f: Annotated[dict[str, bytes], Columns, Cell("f:", "bytes")] = {}'],
+    ),
+    "a name that is not text": (
+        {"a#1": {"f:\udcff": b"x", "f:pay#1": b"x", "f:pay#2": b"x", "f:n": b"x"}},
+        ['pay: Annotated[dict[str, str], Columns, Cell("f:pay#", "text")] = {}', "as some are not text: \\\\xff"],
+    ),
+}
+
+
+@pytest.mark.parametrize("which", DATA)
+def test_groups_of_names_that_are_data(which: str) -> None:
+    found, wanted = DATA[which]
+    source = source_of_rows(RowFacts("any", {}, tuple(_row(key, cells) for key, cells in found.items())))
+    for line in wanted:
+        assert line in source.replace("\n    # ", " ")
+
+
+def _row(key: str, cells: dict[str, bytes]) -> Row:
+    parts = ((name.partition(":"), value) for name, value in cells.items())
+    return Row(key.encode(), [Cell(p[0], p[2].encode("utf-8", "surrogateescape"), value) for p, value in parts])
+
+
+def test_rows_whose_columns_are_all_data_that_is_not_text_have_no_class() -> None:
     """No field names such a column, so a class would read no row; a comment says what the rows have."""
-    seconds = [row(f"host{host}#20170726", **{f"d_{second}": b"x" for second in range(1000)}) for host in (1, 2)]
+    names = [f"{second:04}".encode() + b"\xff" for second in range(1000)]
+    seconds = [Row(f"host{host}#20170726".encode(), [Cell("d", name, b"x") for name in names]) for host in (1, 2)]
     source = source_of_rows(RowFacts("shop", {}, tuple(seconds)))
     assert "(Entity" not in source
     comment = " ".join(line.removeprefix("# ") for line in source.splitlines() if line.startswith("# "))

@@ -1,5 +1,6 @@
 """The rows of a table of Bigtable → its design: entities by the form of row keys, and fields by columns."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
@@ -102,8 +103,8 @@ def _without_class(rows: Sequence[Row]) -> str:
     what = "The row" if len(rows) == 1 else f"{len(rows)} rows such as"
     has = "has" if len(rows) == 1 else "have"
     return (
-        f"{what} {rows[0].text} {has} no class: a field is one column, and all names of columns there are data. odm "
-        "has no field that is a whole family of another program."
+        f"{what} {rows[0].text} {has} no class: all names of columns there are data, and some are not text, so they "
+        "cannot be keys of a dict."
     )
 
 
@@ -119,6 +120,7 @@ def _entity(name: str, group: RowGroup, rows: Sequence[Row], split: int | None) 
     named, data = columns_of(rows)
     for column in named:
         entity.fields.append(_column(column, [_DATE, *(made.name for made in entity.fields)]))
+    dicts = [one for one in data if one.readable]
     texts = {
         made.name: column
         for column, made in zip(named, entity.fields, strict=True)
@@ -128,7 +130,11 @@ def _entity(name: str, group: RowGroup, rows: Sequence[Row], split: int | None) 
     entity.patterns.append(PatternDesign(None, _templates(group.parts, split, entity, texts, around)))
     if len(group.parts) == 1 and (seen := fixed_width([row.text for row in rows])):
         entity.notes.append(f"The row key has {seen}.")
-    entity.notes += map(_data, data)
+    for group_of_data in dicts:
+        made = _entries(group_of_data, [_DATE, *(one.name for one in entity.fields)])
+        entity.fields.append(made)
+        entity.notes.append(_of_entries(made.name, group_of_data))
+    entity.notes += [_data(one) for one in data if not one.readable]
     return entity
 
 
@@ -228,9 +234,36 @@ def _column(column: NamedColumn, taken: Sequence[str]) -> FieldDesign:
     )
 
 
+def _entries(columns: DataColumns, taken: Sequence[str]) -> FieldDesign:
+    """The field of columns whose names are data."""
+    found = columns.guess
+    return FieldDesign(
+        python_name(columns.prefix if re.search("[a-zA-Z]", columns.prefix) else columns.family, taken),
+        f"dict[str, {found.type}]",
+        default="{}",
+        why=found.why,
+        cell=(f"{columns.family}:{columns.prefix}", found.encoding),
+        entries=True,
+    )
+
+
+def _of_entries(name: str, columns: DataColumns) -> str:
+    which = f" whose name begins with {columns.prefix}" if columns.prefix else ""
+    key = "the rest of it" if columns.prefix else "its name"
+    return (
+        f"{name}: each column of family {columns.family}{which} that no other field names is an entry, and {key} the "
+        f"key, as in {_names(columns)}. A put deletes the entries that it does not have."
+    )
+
+
+def _names(columns: DataColumns) -> str:
+    names = columns.names
+    return ", ".join([*names[: _SHOWN - 1], "…", names[-1]] if len(names) > _SHOWN else names)
+
+
 def _data(columns: DataColumns) -> str:
     names = columns.names
-    shown = [*names[: _SHOWN - 1], "…", names[-1]] if len(names) > _SHOWN else [*names]
     are = "column whose name is data is" if len(names) == 1 else "columns whose names are data are"
     stay = f"not declared, and left as {'it is' if len(names) == 1 else 'they are'}"
-    return f"Family {columns.family}: {len(names)} {are} {stay}: {', '.join(shown)} ({columns.guess.encoding})."
+    why = "as some are not text"
+    return f"Family {columns.family}: {len(names)} {are} {stay}, {why}: {_names(columns)} ({columns.guess.encoding})."

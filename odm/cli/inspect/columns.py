@@ -17,13 +17,16 @@ _DATA: Final = re.compile(
 )
 """Names that are numbers, ids or times."""
 
+_BUCKET: Final = re.compile(r"([^0-9]+)([0-9]+)", re.ASCII)
+"""Names that could be those of buckets, such as ``m05`` for a minute."""
+
+_BUCKETS: Final = 8
+"""So many names with the same letters and the same number of digits are data; fewer may be fields."""
+
 _MANY: Final = 30
 """A family with more names than this has names that are data, if most rows have few of them."""
 
 _FEW: Final = 0.25
-
-MOST_NAMED: Final = 100
-"""The most columns to name whose names are data: a day has 96 quarters of an hour."""
 
 
 class NamedColumn(NamedTuple):
@@ -44,19 +47,18 @@ class DataColumns:
         prefix: the text with which their names begin.
         names: their names, in order.
         guess: what all their values are.
+        readable: all of them are text and longer than the prefix, so they can be entries of a dict.
     """
 
     family: str
     prefix: str
     names: tuple[str, ...]
     guess: CellGuess
+    readable: bool
 
 
 def columns_of(rows: Sequence[Row]) -> tuple[list[NamedColumn], list[DataColumns]]:
-    """The columns of rows, in the order of families and names.
-
-    If a row has no columns but those of data, small groups of these are named, too: a model reads a row by a column.
-    """
+    """The columns of rows, in the order of families and names."""
     found: dict[str, dict[bytes, list[bytes | None]]] = defaultdict(dict)
     for at, row in enumerate(rows):
         for column, value in zip(row.columns, row.values, strict=True):
@@ -64,12 +66,9 @@ def columns_of(rows: Sequence[Row]) -> tuple[list[NamedColumn], list[DataColumns
     groups = [
         (family, prefix, names)
         for family, columns in sorted(found.items())
-        for prefix, names in data_names(columns, len(rows), _cells(columns.values())).items()
+        for prefix, names in _joined(data_names(columns, len(rows), _cells(columns.values()))).items()
     ]
     data = {(family, name) for family, _, names in groups for name in names}
-    if any(data.issuperset((column.family, column.qualifier) for column in row.columns) for row in rows):
-        groups = [one for one in groups if len(one[2]) > MOST_NAMED or not all(map(_is_text, one[2]))]
-        data = {(family, name) for family, _, names in groups for name in names}
     named = [
         _named(family, qualifier, columns[qualifier])
         for family, columns in sorted(found.items())
@@ -100,9 +99,29 @@ def _data(
     family: str, prefix: str, names: Sequence[bytes], columns: Mapping[bytes, Sequence[bytes | None]]
 ) -> DataColumns:
     values = [value for name in names for value in columns[name] if value is not None]
-    return DataColumns(
-        family, prefix, tuple(name.decode(errors="backslashreplace") for name in names), guess("", values)
-    )
+    shown = tuple(name.decode(errors="backslashreplace") for name in names)
+    begin = prefix.encode()
+    # no other column that has the prefix may be one that is no entry
+    readable = all(_is_text(name) for name in columns if name.startswith(begin)) and begin not in names
+    return DataColumns(family, prefix, shown, _of_entries(guess("", values)), readable)
+
+
+def _of_entries(found: CellGuess) -> CellGuess:
+    """The type of the values in a dict, which have no ``Stored`` of their own."""
+    if not found.options:
+        return found
+    plain = "str" if found.options.startswith("format") else "int"
+    return CellGuess(found.encoding, plain, why=f"times, {found.options}")
+
+
+def _joined(groups: Mapping[str, list[bytes]]) -> dict[str, list[bytes]]:
+    """The groups of names, so that no two can be dicts of which one would have the columns of the other, too."""
+    made: dict[str, list[bytes]] = {}
+    for prefix in sorted(groups, key=len):
+        starts = (other for other in made if prefix.startswith(other) and any(map(_is_text, made[other])))
+        start = next(starts, prefix)
+        made[start] = sorted([*made.get(start, ()), *groups[prefix]])
+    return {prefix: made[prefix] for prefix in sorted(made)}
 
 
 def data_names(names: Iterable[bytes], rows: int, cells: int) -> dict[str, list[bytes]]:
@@ -117,6 +136,7 @@ def data_names(names: Iterable[bytes], rows: int, cells: int) -> dict[str, list[
     every = sorted(names)
     if len(every) > _MANY and cells < _FEW * len(every) * rows:
         return {"": every}
+    buckets: dict[tuple[str, int], list[bytes]] = defaultdict(list)
     for name in every:
         try:
             *head, last = words_of(name.decode())
@@ -125,6 +145,11 @@ def data_names(names: Iterable[bytes], rows: int, cells: int) -> dict[str, list[
             continue
         if _DATA.fullmatch(last):
             found["".join(head)].append(name)
+        elif bucket := _BUCKET.fullmatch(last):
+            buckets["".join(head) + bucket[1], len(bucket[2])].append(name)
+    for (prefix, _), its in buckets.items():
+        if len(its) >= _BUCKETS:
+            found["" if len(its) == len(every) else prefix] += its
     return {prefix: its for prefix, its in found.items() if len(its) > 1 or not prefix}
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 from odm.cli.inspect.grammar import parse
 from odm.entities.entity import Entity
-from odm.entities.markers import TTL, Cell, Stored
+from odm.entities.markers import TTL, Cell, Columns, Stored
 from odm.entities.patterns import AccessPattern, PrimaryKey
 from odm.errors import BadValue
 from odm.schema.table import Table
@@ -17,7 +17,7 @@ _TYPES: Final[dict[str, Any]] = {
     **{type_.__name__: type_ for type_ in (str, int, float, bool, bytes, list, dict, set, Decimal, date, datetime)},
     "Any": Any,
 }
-_MARKS: Final[dict[str, Any]] = {"TTL": TTL}
+_MARKS: Final[dict[str, Any]] = {"TTL": TTL, "Columns": Columns}
 _CALLS: Final[dict[str, Any]] = {
     "Table": Table,
     "PrimaryKey": PrimaryKey,

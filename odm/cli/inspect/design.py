@@ -24,6 +24,7 @@ class FieldDesign:
         default: the source of its default; None: it is required.
         ttl: it is the TTL field.
         why: a comment.
+        entries: it is a dict with a cell for each entry; ``cell`` is what their names begin with.
     """
 
     name: str
@@ -34,6 +35,12 @@ class FieldDesign:
     ttl: bool = False
     why: str = ""
     cell: tuple[str, str] | None = None
+    entries: bool = False
+
+    @property
+    def columns(self) -> str | None:
+        """The column of its cell, or those of its entries with a ``*`` for the key; None: it has none."""
+        return None if self.cell is None else self.cell[0] + "*" * self.entries
 
 
 @define

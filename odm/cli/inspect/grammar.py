@@ -26,7 +26,7 @@ IMPORTS: Final[Mapping[str, frozenset[str]]] = {
     "datetime": frozenset({"date", "datetime"}),
     "decimal": frozenset({"Decimal"}),
     "typing": frozenset({"Annotated", "Any"}),
-    "odm": frozenset({"TTL", "AccessPattern", "Cell", "Entity", "PrimaryKey", "Stored", "Table"}),
+    "odm": frozenset({"TTL", "AccessPattern", "Cell", "Columns", "Entity", "PrimaryKey", "Stored", "Table"}),
 }
 
 _PLAIN: Final = frozenset({"str", "int", "float", "bool", "bytes", "Decimal", "date", "datetime", "Any"})
@@ -112,12 +112,12 @@ def _is_type(node: ast.expr) -> bool:
 def _is_mark(node: ast.expr) -> bool:
     if isinstance(node, ast.Call):
         return _is_call(node, "Stored", "Cell")
-    return isinstance(node, ast.Name) and node.id == "TTL"
+    return isinstance(node, ast.Name) and node.id in ("TTL", "Columns")
 
 
 def _is_default(node: ast.expr) -> bool:
     match node:
-        case ast.Constant(value=None):
+        case ast.Constant(value=None) | ast.Dict(keys=[]):
             return True
         case ast.Call(func=ast.Name(id="set"), args=[], keywords=[]):
             return True

@@ -1,21 +1,34 @@
 """The source of the models of a table on Bigtable, checked: a store that has them reads every row of the sample."""
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from attrs import field, frozen
 
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.cell_forms import JsonForm
 from odm.backends.bigtable.driver import BigtableConnection
-from odm.backends.bigtable.native import DeleteColumn, Entry, MutateRow, Native, Read, ReadRows, Row, SetCell
+from odm.backends.bigtable.form import Form
+from odm.backends.bigtable.kinds import Kind, kinds_of
+from odm.backends.bigtable.native import (
+    CheckAndMutateRow,
+    Column,
+    DeleteColumn,
+    DeleteFamily,
+    Entry,
+    MutateRow,
+    Native,
+    Read,
+    ReadRows,
+    Row,
+    SetCell,
+)
 from odm.cli.inspect.bigtable import RowFacts, infer_plain_rows, infer_rows
 from odm.cli.inspect.check import Fault, load
 from odm.cli.inspect.design import Design
 from odm.cli.inspect.source import source_of
 from odm.errors import BadValue, ItemInvalid, OdmError
-from odm.schema.entity import CellAt
 from odm.schema.model import Schema
 from odm.stores.sync import Store
 
@@ -45,6 +58,9 @@ class _Connection(BigtableConnection):
     def call(self, native: Native) -> Any:
         if isinstance(native, MutateRow):
             return self._write(native.entry)
+        if isinstance(native, CheckAndMutateRow):  # of a put that has read the row, which is unchanged
+            self._write(Entry(native.key, native.matched))
+            return True
         assert isinstance(native, ReadRows), native
         if native.keys:
             return Read(tuple(row for row in self.rows if row.text in native.keys))
@@ -59,6 +75,8 @@ class _Connection(BigtableConnection):
                 cells[mutation.family, mutation.qualifier] = mutation.value
             elif isinstance(mutation, DeleteColumn):
                 cells.pop((mutation.family, mutation.qualifier), None)
+            elif isinstance(mutation, DeleteFamily):
+                cells = {column: cell for column, cell in cells.items() if column[0] != mutation.family}
             else:
                 raise AssertionError(mutation)
         self.written[entry.key] = cells
@@ -95,7 +113,7 @@ def _leave_out(design: Design, column: str) -> bool:
     """Remove the fields of a column; False if there is none, or a key needs one."""
     done = False
     for entity in design.entities:
-        for made in [one for one in entity.fields if one.cell is not None and one.cell[0] == column]:
+        for made in [one for one in entity.fields if one.columns == column]:
             if any(f"{{{made.name}" in text for pattern in entity.patterns for text in pattern.templates):
                 return False
             entity.fields.remove(made)
@@ -112,9 +130,9 @@ def faults_of(source: str, design: Design, rows: Sequence[Row]) -> list[Fault]:
     try:
         table = load(source, design)
         schema = table.compile()
-        named = {(at.family, at.qualifier): at for one in schema.entities.values() for at in one.cells.values()}
+        kinds = kinds_of(schema, Form.of(schema)).values()
         # A read asks for the columns of the models, so Bigtable returns no row that has none of them.
-        asked = [row for row in rows if not named.keys().isdisjoint(_cells(row))]
+        asked = [row for row in rows if any(kind.has(column) for kind in kinds for column in row.columns)]
         ordered = tuple(sorted(asked, key=lambda row: row.key))
         sample = _Sample("project", "instance", rows=ordered, written=written)
         with Store(table, sample) as db:
@@ -131,23 +149,43 @@ def faults_of(source: str, design: Design, rows: Sequence[Row]) -> list[Fault]:
     if before.keys() != written.keys():
         return [Fault(f"{len(before.keys() ^ written.keys())} rows belong to no entity, or have another key")]
     return [
-        Fault(f"the column {family}:{name} of the row {key!r} would be written otherwise", attribute=f"{family}:{name}")
+        Fault(f"the column {family}:{name} of the row {key!r} would be written otherwise", attribute=at.attribute)
         for key, cells in before.items()
-        for (family, name), at in named.items()
-        if not _same(cells.get((family, name)), written[key].get((family, name)), at)
+        for family, name in sorted(cells.keys() | written[key].keys())
+        for at in _declared(kinds, family, name)
+        if not _same(cells.get((family, name)), written[key].get((family, name)), at.encoding)
     ]
+
+
+class _At(NamedTuple):
+    """A field that a column is of: its column or columns, as in `FieldDesign.columns`, and their encoding."""
+
+    attribute: str
+    encoding: str | None
+
+
+def _declared(kinds: Iterable[Kind], family: str, name: str) -> Iterator[_At]:
+    """The fields that a column is of, of all entities."""
+    column = Column(family, name.encode(errors="surrogateescape"))
+    for kind in kinds:
+        for stored, at in kind.entity.cells.items():
+            entries = kind.entries.get(stored)
+            if entries is not None and entries.span.has(*column) and column not in kind.columns:
+                yield _At(f"{at.family}:{at.qualifier}*", at.encoding)
+            elif entries is None and at[:2] == (family, name):
+                yield _At(f"{family}:{name}", at.encoding)
 
 
 def _column(error: OdmError, design: Design) -> str:
     """The column of the field that another form does not fit, of a row that cannot be read."""
     named = re.search(r"does not fit the model: (\w+)", str(error)) if isinstance(error, ItemInvalid) else None
     fields = [one for entity in design.entities for one in entity.fields if named is not None and one.name == named[1]]
-    return next((one.cell[0] for one in fields if one.cell), "")
+    return next((one.columns for one in fields if one.columns), "")
 
 
-def _same(before: bytes | None, after: bytes | None, at: CellAt) -> bool:
+def _same(before: bytes | None, after: bytes | None, encoding: str | None) -> bool:
     """Whether a cell has not changed; JSON may be written in several ways."""
-    if before == after or before is None or after is None or at.encoding != "json":
+    if before == after or before is None or after is None or encoding != "json":
         return before == after
     return bool(JsonForm().read(before) == JsonForm().read(after))
 

@@ -35,7 +35,7 @@ def _head(design: Design, text: str) -> Iterator[str]:
         yield f"from typing import {', '.join(typed)}"
     if times or typed or "Decimal" in text:
         yield ""
-    names = ("TTL", "AccessPattern", "Cell", "Entity", "PrimaryKey", "Stored", "Table")
+    names = ("TTL", "AccessPattern", "Cell", "Columns", "Entity", "PrimaryKey", "Stored", "Table")
     yield f"from odm import {', '.join(name for name in names if re.search(rf'{chr(92)}b{name}{chr(92)}b', text))}"
     if design.notes:
         yield ""
@@ -99,7 +99,7 @@ def _comment(text: str, indent: str) -> list[str]:
 
 def _field(field: FieldDesign) -> str:
     type_ = field.type if field.default != "None" or field.type == "Any" else f"{field.type} | None"
-    marks = ["TTL"] if field.ttl else []
+    marks = ["TTL"] * field.ttl + ["Columns"] * field.entries
     stored = [literal(field.stored)] if field.stored is not None else []
     if stored or field.options:
         marks.append(f"Stored({', '.join(filter(None, [*stored, field.options]))})")
