@@ -1,15 +1,16 @@
 """The command line's operations on Bigtable; see `odm.protocol.admin`."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from attrs import evolve
 
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.declared import Declared, DeclaredRow
 from odm.backends.bigtable.entries import index_table, is_odms
-from odm.backends.bigtable.filters import Newest
+from odm.backends.bigtable.filters import ColumnRange, Newest, shown, utf8
+from odm.backends.bigtable.kinds import Kind
 from odm.backends.bigtable.layout import key_of
-from odm.backends.bigtable.native import ITEM, ReadRows, Row, SetCell, Steps
+from odm.backends.bigtable.native import ITEM, Column, ReadRows, Row, SetCell, Steps
 from odm.backends.bigtable.native_admin import DeleteTable, ModifyFamilies
 from odm.backends.bigtable.repair import missing
 from odm.backends.bigtable.retry import Retry, read_all
@@ -150,10 +151,34 @@ def _rewrites(places: Declared, schema: Schema, rows: Iterable[Row]) -> Iterator
             mutations = places.replaced(made, row.text, "", (), 0)
         except OdmError:
             continue
-        cells = zip(row.raw.columns, row.raw.values, strict=True)
-        before = {f"{column.family}:{column.qualifier.decode(errors='replace')}": cell for column, cell in cells}
-        after = {f"{one.family}:{one.qualifier}": one.value for one in mutations if isinstance(one, SetCell)}
-        yield Rewrite(entity.name, row.text, before, after, after.keys())
+        before = dict(zip(row.raw.columns, row.raw.values, strict=True))
+        after = {Column(one.family, utf8(one.qualifier)): one.value for one in mutations if isinstance(one, SetCell)}
+        kind = places.kinds[entity.tag]
+        was, now = (_by_field(kind, cells, other) for cells, other in ((before, after), (after, before)))
+        known = {*now, *(_entries_named(spot.span) for spot in kind.entries.values())}
+        yield Rewrite(entity.name, row.text, was, now, known)
+
+
+def _entries_named(span: ColumnRange) -> str:
+    return f"{span.family}:{shown(span.start)}*"
+
+
+def _by_field(
+    kind: Kind, cells: Mapping[Column, bytes], others: Mapping[Column, bytes]
+) -> dict[str, bytes | dict[str, bytes]]:
+    """The cells of a row by column, and those entries of each dict together that others have in another form."""
+    found: dict[str, bytes | dict[str, bytes]] = {}
+    for column, cell in cells.items():
+        name = f"{column.family}:{column.qualifier.decode(errors='backslashreplace')}"
+        spans = (spot.span for spot in kind.entries.values() if spot.span.has(*column))
+        span = None if column in kind.columns else next(spans, None)
+        if span is None:
+            found[name] = cell
+        elif others.get(column) != cell:
+            entries = found.setdefault(_entries_named(span), {})
+            assert isinstance(entries, dict)
+            entries[name] = cell
+    return found
 
 
 def _stored(writer: Writer, row: Row) -> Stored | None:

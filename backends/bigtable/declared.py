@@ -165,12 +165,12 @@ class Declared(Placed):
 
     def _made(self, kind: Kind, values: Mapping[str, Value], row: Row, cells: Selected | None) -> Row | None:
         """The row as an item of this entity; None if it is not one."""
-        plan = kind.placement.plan(row.columns)
+        plan = kind.plan(row.columns)
         if not plan.numbers:
             return None
         if cells is not None:
             row = cells.cut(row)
-            plan = kind.placement.plan(row.columns)
+            plan = kind.plan(row.columns)
         found = usual_row(row, plan)
         more = dict.fromkeys(kind.entries, EMPTY_MAP)  # such a dict always is
         more[TAG] = write(kind.entity.tag)

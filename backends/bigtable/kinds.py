@@ -12,7 +12,7 @@ from odm.backends.bigtable.filters import Chain, Column, ColumnRange, Filter, In
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.native import FAMILY, DeleteColumn, DeleteFamily, Mutation, Row
 from odm.backends.bigtable.native import Column as Place
-from odm.backends.bigtable.placement import Entries, Placement, key_only
+from odm.backends.bigtable.placement import Entries, Placement, Plan, key_only
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
 from odm.errors import SchemaError
 from odm.expressions.nodes import Path, Value, paths
@@ -22,6 +22,10 @@ from odm.schema.model import Schema
 
 _ODMS: Final = frozenset({TAG, TTL_ATTRIBUTE, VERSION, REVISION})
 """The attributes that odm adds to items, which these rows do not have."""
+
+_MOST_PLANS: Final = 256
+_MOST_COLUMNS: Final = 256
+"""The most plans that are kept of an entity, and the most columns of one: few rows with more have the same columns."""
 
 
 @frozen
@@ -56,6 +60,8 @@ class Kind:
         init=False, default=Factory(lambda self: tuple(self._ranges()), takes_self=True)
     )
 
+    _plans: dict[tuple[Place, ...], Plan] = field(init=False, factory=dict, eq=False, repr=False)
+
     def _ranges(self) -> Iterator[ColumnRange]:
         spans = [spot.span for spot in self.placement.entries.values()]
         yield from spans
@@ -76,6 +82,18 @@ class Kind:
     def ttl(self) -> str | None:
         """The stored name of the field with the expiry."""
         return None if self.entity.ttl is None else self.entity.codec.stored[self.entity.ttl]
+
+    def plan(self, columns: tuple[Place, ...]) -> Plan:
+        """How to make the usual form of a row with these columns; the plans of the last rows are kept."""
+        if len(columns) > _MOST_COLUMNS:
+            return self.placement.plan(columns)
+        plan = self._plans.get(columns)
+        if plan is None:
+            plan = self.placement.plan(columns)
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.clear()
+            self._plans[columns] = plan
+        return plan
 
     def read(self, row_key: str) -> dict[str, Value] | None:
         """The stored values of the fields in a row key, by stored name; None if it is not one of this entity."""

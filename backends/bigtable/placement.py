@@ -439,7 +439,10 @@ class Placement:
 
     def _entries_at(self, family: str, column: bytes) -> str | None:
         """The attribute of which a column is an entry; None: of none."""
-        return next((name for name, spot in self.entries.items() if spot.span.has(family, column)), None)
+        for name, spot in self.entries.items():
+            if spot.span.has(family, column):
+                return name
+        return None
 
     def _add(self, place: Place, number: int, at: dict[Place, Any], others: dict[Place, Any]) -> None:
         """Add a cell of a family of attributes; a cell where no attribute of the model stands gives way to others."""

@@ -160,7 +160,7 @@ NODES = (
     *(ast.Call, ast.keyword, ast.Name, ast.Load, ast.Store, ast.Tuple, ast.Dict, ast.Subscript, ast.BinOp, ast.BitOr),
 )
 CALLS = {"Table", "PrimaryKey", "AccessPattern", "Stored", "Cell", "set"}
-NAMES = CALLS | {"Entity", "TTL", "Annotated", "Any", "Decimal", "date", "datetime"}
+NAMES = CALLS | {"Entity", "TTL", "Columns", "Annotated", "Any", "Decimal", "date", "datetime"}
 NAMES |= {"str", "int", "float", "bool", "bytes", "list", "dict"}
 IMPORTED = {"datetime", "decimal", "typing", "odm"}
 

@@ -43,6 +43,7 @@ def describe(schema: Schema) -> TableLock:
 
 def _entity(entity: EntitySchema) -> EntityLock:
     stored = entity.codec.stored
+    columns = {stored[name] for name in entity.columns}
     return EntityLock(
         name=entity.name,
         version=entity.version,
@@ -53,10 +54,10 @@ def _entity(entity: EntitySchema) -> EntityLock:
         ttl=None if entity.ttl is None else stored[entity.ttl],
         revision=None if entity.revision is None else stored[entity.revision],
         counters=tuple(sorted(stored[name] for name in entity.counters)),
-        columns=tuple(sorted(stored[name] for name in entity.columns)),
+        columns=tuple(sorted(columns)),
         family=entity.family,
         families=entity.families,
-        cells={name: _cell(cell) for name, cell in entity.cells.items()},
+        cells={name: _cell(cell, entries=name in columns) for name, cell in entity.cells.items()},
         aggregates={stored[name]: kind for name, kind in sorted(entity.aggregates.items())},
         versioned={stored[name]: count for name, count in sorted(entity.versioned.items())},
         blobs=tuple(sorted(entity.blobs)),
@@ -95,6 +96,6 @@ def _slots(entity: EntitySchema, template: Template) -> tuple[SlotLock, ...]:
     return tuple(SlotLock(field=name, encoding=slot.type.encoding) for slot, name in names)
 
 
-def _cell(cell: CellAt) -> str:
-    """A cell as `odm.Cell` names it, and its encoding."""
-    return f"{cell.family}:{cell.qualifier} {cell.encoding or 'own'}"
+def _cell(cell: CellAt, *, entries: bool) -> str:
+    """A cell as `odm.Cell` names it, with a ``*`` for the keys of entries, and its encoding."""
+    return f"{cell.family}:{cell.qualifier}{'*' * entries} {cell.encoding or 'own'}"

@@ -9,6 +9,7 @@ from types import GenericAlias
 from typing import Annotated, Any, Final, Literal, cast
 
 import pytest
+from attrs import evolve
 from google.cloud.bigtable.data import BigtableDataClient
 from google.cloud.bigtable.data import SetCell as GoogleCell
 from google.cloud.bigtable.data.mutations import Mutation
@@ -39,17 +40,22 @@ from odm import (
     size,
 )
 from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.admin import Admin
+from odm.backends.bigtable.drop_rows import LOOKED_AT, Dropper
 from odm.backends.bigtable.native import (
     CheckAndMutateRow,
     DeleteColumn,
     Entry,
     Increment,
     MutateRow,
+    MutateRows,
     ReadModifyWriteRow,
     SetCell,
 )
 from odm.backends.bigtable.native_streams import Touched
 from odm.backends.bigtable.writer import Writer
+from odm.schema.lockfile import describe
+from odm.schema.lockfile.compare import compare
 from tests.backends.bigtable.test_existing_rows import Place
 
 meters = Table("meters", row_style="verbatim")
@@ -296,6 +302,111 @@ def test_a_column_of_another_field_is_no_entry(place: Place) -> None:
     with pytest.raises(BadValue, match="Bigtable allows 16384"):
         place.db.update(KEY, set_(Day.hours["k" * 16385], 1))
     assert place.cells() == {"a#1": CELLS}
+
+
+def test_a_row_of_no_entity_is_reported(place: Place) -> None:
+    place.set("other", {"h:00": b"x"})
+    place.set("none", {"m:mark": b"x", "x:z": b"y"})  # no column of the model
+    with pytest.raises(ItemInvalid, match="on_unknown"):
+        list(place.db.scan())
+    skipping = Store(meters, place.backend, prefix=place.prefix, on_unknown="skip")
+    assert list(skipping.scan()) == [DAY]
+
+
+kinds = Table("kinds", row_style="verbatim")
+
+
+class Site(Entity, table=kinds, match=field("kind") == "site"):
+    id: str
+    kind: Annotated[Literal["site"], Cell("k:kind", "text")] = "site"
+    hits: Annotated[dict[str, int], Columns, Cell("h:", "int64be")] = Field(default_factory=dict)
+
+    primary = PrimaryKey("{id}")
+
+
+class Page(Entity, table=kinds, match=field("kind") == "page"):
+    id: str
+    kind: Annotated[Literal["page"], Cell("k:kind", "text")] = "page"
+    days: Annotated[dict[str, str], Columns, Cell("h:d", "text")] = Field(default_factory=dict)
+    title: Annotated[str, Cell("h:title", "text")] = ""
+
+    primary = PrimaryKey("{id}")
+
+
+def test_two_classes_with_columns_of_one_family(bigtable_emulator: str) -> None:
+    place = Place(bigtable_emulator, kinds)
+    site, page = Site(id="s", hits={"d1": 1, "title": 2}), Page(id="p", days={"1": "x"}, title="t")
+    place.db.put(site)
+    place.db.put(page)
+    assert sorted(place.db.scan(), key=str) == sorted([site, page], key=str)
+    place.set("p", {"h:x": b"y"})
+    place.set("n", {"h:d1": b"y"})
+    for call in (
+        lambda: place.db.get(Site, id="n"),
+        lambda: place.db.put(Page(id="n")),
+        lambda: place.db.put(Site(id="p")),
+    ):
+        with pytest.raises(ItemInvalid):
+            call()
+    place.db.update(
+        Site.primary(id="s"), increment(Site.hits["d1"]), increment(Site.hits["z"]), when=Site.kind == "site"
+    )
+    place.db.put(page.model_copy(update={"days": {"2": "z"}}))
+    assert place.db.delete(Site, id="s")
+    assert place.cells() == {"p": {"k:kind": b"page", "h:d2": b"z", "h:title": b"t", "h:x": b"y"}, "n": {"h:d1": b"y"}}
+    place.db.drop()
+    place.db.close()
+
+
+logs = Table("logs", row_style="verbatim")
+
+
+class Log(Entity, table=logs):
+    host: str
+    lines: Annotated[dict[str, list[int]], Columns, Cell("l:", "json")] = Field(default_factory=dict)
+
+    primary = PrimaryKey("{host}")
+
+
+def test_a_plan_names_what_a_put_would_change(bigtable_emulator: str) -> None:
+    place = Place(bigtable_emulator, logs)
+    admin = Admin(place.backend, evolve(logs.compile(), name=place.name, prefix=place.prefix))
+    for number in range(3):
+        place.set(f"h{number}", {"l:a": b"[1, 2]", "l:b": b"[]", "other:x": b"y"})
+    assert admin.survey(100).findings == ()
+    place.set("h1", {"l:a": b"[1,2]", "l:c": b"[ 1]", "l:d": b"[1]"})
+    place.set("h2", {"l:a": b"[2,1]"})
+    (finding,) = admin.survey(100).findings
+    assert (finding.level, finding.where, finding.change) == ("rewrites", "Log: l:*", "other form")
+    assert "2 of 3 items read have another form of it, such as h1; a put changes it" in finding.effect
+    assert ("l:a" in finding.was, "l:c" in finding.was, "l:d" in finding.was) == (True, True, False)
+    place.set("h0", {"l:a": b"?"})
+    assert {one.level for one in admin.survey(100).findings} == {"rewrites", "unknown"}
+    place.db.drop()
+    place.db.close()
+
+
+def test_a_drop_of_rows_counts_entries_as_cells_of_the_models(bigtable_emulator: str) -> None:
+    place = Place(bigtable_emulator, logs)
+    every = tuple(Entry(f"h{number:03}", (SetCell(f"{number}", b"[]", 0, "l"),)) for number in range(LOOKED_AT + 2))
+    place.send(MutateRows(place.name, every))
+    schema = evolve(logs.compile(), name=place.name, prefix=place.prefix)
+    assert Dropper(place.backend, schema, "h").look().foreign is None
+    place.set("h101", {"x:z": b"y"})
+    assert Dropper(place.backend, schema, "h").look().foreign == "h101"
+    place.db.drop()
+    place.db.close()
+
+
+def test_a_lock_distinguishes_a_cell_from_entries() -> None:
+    tables = [Table("locked", row_style="verbatim") for _ in range(2)]
+    for table, marks in zip(tables, [(Columns, Cell("f:x", "json")), (Cell("f:x", "json"),)], strict=True):
+        annotations = {"id": str, "x": Annotated[(dict[str, int], *marks)]}
+        type("Locked", (Entity,), {"__annotations__": annotations, "primary": PrimaryKey("{id}")}, table=table)
+    old, new = (describe(table.compile()) for table in tables)
+    assert ("orphans", "cell", "f:x* json", "f:x json") in {
+        (one.level, one.change, one.was, one.now) for one in compare("locked", old, new)
+    }
 
 
 def test_the_change_feed_finds_their_items(place: Place) -> None:
