@@ -15,6 +15,7 @@ from attrs import Factory, field, frozen
 from pydantic import BaseModel, ValidationError
 from pydantic_core import CoreSchema, SchemaValidator
 
+from odm.cache import Cache
 from odm.codec.absence import of_absent_item
 from odm.codec.actions import ActionLowering
 from odm.codec.annotations import TypeCompiler
@@ -36,7 +37,7 @@ from odm.codec.proofs import levels_of, nodes_of, reads_json, takes_all
 from odm.codec.records import RecordField, RecordType
 from odm.codec.stored import kind_of
 from odm.codec.stored_moments import is_datetime
-from odm.codec.terms import MOST_TERMS, Shape, Term, compile_term, shape_of
+from odm.codec.terms import Shape, Term, compile_term, shape_of
 from odm.codec.unions import bare
 from odm.codec.upgrades import FIRST, Upgrades
 from odm.codec.validation import ModelSchema, model_schema, reasons, validated
@@ -129,7 +130,7 @@ class EntityCodec:
     _parts: dict[tuple[str | int, ...], FieldPart] = Factory(dict)
     _part_validators: Validators = Factory(dict)
     _rules: dict[str, PlaceRules] = Factory(dict)
-    _terms: dict[Shape, Term] = Factory(dict)
+    _terms: Cache[Shape, Term] = Factory(Cache)
 
     @cached_property
     def _entries(self) -> tuple[RecordField, ...]:
@@ -400,16 +401,9 @@ class EntityCodec:
 
     def term(self, condition: Condition) -> Term:
         """What lowers all conditions of the shape of this one."""
-        shape, terms = shape_of(condition), self._terms
-        term = terms.get(shape)
-        if term is not None:
-            return term
-        term = compile_term(self._actions.resolver, condition)
-        if len(terms) >= MOST_TERMS:  # the oldest quarter goes, so that no program compiles each of its conditions
-            for old in list(terms)[: MOST_TERMS // 4]:
-                terms.pop(old, None)
-        terms[shape] = term
-        return term
+        shape = shape_of(condition)
+        term = self._terms.get(shape)
+        return self._terms.keep(shape, compile_term(self._actions.resolver, condition)) if term is None else term
 
     def lower_when(self, condition: Condition) -> Condition:
         """As `lower`, for an item that may be absent: an absent item has no fields, and so no defaults."""

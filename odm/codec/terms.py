@@ -50,9 +50,6 @@ from odm.expressions.nodes import (
 Shape: TypeAlias = Any
 """A condition without its values: hashable, and equal for all conditions that one `Term` lowers."""
 
-MOST_TERMS: Final = 1024
-"""So many terms are kept for an entity."""
-
 _SCALARS: Final = (
     BoolType,
     BytesType,

@@ -28,9 +28,6 @@ from odm.schema.model import Schema
 if TYPE_CHECKING:
     from odm.schema.table import Table
 
-MOST_COMPILED: Final = 1024
-"""So many compiled queries are kept for a schema."""
-
 _NEW: Final[Any] = object()
 """A shape that was not compiled yet."""
 
@@ -244,12 +241,5 @@ def make_plan(schema: Schema, query: Query[Any]) -> Plan:
     if plan is None:
         plan = interpreted_plan(schema, query)  # raises for what cannot be planned
         if compiled is _NEW:
-            _keep(schema.compiled, shape, compile_query(schema, query))
+            schema.compiled.keep(shape, compile_query(schema, query))
     return plan
-
-
-def _keep(compiled: dict[Any, Any], shape: object, query: CompiledQuery | None) -> None:
-    if len(compiled) >= MOST_COMPILED:  # the oldest quarter goes, so that no program compiles each of its queries
-        for old in list(compiled)[: MOST_COMPILED // 4]:
-            compiled.pop(old, None)
-    compiled[shape] = query

@@ -9,8 +9,9 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Final, Literal, TypeAlias, assert_never, cast
+from typing import Any, Final, Literal, TypeAlias, assert_never, cast
 
+from odm.cache import Cache
 from odm.codec import TAG
 from odm.errors import BadValue
 from odm.expressions.nodes import (
@@ -88,6 +89,15 @@ _SHORT: Final = frozenset({int, bool, Decimal, type(None)})
 READABLE: Final = 20
 """Choices up to this number are written with a space between them, which counts as a byte of the expression."""
 
+_Shape: TypeAlias = Any
+"""An expression without its values, see `_shape`."""
+
+_Place: TypeAlias = tuple[type, tuple[str, ...], int, _Shape]
+"""The kind of request, the names that it has before an expression, the number of its values, and the shape."""
+
+_TEXTS: Final[Cache[_Place, tuple[str, tuple[str, ...]]]] = Cache()
+"""The texts of expressions, each with all names of its request after it."""
+
 _Clause: TypeAlias = Literal["SET", "REMOVE", "ADD", "DELETE"]
 
 
@@ -106,8 +116,14 @@ class ExpressionText:
             BadValue: the expression exceeds DynamoDB's limits.
         """
         before = self._size
-        text = self._condition(condition)
-        _check_text("condition", text, _CONDITION_OPERATOR, _FEWER)
+        values: list[Value] = []
+        shape = _shape(condition, values)
+        place = self._place(shape)
+        text = self._known(place, values)
+        if text is None:
+            text = self._condition(condition)
+            _check_text("condition", text, _CONDITION_OPERATOR, _FEWER)
+            self._keep(place, text)
         _check_values("condition", self._size - before, _FEWER)
         return text
 
@@ -118,14 +134,43 @@ class ExpressionText:
             BadValue: the expression exceeds DynamoDB's limits.
         """
         before = self._size
+        values: list[Value] = []
+        shape = (*(_shape_of_action(action, values) for action in actions),)
+        place = self._place(None if None in shape else shape)
+        text = self._known(place, values)
+        if text is None:
+            text = self._update(actions)
+            _check_text("update", text, _UPDATE_OPERATOR, _LESS)
+            self._keep(place, text)
+        _check_values("update", self._size - before, _LESS)
+        return text
+
+    def _update(self, actions: Sequence[Action]) -> str:
         clauses: defaultdict[_Clause, list[str]] = defaultdict(list)
         for action in actions:
             clause, text = self._action(action)
             clauses[clause].append(text)
-        text = " ".join(f"{clause} {', '.join(texts)}" for clause, texts in clauses.items())
-        _check_text("update", text, _UPDATE_OPERATOR, _LESS)
-        _check_values("update", self._size - before, _LESS)
+        return " ".join(f"{clause} {', '.join(texts)}" for clause, texts in clauses.items())
+
+    def _place(self, shape: _Shape | None) -> _Place | None:
+        """Where the text of a shape is kept: it depends on the placeholders before it."""
+        return None if shape is None else (type(self), (*self._names,), len(self._values), shape)
+
+    def _known(self, place: _Place | None, values: Sequence[Value]) -> str | None:
+        """The text that is kept at a place, with these values added to those of the request; None: it is new."""
+        kept = None if place is None else _TEXTS.get(place)
+        if kept is None:
+            return None
+        text, names = kept
+        for name in names[len(self._names) :]:
+            self.name(name)
+        for value in values:
+            self.value(value)
         return text
+
+    def _keep(self, place: _Place | None, text: str) -> None:
+        if place is not None:
+            _TEXTS.keep(place, (text, (*self._names,)))
 
     def name(self, name: str) -> str:
         """The placeholder of a name."""
@@ -305,6 +350,80 @@ def _is_small(operand: Operand) -> bool:
             return len(operand.path.segments) <= FEW
         case _:
             assert_never(operand)
+
+
+def _shape(condition: Condition, values: list[Value]) -> _Shape | None:
+    """What decides the text of a condition; None if its values decide more than placeholders, or a path is long.
+
+    Args:
+        condition: lowered.
+        values: receives the values, in the order of their placeholders.
+    """
+    kind = type(condition)
+    node = cast(Any, condition)
+    if kind is Compare:
+        left, right = _shape_of_operand(node.left, values), _shape_of_operand(node.right, values)
+        return None if left is None or right is None or left == right else (node.op, left, right)  # see `_with_itself`
+    if kind is And or kind is Or:
+        parts = (*[_shape(part, values) for part in node.conditions],)
+        return None if None in parts else (kind, parts)
+    if kind is Not:
+        part = _shape(node.condition, values)
+        return None if part is None else (kind, part)
+    if kind is Between or kind is IsIn:
+        return _shape_of_several(node, values)
+    path = _shape_of_operand(node.path, values)
+    if kind is StartsWith:
+        values.append(node.prefix.value)
+    elif kind is Contains:
+        values.append(node.value.value)
+    return None if path is None else (kind, path)
+
+
+def _shape_of_several(node: Between | IsIn, values: list[Value]) -> _Shape | None:
+    path = _shape_of_operand(node.operand, values) if type(node.operand) is Path else None
+    if path is None:
+        return None
+    if isinstance(node, IsIn):
+        values += [choice.value for choice in node.choices]
+        return (IsIn, path, len(node.choices)) if 0 < len(node.choices) <= CHOICES else None
+    if type(node.low) is not Const or type(node.high) is not Const or not _ordered(node.low.value, node.high.value):
+        return None
+    values += (node.low.value, node.high.value)
+    return (Between, path)
+
+
+def _shape_of_operand(operand: Operand, values: list[Value]) -> _Shape | None:
+    if type(operand) is Const:
+        values.append(operand.value)
+        return Const
+    if type(operand) is Path:  # a longer path may have keys of dicts, which are as many as the data has
+        return operand.segments[0] if len(operand.segments) == 1 else None
+    path = cast(Size, operand).path
+    return (Size, path.segments[0]) if len(path.segments) == 1 else None
+
+
+def _shape_of_action(action: Action, values: list[Value]) -> _Shape | None:
+    """As `_shape`, of an action."""
+    path = action.path.segments
+    if len(path) > 1:
+        return None
+    match action:
+        case Set(_, value) | AddValue(_, value) | SetIfMissing(_, value):
+            values.append(value)
+        case Remove():
+            pass
+        case Increment(_, by, start):
+            values += (start, by)
+        case Append(_, added, start):
+            values += (list(start), list(added))
+        case Prepend(_, added, start):
+            values += (list(added), list(start))
+        case AddTo(_, members) | DiscardFrom(_, members):
+            values.append(members)
+        case _:
+            assert_never(action)
+    return type(action), path[0]
 
 
 def _spelt_out(condition: Condition) -> Condition:

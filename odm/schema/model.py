@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, cast
 
 from attrs import Factory, field, frozen
 
+from odm.cache import Cache
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION, NativeItem
 from odm.codec.texts import TextLoader
 from odm.entities.entity import Entity, hold_stored
@@ -105,7 +106,7 @@ class Schema:
     )
 
     # What calls compile of their shapes; see `odm.planner.compiled`.
-    compiled: dict[Any, Any] = field(init=False, repr=False, eq=False, factory=dict)
+    compiled: Cache[Any, Any] = field(init=False, repr=False, eq=False, factory=Cache)
     texts: TextLoader = field(
         init=False,
         repr=False,

@@ -12,9 +12,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints
 
+from odm.cache import MOST
 from odm.codec import compile_codec
 from odm.codec.conditions import lower_condition
-from odm.codec.terms import MOST_TERMS, shape_of
+from odm.codec.terms import shape_of
 from odm.errors import BadValue
 from odm.expressions.nodes import (
     And,
@@ -223,10 +224,10 @@ def test_the_values_of_a_shape_share_a_term() -> None:
 
 def test_a_program_with_many_shapes_keeps_the_newest_terms() -> None:
     codec = compile_codec(Flat, "F")
-    for number in range(MOST_TERMS + 10):
+    for number in range(MOST + 10):
         digits = [
             Compare("<", Path(("number" if bit == "1" else "name",)), Const(1 if bit == "1" else "a"))
             for bit in f"{number:012b}"
         ]
         codec.lower(And(tuple(digits)))
-    assert MOST_TERMS // 2 < len(codec._terms) <= MOST_TERMS
+    assert MOST // 2 < len(codec._terms) <= MOST

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from pydantic import Field, StringConstraints
 
 from odm import AccessPattern, Entity, PrimaryKey, Query, Shards, Table, between, exists, is_in, select, starts_with
+from odm.cache import MOST
 from odm.errors import OdmError
 from odm.expressions.nodes import Condition
-from odm.planner.compiled import MOST_COMPILED, make_plan
+from odm.planner.compiled import make_plan
 from odm.planner.key_checks import key_check
 from odm.planner.plan import Plan, interpreted_plan
 from odm.schema.model import Schema
@@ -154,6 +155,6 @@ def test_a_program_with_many_shapes_keeps_the_newest() -> None:
     schema = table.compile()
     schema.compiled.clear()
     fields = (Visit.page, Visit.flag)
-    for number in range(MOST_COMPILED + 10):
+    for number in range(MOST + 10):
         make_plan(schema, Visit.primary(site="a").where(*(exists(fields[bit == "1"]) for bit in f"{number:012b}")))
-    assert MOST_COMPILED // 2 < len(schema.compiled) <= MOST_COMPILED
+    assert MOST // 2 < len(schema.compiled) <= MOST
