@@ -7,13 +7,14 @@ from attrs import field, frozen
 
 from odm.backends.bigtable.codec import Stored
 from odm.backends.bigtable.counters import Guards, guards
+from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.merges import MergedPut
 from odm.backends.bigtable.native import Mutation
 from odm.backends.bigtable.verbatim import stored_key
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
 from odm.expressions.evaluate import holds
-from odm.expressions.nodes import Item, Remove, Set, paths
+from odm.expressions.nodes import Action, Item, Remove, Set, paths
 from odm.protocol.apply_update import apply_update
 from odm.protocol.requests import Check, Delete, Operation, Put, Refused, Update, Written
 from odm.schema.entity import Key
@@ -57,7 +58,7 @@ def evaluate(writer: Writer, request: Operation, row_key: str, before: Stored | 
     item = None if before is None else before.item
     if item is not None and not isinstance(request, Update) and request.tag not in (None, item.get(TAG)):
         return Refused(item)
-    if before is not None and (misread := writer.form.misread(before.row)) and misread & _compared(request):
+    if before is not None and (misread := writer.form.misread(before.row)) and misread & _needed(request, writer.form):
         writer.schema.decode(before.item, stored_key(writer.schema, request.key))  # raises ItemInvalid
     if request.condition is not None and not holds(request.condition, item):
         return Refused(item)
@@ -80,12 +81,18 @@ def evaluate(writer: Writer, request: Operation, row_key: str, before: Stored | 
             assert_never(request)
 
 
-def _compared(request: Operation) -> frozenset[str]:
-    """The attributes whose values decide what a write does."""
+def _needed(request: Operation, form: Form) -> frozenset[str]:
+    """The attributes whose values decide what a write does, or of which it changes a part."""
     roots = {path.root for path in paths(request.condition)}
     if isinstance(request, Update):
-        roots |= {action.path.root for action in request.actions if not isinstance(action, Set | Remove)}
+        roots |= {action.path.root for action in request.actions if not _replaces(action, form)}
     return frozenset(roots)
+
+
+def _replaces(action: Action, form: Form) -> bool:
+    """Whether an action writes or removes all of its cell, whatever it holds."""
+    whole = 2 if form.kind(action.path.root) == "columns" else 1
+    return isinstance(action, Set | Remove) and len(action.path.segments) <= whole
 
 
 def _listed(before: Stored) -> dict[str, Key]:

@@ -330,7 +330,11 @@ NAMES = (
     b"a\nb",
     b"primary",
     b"p#1",
+    b"p#2",
+    b"p#q#3",
+    b"2026-01-05T10",
     b"_t",
+    *(b"m%02d" % number for number in range(9)),
 )
 VALUES = (
     b"",
@@ -351,7 +355,7 @@ numbers = st.one_of(st.floats(), st.integers(-(2**63), 2**63 - 1)).map(
 cells = st.tuples(st.sampled_from(("f", "MD", "a-b.c")), st.sampled_from(NAMES))
 tables = st.dictionaries(
     st.sampled_from(KEYS),
-    st.dictionaries(cells, st.one_of(st.sampled_from(VALUES), numbers), min_size=1, max_size=5),
+    st.dictionaries(cells, st.one_of(st.sampled_from(VALUES), numbers), min_size=1, max_size=9),
     min_size=1,
     max_size=6,
 )

@@ -368,6 +368,32 @@ class Log(Entity, table=logs):
     primary = PrimaryKey("{host}")
 
 
+visits = Table("visits", row_style="verbatim")
+
+
+class Visit(Entity, table=visits):
+    host: str
+    pages: Annotated[dict[str, dict[str, int]], Columns, Cell("p:", "json")] = Field(default_factory=dict)
+    last: Annotated[dict[str, int], Cell("m:last", "json")] = Field(default_factory=dict)
+
+    primary = PrimaryKey("{host}")
+
+
+def test_a_part_of_a_cell_that_cannot_be_read_is_not_changed(bigtable_emulator: str) -> None:
+    place = Place(bigtable_emulator, visits)
+    place.set("a", {"p:x": b"{", "p:y": b'{"n": 1}', "m:last": b"{"})
+    before, key = place.cells(), Visit.primary(host="a")
+    for action in (set_(Visit.pages["x"]["n"], 2), remove(Visit.last["n"]), increment(Visit.pages["y"]["n"])):
+        with pytest.raises(ItemInvalid):
+            place.db.update(key, action)
+    assert place.cells() == before
+    place.db.update(key, remove(Visit.pages["x"]), set_(Visit.last, {"n": 1}))
+    place.db.update(key, increment(Visit.pages["y"]["n"]), set_(Visit.pages["y"]["m"], 3))
+    assert place.db.one(key) == Visit(host="a", pages={"y": {"n": 2, "m": 3}}, last={"n": 1})
+    place.db.drop()
+    place.db.close()
+
+
 def test_a_plan_names_what_a_put_would_change(bigtable_emulator: str) -> None:
     place = Place(bigtable_emulator, logs)
     admin = Admin(place.backend, evolve(logs.compile(), name=place.name, prefix=place.prefix))
