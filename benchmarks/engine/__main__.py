@@ -15,7 +15,7 @@ from typing import Final
 
 from benchmarks.command import Benchmark, Run, say
 from benchmarks.contender import CALLS, TRANSACTED, Call, Contender
-from benchmarks.engine import processes, rules
+from benchmarks.engine import calls, processes, rules
 from benchmarks.engine.entries import ENTRIES, page_of, service_of, started
 from benchmarks.pages import many_customers
 from benchmarks.report import Row, Target
@@ -141,6 +141,7 @@ TARGETS: Final = (
     Target(13, "one of twenty", "compile an entity, with its first put and get", None, 1),
     # 3 of about 75 microseconds.
     Target(14, "set_ of", rules.LIMITED, rules.FREE, 1.04),
+    *(Target(15, call, call, calls.GET, most) for call, most in calls.TARGETS.items()),
 )
 
 BENCHMARK: Final = Benchmark(
@@ -148,7 +149,14 @@ BENCHMARK: Final = Benchmark(
     title="The bundled engine next to its peers",
     text=__doc__,
     entries=ENTRIES,
-    sections={"operations": operations, "memory": memory, "syncs": syncs, "startup": startup, "rules": rules.rows},
+    sections={
+        "operations": operations,
+        "memory": memory,
+        "syncs": syncs,
+        "startup": startup,
+        "rules": rules.rows,
+        "calls": calls.rows,
+    },
     targets=TARGETS,
     columns=(
         "Memory",
