@@ -16,29 +16,29 @@ Python 3.11 calls a list or dict comprehension as a function; later ones do not,
 
 import argparse
 import gc
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
+import boto3
 from attrs import frozen
 
 import odm
-from benchmarks.contender import Call
-from benchmarks.dynamodb.answers import Canned
-from benchmarks.libraries.ours import Odm
-from benchmarks.pages import orders
-from benchmarks.services import InMemory
+from odm import Entity, PrimaryKey, Store, Table, set_
+from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.emulator import Emulator
+from odm.backends.dynamodb import DynamoDB
+from odm.backends.local import Memory
+from odm.protocol.connection import Backend
 
-CALLS: Final[tuple[Call, ...]] = ("get", "put", "update", "query")
-BACKENDS: Final = {"memory": InMemory, "dynamodb": Canned}
-SIZE: Final = 3
-"""Orders of the partition that is queried."""
+CALLS: Final = ("get", "put", "query", "update", "transaction")
+BACKENDS: Final = ("memory", "dynamodb", "bigtable")
 WARM: Final = 3
 """So often each call is made before one is followed."""
 
@@ -114,20 +114,73 @@ def passed(call: Callable[[], Any]) -> Way:
     return Way(steps)
 
 
+_orders: Final = Table("orders")
+_accounts: Final = Table("accounts", transactions=True)
+
+
+class Order(Entity, table=_orders):
+    """What is read and written."""
+
+    customer: str
+    number: int
+    total: int = 0
+
+    primary = PrimaryKey("CUSTOMER#{customer}", "ORDER#{number}")
+
+
+class Account(Entity, table=_accounts):
+    """What a transaction writes: on Bigtable, it needs a table with locks."""
+
+    number: int
+
+    primary = PrimaryKey("ACCOUNT#{number}", "ACCOUNT")
+
+
 @contextmanager
-def warm(backend: str) -> Iterator[Mapping[Call, Callable[[], Any]]]:
-    """The calls, by name, on a store that has made each of them before; DynamoDB is answered in this process."""
-    ours = Odm(orders(SIZE), BACKENDS[backend]())
-    ours.load()
-    ours.check()
-    calls: dict[Call, Callable[[], Any]] = {
-        name: partial(ours.answer, name, ours.model(0) if name == "put" else 0) for name in CALLS
-    }
-    for call in calls.values():
-        for _ in range(WARM):
-            call()
-    yield calls
-    ours.close()
+def warm(backend: str) -> Iterator[Mapping[str, Callable[[], Any]]]:
+    """The calls, by name, on stores that have made each of them before. moto and the emulator answer in threads."""
+    with ExitStack() as stack:
+        service = _service(backend, stack)
+        db, bank = (stack.enter_context(Store(table, service())) for table in (_orders, _accounts))
+        db.create()
+        bank.create()
+        key, order = Order.primary(customer="c1", number=1), Order(customer="c1", number=1)
+        query = Order.primary(customer="c1").where(Order.total >= 0)
+
+        def transaction() -> None:
+            with bank.transaction() as tx:
+                tx.put(Account(number=1))
+                tx.put(Account(number=2))
+
+        calls: dict[str, Callable[[], Any]] = {
+            "put": lambda: db.put(order),
+            "get": lambda: db.get(Order, customer="c1", number=1),
+            "query": lambda: list(db.query(query)),
+            "update": lambda: db.update(key, set_(Order.total, 7)),
+            "transaction": transaction,
+        }
+        for call in calls.values():
+            for _ in range(WARM):
+                call()
+        yield calls
+
+
+def _service(backend: str, stack: ExitStack) -> Callable[[], Backend]:
+    """What makes a backend."""
+    if backend == "memory":
+        return Memory
+    if backend == "dynamodb":
+        from moto.server import ThreadedMotoServer
+
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)  # it logs each request
+        server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+        server.start()
+        stack.callback(server.stop)
+        host, port = server.get_host_and_port()
+        session = boto3.Session("path", "path", region_name="us-east-1")
+        return lambda: DynamoDB(session, endpoint_url=f"http://{host}:{port}")
+    emulator = stack.enter_context(Emulator())
+    return lambda: Bigtable("project", "instance", endpoint=emulator.address)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

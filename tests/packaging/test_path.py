@@ -1,49 +1,46 @@
-"""A call stays short to read: it passes few modules, and seldom changes file."""
+"""Calls stay short to read: they pass few modules, and seldom change file."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any, Final
 
 import pytest
 
-from benchmarks.contender import Call
 from benchmarks.path import BACKENDS, CALLS, Way, main, passed, warm
 
-MOST_MODULES = 12
-"""Of a get on Memory."""
-MOST_CHANGES = 26
-"""Of file, in a get on DynamoDB. Nine of them are in the lean transport, down to the HTTP library; one of these is for
-the handler of the session that answers here."""
+CHANGES: Final[Mapping[str, Mapping[str, int]]] = {
+    "memory": {"get": 18, "put": 29, "query": 72, "update": 66, "transaction": 132},
+    "dynamodb": {"get": 37, "put": 49, "query": 111, "update": 92, "transaction": 143},
+    "bigtable": {"get": 66, "put": 61, "query": 134, "update": 152, "transaction": 371},
+}
+"""How often each call changes file. Lower a figure when a call gets shorter; raise it only for a reason."""
 
 
-def way_of(call: Call, backend: str) -> Way:
-    with warm(backend) as calls:
-        return passed(calls[call])
+@pytest.fixture(scope="module")
+def calls() -> Iterator[Mapping[str, Mapping[str, Callable[[], Any]]]]:
+    with ExitStack() as stack:
+        yield {backend: stack.enter_context(warm(backend)) for backend in BACKENDS}
 
 
 def numbers(way: Way) -> str:
     return f"{way.calls} calls, {way.modules} modules, {way.changes} changes of file"
 
 
-def test_a_get_on_memory_passes_few_modules() -> None:
-    way = way_of("get", "memory")
-    assert way.modules <= MOST_MODULES, numbers(way)
-
-
-def test_a_get_on_dynamodb_seldom_changes_file() -> None:
-    way = way_of("get", "dynamodb")
-    assert way.changes <= MOST_CHANGES, numbers(way)
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("call", CALLS)
-def test_a_way_leads_from_the_store_to_its_backend(call: Call, backend: str) -> None:
-    way = way_of(call, backend)
+def test_no_call_changes_file_more_often(
+    calls: Mapping[str, Mapping[str, Callable[[], Any]]], call: str, backend: str
+) -> None:
+    way = passed(calls[backend][call])
     modules = [step.module for step in way.steps]
-    assert "odm.stores.sync_reads" in modules if call in ("get", "query") else "odm.stores.sync" in modules
+    assert modules[0].startswith("odm.stores.")
     assert any(module.startswith("odm.backends.") for module in modules)
-    assert way.steps[0].depth == 0
+    assert way.changes <= 1.1 * CHANGES[backend][call], numbers(way)
 
 
-def test_the_same_call_passes_the_same_way_again() -> None:
-    with warm("dynamodb") as calls:
-        assert passed(calls["get"]) == passed(calls["get"])
+def test_the_same_call_passes_the_same_way_again(calls: Mapping[str, Mapping[str, Callable[[], Any]]]) -> None:
+    get = calls["dynamodb"]["get"]
+    assert passed(get) == passed(get)
 
 
 def test_what_is_not_of_odm_passes_nothing() -> None:
