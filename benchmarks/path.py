@@ -145,6 +145,7 @@ def warm(backend: str) -> Iterator[Mapping[str, Callable[[], Any]]]:
         db.create()
         bank.create()
         key, order = Order.primary(customer="c1", number=1), Order(customer="c1", number=1)
+        change = set_(Order.total, 7)
         query = Order.primary(customer="c1").where(Order.total >= 0)
 
         def transaction() -> None:
@@ -156,7 +157,7 @@ def warm(backend: str) -> Iterator[Mapping[str, Callable[[], Any]]]:
             "put": lambda: db.put(order),
             "get": lambda: db.get(Order, customer="c1", number=1),
             "query": lambda: list(db.query(query)),
-            "update": lambda: db.update(key, set_(Order.total, 7)),
+            "update": lambda: db.update(key, change),
             "transaction": transaction,
         }
         for call in calls.values():
