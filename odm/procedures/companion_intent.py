@@ -44,7 +44,7 @@ class IntentWithCompanions:
         if self.intent.name in ("put", "insert"):
             fresh = isinstance(self.intent, Write) and self.intent.present is False
             needed = (one.reads or (not in_transaction and one.reads_without_transaction) for one in self.companions)
-            return not fresh and (kept or any(needed))
+            return not fresh and (kept or self.intent.reads or any(needed))
         return True
 
     def plan(self, context: Context, item: Any) -> Planned | OdmError:
@@ -83,7 +83,7 @@ class IntentWithCompanions:
 
     def _operation(self, context: Context, there: Any) -> req.Operation | OdmError:
         """The operation, without the condition that the item is unchanged."""
-        if isinstance(self.intent, Write):
+        if isinstance(self.intent, Write) and not self.intent.reads:
             operation = self.intent.first(context)
             gone = there is None and self.intent.absent_ok
             if there is UNREAD or (not gone and (operation.condition is None or holds(operation.condition, there))):

@@ -330,11 +330,11 @@ def _explain_write(session: Session, intent: WriteIntent) -> Explanation:
     read = req.Get(target.key, pattern=target.entity.primary.full_name, former=bool(target.entity.versioned))
     reading = keeps(intent) or concerns(intent)
     whole = None if change is None else change.whole
-    first = reading and one.reads(session.context, in_transaction=session.context.transactions)
+    first = (reading or intent.reads) and one.reads(session.context, in_transaction=session.context.transactions)
     planned = None if first else intent.first(session.context)
     request = read if planned is None else plain(planned)
     assert not isinstance(request, req.Check)  # of transactions only
-    guarded = change.needed if change is not None else ()
+    guarded = tuple(dict.fromkeys([*(() if change is None else change.needed), *intent.judged]))
     how = "takes {} from the entity passed in"
     condition = intent.wanted
     if isinstance(request, req.Get):

@@ -52,6 +52,10 @@ def _stored(context: Context, do: Calls, write: Write) -> CoreGen[Any]:
         yield from _write(context, do, write)
         _hold(write)
         return write.stored
+    if write.reads:
+        yield from commit(context, (IntentWithCompanions(write),), ALONE)
+        _hold(write)
+        return write.stored
     operation = write.first(context)
     assert not isinstance(operation, req.Check)  # of transactions only
     answer = yield operation
@@ -130,6 +134,9 @@ def delete(context: Context, do: Calls, which: object, when: Condition | bool | 
     if concerned(write) or concerns(write):
         plan, _ = yield from _write(context, do, write)
         return plan.base is not None
+    if write.reads:
+        _, answer = yield from commit(context, (IntentWithCompanions(write),), ALONE)
+        return bool(answer.existed)
     operation = write.first(context)
     assert not isinstance(operation, req.Check)  # of transactions only
     answer = yield operation

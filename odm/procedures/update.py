@@ -42,6 +42,7 @@ from odm.immutable import immutable
 from odm.procedures.automatic import check_settable, of_new_item, with_time
 from odm.procedures.context import Context
 from odm.procedures.field_bounds import check_steps, limits_of
+from odm.procedures.judged import judged_fields
 from odm.procedures.upgrades import unchanged, unknown, up_to_date
 from odm.procedures.write import as_it_was, refusal
 from odm.protocol import requests as req
@@ -67,6 +68,7 @@ class ItemUpdate:
         touched: the patterns whose key may change.
         from_key: attributes whose value is known from the item's key, by stored name; none without ``touched``.
         needed: attributes that ``touched`` uses and that neither the call nor the key sets, as stored names.
+        judged: see `odm.procedures.judged`.
         base: the item from which the first attempt is computed; None: the stored item must be read.
         whole: why the new item must be validated as a whole; None: the values that are written were, which is enough.
         nested: the members of nested models that `odm.set_fields` sets, as the user writes them; their parents are
@@ -82,6 +84,7 @@ class ItemUpdate:
     touched: tuple[PatternSchema, ...] = ()
     from_key: Mapping[str, Value] = field(factory=dict)
     needed: tuple[str, ...] = ()
+    judged: tuple[str, ...] = ()
     base: Item | None = None
     whole: str | None = None
     nested: tuple[Set, ...] = ()
@@ -104,6 +107,8 @@ class ItemUpdate:
             return stranger
         base = context.living(item)
         try:
+            if base is not None and self.judged:
+                context.check_fit(base, self.target.key)
             return _fault(context, self, base) or attempt(context, self, base, read=True)
         except (BadValue, ItemInvalid) as error:  # the new item cannot be stored, or the stored item cannot be read
             return error
@@ -184,9 +189,22 @@ def item_update(  # the arguments of an update
         lowered = (*lowered, Increment(Path((codec.stored[entity.revision],)), 1))
     wanted = None if when is None else entity.answerable(codec.lower(checked(when, "when=")))
     check_written(lowered, {}, target, context.limits)
-    base: Item | None = None if needed or whole is not None else {}
+    forms = judged_fields(context, entity, wanted)
+    base: Item | None = None if needed or forms or whole is not None else {}
     change = ItemUpdate(
-        target, lowered, wanted, returning, upsert, known, touched, from_key, tuple(needed), base, whole, nested
+        target,
+        lowered,
+        wanted,
+        returning,
+        upsert,
+        known,
+        touched,
+        from_key,
+        tuple(needed),
+        forms,
+        base,
+        whole,
+        nested,
     )
     if context.limits.expressions and not (are_few(lowered) and surely_fits(wanted)):
         _check_expressions(context, change)
@@ -269,7 +287,7 @@ def _check_match(entity: EntitySchema, roots: Collection[str]) -> None:
 def _check_expressions(context: Context, change: ItemUpdate) -> None:
     """Refuse an update that DynamoDB would refuse; the guards are written in their longest form."""
     keys = [Set(Path((f"{pattern.index} {part}",)), "") for pattern in change.touched for part in ("pk", "sk")]
-    guards = [Missing(Path((name,))) for name in change.needed]
+    guards = [Missing(Path((name,))) for name in (*change.needed, *change.judged)]
     check_update((*change.actions, *keys), _condition(context, change, guards))
 
 
@@ -336,7 +354,8 @@ def attempt(context: Context, change: ItemUpdate, base: Item | None, *, read: bo
         return _validated(context, change, item)
     target = change.target
     actions, guards = (change.actions, []) if context.adds_values else as_sets(change.actions, item if read else None)
-    condition = _condition(context, change, [*[equals(name, item) for name in change.needed], *guards, parents])
+    same = dict.fromkeys([*change.needed, *change.judged])
+    condition = _condition(context, change, [*[equals(name, item) for name in same], *guards, parents])
     entries = _entries(change, item, context.random)
     changed = {index: key for index, key in entries.items() if key is not None}
     check_keys(target.key, changed, target.entity, context.limits)

@@ -26,11 +26,12 @@ from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Condition, Item, Not, Or
 from odm.procedures.automatic import assigned
 from odm.procedures.context import Context
+from odm.procedures.judged import judged_fields
 from odm.procedures.upgrades import unchanged, up_to_date
 from odm.protocol import requests as req
 from odm.protocol.expressions import check_condition, surely_fits
 from odm.protocol.limits import check_item
-from odm.protocol.predicates import ABSENT, every, has_tag, judged, revision_is, version_is
+from odm.protocol.predicates import ABSENT, equals, every, has_tag, judged, revision_is, version_is
 from odm.schema.entity import EntitySchema, Key
 from odm.schema.target import Target
 
@@ -92,6 +93,7 @@ class Write(NamedTuple):
         present: True: the item must exist; False: it must not; None: not checked.
         absent_ok: no condition is evaluated on an absent item: the delete of a store returns False for it.
         stored: for a put or insert, the entity as it will be stored.
+        judged: see `odm.procedures.judged`.
     """
 
     name: str
@@ -102,6 +104,7 @@ class Write(NamedTuple):
     present: bool | None = None
     absent_ok: bool = False
     stored: Any = None
+    judged: tuple[str, ...] = ()
 
     @property
     def unconditional(self) -> bool:
@@ -110,8 +113,8 @@ class Write(NamedTuple):
 
     @property
     def reads(self) -> bool:
-        """Whether it depends on the stored item, which must be read first: never."""
-        return False
+        """Whether it depends on the stored item, which must be read first."""
+        return bool(self.judged)
 
     def first(self, context: Context) -> req.Operation:
         """The operation of the first attempt, with all of its conditions."""
@@ -133,8 +136,20 @@ class Write(NamedTuple):
         return self.operation if condition is None else evolve(self.operation, condition=condition)
 
     def next(self, context: Context, item: Item | None) -> req.Operation | OdmError:
-        """The operation for the stored item after a refusal, or the error to raise."""
-        return self._again(context, item) or self._refusal(context, item)
+        """The operation for the stored item, which was read first or after a refusal, or the error to raise."""
+        again = self._again(context, item)
+        if again is None and self.reads and self.stranger(context, item) is None:
+            there = context.living(item)
+            operation = self.first(context)
+            try:
+                if there is not None:
+                    context.check_fit(there, self.target.key)
+            except ItemInvalid as unreadable:
+                return unreadable
+            if operation.condition is None or holds(operation.condition, item):
+                same = (equals(name, there or {}) for name in self.judged)
+                return evolve(operation, condition=every(operation.condition, *same))
+        return again or self._refusal(context, item)
 
     def _again(self, context: Context, item: Item | None) -> req.Operation | None:
         """The operation to send next, if the first one was refused only because the stored item is of an older version.
@@ -199,7 +214,8 @@ def put_write(context: Context, instance: Entity, when: Condition | bool | None)
     wanted, revision = lower_when(target, when), target.revision
     if revision == 0:
         return Write("put", target, request, wanted, present=False, stored=stored)
-    return Write("put", target, request, wanted, revision, stored=stored)
+    forms = judged_fields(context, target.entity, wanted)
+    return Write("put", target, request, wanted, revision, stored=stored, judged=forms)
 
 
 def insert_write(context: Context, instance: Entity) -> Write:
@@ -213,7 +229,9 @@ def delete_write(context: Context, which: object, when: Condition | bool | None,
     target = context.schema.target(which)
     context.check_key(target)
     request = delete_request(target, context.guard(target.entity))
-    return Write("delete", target, request, lower_when(target, when), target.revision, absent_ok=absent_ok)
+    wanted = lower_when(target, when)
+    forms = judged_fields(context, target.entity, wanted)
+    return Write("delete", target, request, wanted, target.revision, absent_ok=absent_ok, judged=forms)
 
 
 def check_write(context: Context, which: object, when: Condition | bool | None) -> Write:
@@ -222,7 +240,9 @@ def check_write(context: Context, which: object, when: Condition | bool | None) 
     context.check_key(target)
     operation = req.Check(target.key, pattern=target.entity.primary.full_name, tag=context.guard(target.entity))
     present = True if when is None else None
-    return Write("check", target, operation, lower_when(target, when), target.revision, present)
+    wanted = lower_when(target, when)
+    forms = judged_fields(context, target.entity, wanted)
+    return Write("check", target, operation, wanted, target.revision, present, judged=forms)
 
 
 def delete_request(target: Target, tag: str | None = None) -> req.Delete:

@@ -258,6 +258,8 @@ def check(world: Any, random: Random) -> None:
             if shown:
                 number = random.choice(list(shown))
                 _conditional(db, cls, number, condition, right, note)
+            if len(names) == 1:
+                _refused(db, cls, world, {*range(len(items))} - shown.keys(), condition, note)
         named = world.named()
         for number, one in shown.items():
             before = world.raw(number)
@@ -265,6 +267,18 @@ def check(world: Any, random: Random) -> None:
             after = world.raw(number)
             changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
             assert changed <= named, f"{changed} of {before}: {note}"
+
+
+def _refused(db: Store, cls: Any, world: Any, numbers: set[int], condition: Any, note: str) -> None:
+    """No conditional write is applied to an item that cannot be read, unless there is none."""
+    for number in numbers:
+        key = cls.primary(id=str(number))
+        before = world.raw(number)
+        if not before:
+            continue
+        with pytest.raises((ItemInvalid, ConditionFailed, Unsupported)):
+            db.delete(key, when=condition)
+        assert world.raw(number) == before, f"{condition}: {note}"
 
 
 def _conditional(db: Store, cls: Any, number: int, condition: Any, right: list[int], note: str) -> None:
