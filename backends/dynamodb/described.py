@@ -191,7 +191,7 @@ class Described:
         kind = self._kinds.get(str(put.item.get(TAG)))
         if kind is None or put.known is None:
             return frozenset()
-        # An attribute with a name of odm's own that another program writes is none of the model's.
+        # An attribute with a name of odm's own that another program writes is not one of the model.
         names = put.known - kind.entity.key_only.keys() - {TAG, TTL_ATTRIBUTE} - kind.others.keys()
         names = frozenset(map(attribute_name, names)) | kind.made
         return names | {self.schema.ttl} if kind.ttl is not None else names

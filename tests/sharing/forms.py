@@ -115,7 +115,7 @@ def random_condition(random: Random, cls: Any, names: Sequence[str], shown: Sequ
 
 
 def compared(sign: str, value: Any, other: Any) -> bool:
-    """The result of a comparison in Python; a bool is no number, as in the stores."""
+    """The result of a comparison in Python; a bool does not equal a number, as in the stores."""
     alike = isinstance(value, bool) is isinstance(other, bool)
     if sign in ("==", "!="):
         return (alike and value == other) is (sign == "==")
