@@ -43,7 +43,7 @@ from odm.codec import moments, scalars
 from odm.codec.blobs import KINDS, BlobType
 from odm.codec.choices import EnumType, LiteralType, enum_type, literal_type
 from odm.codec.compressed import compressed_type
-from odm.codec.containers import FixedTupleType, dict_type, list_type, set_type, tuple_type
+from odm.codec.containers import DictType, FixedTupleType, dict_type, list_type, set_type, tuple_type
 from odm.codec.faults import NOTHING, Unfit
 from odm.codec.models import Place, check_default, check_names, complete, empty_record, field_infos
 from odm.codec.plain import ANY, JSON
@@ -68,7 +68,9 @@ from odm.entities.blobs import Blob, LazyBytes
 from odm.entities.markers import (
     ALIASES,
     AggregateMarker,
+    Cell,
     CellVersions,
+    ColumnsMarker,
     Compressed,
     CounterMarker,
     Stored,
@@ -186,7 +188,11 @@ class TypeCompiler:
         marker, blob = find_marker(info, Stored), find_marker(info, Blob)
         type_ = self._type(info.annotation, place) if blob is None else _in_blobs(blob, info, place)
         type_ = _fixed(type_, metadata_of(info))
-        type_ = _compressed(_in_form(type_, marker, info, place), info, place)
+        if find_marker(info, ColumnsMarker) is not None and find_marker(info, Cell) is not None:
+            type_ = _of_entries(type_, marker, info, place)
+        else:
+            type_ = _in_form(type_, marker, info, place)
+        type_ = _compressed(type_, info, place)
         found = RecordField(
             place.field,
             stored=place.field if marker is None or marker.name is None else marker.name,
@@ -342,6 +348,13 @@ def _in_form(type_: StoredType, marker: Stored | None, info: FieldInfo, place: P
     except ValueError as error:
         raise place.fault(info.annotation, f"cannot be stored: {error}", "correct it") from None
     return nullable(made) if isinstance(type_, NullableType) else made
+
+
+def _of_entries(type_: StoredType, marker: Stored | None, info: FieldInfo, place: Place) -> StoredType:
+    """The type of a dict with a cell for each entry: `odm.Stored` says the form of its values."""
+    if not isinstance(type_, DictType):
+        return _in_form(type_, marker, info, place)
+    return dict_type(type_.key, _in_form(type_.item, marker, info, place))
 
 
 def _keeps_null(type_: StoredType, marker: Stored | None, info: FieldInfo, place: Place) -> bool:

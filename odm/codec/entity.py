@@ -226,13 +226,16 @@ class EntityCodec:
 
     def _other_form(self, of: RecordField, written: object, item: Item, key: str) -> ItemInvalid:
         stored = item[of.stored]
-        if (entry := other_entry(of.type, stored, written)) is not None:
+        if (entry := other_entry(of.type, stored, written, cells=of in self._entries)) is not None:
             segment, fault = entry
             name = f"{Path((of.name, segment))}{self._column(of, segment)}"
         else:
             name, fault = of.name, other_form(of.type, stored, written, omits_none=of.omits_none)
         under = f" under {key}" if key else ""
         return ItemInvalid(f"a stored {self.cls.__name__}{under} does not fit the model: {name} {fault}", key, item)
+
+    def _has_other_entry(self, of: RecordField, item: Item) -> bool:
+        return of in self._entries and other_entry(of.type, item[of.stored], NOTHING, cells=True) is not None
 
     def _column(self, of: RecordField, entry: str) -> str:
         """Where an entry stands in rows of other programs, for messages."""
@@ -528,10 +531,9 @@ class EntityCodec:
         if self.exact:
             at = {detail["loc"][0] for detail in error.errors(include_url=False) if detail["loc"]}
             for one in self._exact_fields:
-                if one.name in at and one.stored in item:
-                    entries = one in self._entries and other_entry(one.type, item[one.stored], NOTHING) is not None
-                    if entries or _is_other_form(one, item[one.stored]):
-                        return self._other_form(one, NOTHING, item, key)
+                there = one.name in at and one.stored in item
+                if there and (self._has_other_entry(one, item) or _is_other_form(one, item[one.stored])):
+                    return self._other_form(one, NOTHING, item, key)
         message = (
             f"a stored {self.cls.__name__}{under} does not fit the model: {reasons(error)}; fix the stored item, or "
             "let the model accept it"

@@ -145,13 +145,14 @@ def _fault(type_: StoredType, stored: Value, written: Any, *, omits_none: bool) 
     return f"is stored as {form}, and {would}"
 
 
-def other_entry(type_: StoredType, stored: Value, written: Any) -> tuple[str, str] | None:
+def other_entry(type_: StoredType, stored: Value, written: Any, *, cells: bool) -> tuple[str, str] | None:
     """The first entry of a stored dict that has another form, and what is wrong with it; None: there is none.
 
     Args:
         type_: of the dict.
         stored: the stored dict.
         written: what the field would write instead; `NOTHING` if it cannot read it.
+        cells: each entry is a cell of other programs, so `odm.Stored` of the field is that of the values.
     """
     of = bare(type_)
     if not isinstance(of, DictType) or not isinstance(stored, dict):
@@ -164,17 +165,11 @@ def other_entry(type_: StoredType, stored: Value, written: Any) -> tuple[str, st
             return key, f"has a key that {of.text} does not have: declare the keys as str"
         other = written.get(key, NOTHING) if isinstance(written, dict) else _again(of.item, value)
         if not same_form(of.item, value, other):
-            return key, f"{_fault(of.item, value, other, omits_none=False)}: {_values_advice(of, value)}"
+            if cells:
+                return key, other_form(of.item, value, other, omits_none=False)
+            advice = f"declare the values as {_TYPES.get(kind_of(value), 'a type that may be None')}"
+            return key, f"{_fault(of.item, value, other, omits_none=False)}: {advice}"
     return None
-
-
-def _values_advice(of: DictType, stored: Value) -> str:
-    """A declaration of a dict that accepts a value; a value in a dict has no `odm.Stored` of its own."""
-    cell = _refused_cell(of.item, stored)
-    if cell is None:
-        return f"declare the values as {_TYPES.get(kind_of(stored), 'a type that may be None')}"
-    other = ("bytes", "bytes") if _readable(cell[1]) is None else ("str", "text")
-    return f'declare the values as {other[0]}, with Cell(..., "{other[1]}"), or with the encoding of the other program'
 
 
 def _is_key(of: DictType, key: str) -> bool:
@@ -200,18 +195,15 @@ def _refused_cell(type_: StoredType, stored: Value) -> tuple[str, bytes] | None:
     return (why, data) if isinstance(data, bytes) else None
 
 
-def _readable(data: bytes) -> str | None:
-    """The text of a cell; None if it has none that people can read."""
+def _cell_advice(type_: StoredType, data: bytes) -> str:
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        return None
-    return text if text and text.isprintable() else None
-
-
-def _cell_advice(type_: StoredType, data: bytes) -> str:
-    text = _readable(data)
-    if text is None:
+        text = ""
+    if not text.isprintable() or not text:
+        advice = _advice(type_, data)
+        if advice.startswith("declare it with Stored"):
+            return f'{advice}, and Cell(..., "bytes")'
         return 'declare it with the encoding that the other program writes, or as bytes with Cell(..., "bytes")'
     return f'as text, with Cell(..., "text"), {_advice(type_, text)}'
 

@@ -139,7 +139,8 @@ class ColumnsMarker(Marker):
 
     In rows of other programs, ``Annotated[dict[str, int], Columns, Cell("hours:", "int64be")]`` is a dict over the
     columns of a family: each entry is a cell, whose qualifier is the key. With ``Cell("hours:h", ...)`` these are the
-    columns whose names begin with ``h``, and the key is the rest. Such a dict is never missing, only empty.
+    columns whose names begin with ``h``, and the key is the rest. `Stored` says the form of the values. Such a dict is
+    never missing, only empty.
     """
 
     _odm_usage = "Annotated[set[str], Columns] = set()"

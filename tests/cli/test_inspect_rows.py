@@ -226,7 +226,7 @@ DATA: dict[str, tuple[dict[str, dict[str, bytes]], list[str]]] = {
         {"a#1": {"f:1": whole(1426535612156), "g:1": b"2024-01-01", "g:2": b"2024-01-02"}},
         [
             'f: Annotated[dict[str, int], Columns, Cell("f:", "int64be")] = {}',
-            'g: Annotated[dict[str, str], Columns, Cell("g:", "text")] = {}',
+            'g: Annotated[dict[str, date], Columns, Stored(format="%Y-%m-%d"), Cell("g:", "text")] = {}',
         ],
     ),
     "objects": (

@@ -240,6 +240,7 @@ def _entries(columns: DataColumns, taken: Sequence[str]) -> FieldDesign:
     return FieldDesign(
         python_name(columns.prefix if re.search("[a-zA-Z]", columns.prefix) else columns.family, taken),
         f"dict[str, {found.type}]",
+        options=found.options,
         default="{}",
         why=found.why,
         cell=(f"{columns.family}:{columns.prefix}", found.encoding),

@@ -103,15 +103,7 @@ def _data(
     begin = prefix.encode()
     # no other column that has the prefix may be one that is no entry
     readable = all(_is_text(name) for name in columns if name.startswith(begin)) and begin not in names
-    return DataColumns(family, prefix, shown, _of_entries(guess("", values)), readable)
-
-
-def _of_entries(found: CellGuess) -> CellGuess:
-    """The type of the values in a dict, which have no ``Stored`` of their own."""
-    if not found.options:
-        return found
-    plain = "str" if found.options.startswith("format") else "int"
-    return CellGuess(found.encoding, plain, why=f"times, {found.options}")
+    return DataColumns(family, prefix, shown, guess("", values), readable)
 
 
 def _joined(groups: Mapping[str, list[bytes]]) -> dict[str, list[bytes]]:

@@ -25,7 +25,7 @@ def source_of(design: Design) -> str:
 def _head(design: Design, text: str) -> Iterator[str]:
     yield f'"""The models of table {escaped(design.name)}, from its description and {design.sampled} of its items."""'
     yield ""
-    times = [name for name in ("date", "datetime") if re.search(rf"[:\[] ?{name}\b", text)]
+    times = [name for name in ("date", "datetime") if re.search(rf"[:\[,] ?{name}\b", text)]
     if times:
         yield f"from datetime import {', '.join(times)}"
     if re.search(r"\bDecimal\b", text):

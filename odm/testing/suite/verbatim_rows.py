@@ -184,6 +184,9 @@ class Log(Entity, table=logs):
     primary = PrimaryKey("{site}/{path:empty}")
 
 
+NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
+
+
 class Usage(Entity, table=usages):
     """A row with columns whose names are data: a whole family, and those with a prefix."""
 
@@ -194,6 +197,10 @@ class Usage(Entity, table=usages):
     notes: Annotated[dict[str, str], Columns, Cell("m:note.", "text")] = Field(default_factory=dict)
     rates: Annotated[dict[str, Decimal], Columns, Cell("r:", "text")] = Field(default_factory=dict)
     extra: Annotated[dict[str, Venue], Columns, Cell("x:", "json"), Stored("e")] = Field(default_factory=dict)
+    seen: Annotated[dict[str, datetime], Columns, Stored("s", epoch="ms"), Cell("s:", "int64be")] = Field(
+        default_factory=dict
+    )
+    open: Annotated[dict[str, bool], Columns, Stored(format="yes/no"), Cell("o:", "text")] = Field(default_factory=dict)
 
     primary = PrimaryKey("{site}", "{day}")
 
@@ -207,13 +214,14 @@ USAGES = [
         notes={"a": "", "title": "12.5", "b.c": "null"},
         rates={"x": Decimal("0.25"), "y": Decimal(number)},
         extra={"v": Venue(name="n", fee=Decimal("1.5"))},
+        seen={"first": NOON, "last": NOON + timedelta(milliseconds=number)},
+        open={"door": number == 1},
     )
     for number in range(1, 4)
 ]
 USAGE = Usage.primary(site="org", day="2026-01-01")
 DAYS = Usage.primary(site="org")
 
-NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 QUOTES = [
     Quote(
         exchange="NASDAQ",
@@ -392,6 +400,8 @@ class TestEntriesAsCells:
             (exists(Usage.hours["none"]), []),
             (missing(Usage.hours["none"]) & (Usage.rates["x"] == Decimal("0.25")), [1, 2, 3]),
             (size(Usage.hours) == 4, [1, 2, 3]),
+            (Usage.seen["last"] > NOON + timedelta(milliseconds=1), [2, 3]),
+            (Usage.open["door"] == True, [1]),  # noqa: E712
             (exists(Usage.hours) & not_(missing(Usage.extra)), [1, 2, 3]),
             (Usage.extra["v"].fee == Decimal("1.5"), [1, 2, 3]),
             (Usage.notes == USAGES[0].notes, [1, 2, 3]),
@@ -435,6 +445,12 @@ class TestEntriesAsCells:
                 "rates": {"x": Decimal("0.75"), "y": Decimal(1), "z": Decimal("1.5")},
                 "extra": {"v": Venue(name="n", fee=Decimal(2)), "w": Venue(name="w")},
             }
+        )
+        assert db.get(USAGE) == wanted
+        first = Usage.seen["first"] == NOON
+        db.update(USAGE, set_(Usage.seen["last"], NOON), set_(Usage.open["gate"], False), when=first)
+        wanted = wanted.model_copy(
+            update={"seen": {"first": NOON, "last": NOON}, "open": {"door": True, "gate": False}}
         )
         assert db.get(USAGE) == wanted
         db.update(USAGE, set_(Usage.title, "u"), when=(Usage.hours["00"] == 7) & (Usage.notes["title"] == "12.5"))

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from random import Random
 from types import GenericAlias
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal, cast, get_args
 
 import pytest
 from attrs import evolve
@@ -56,6 +56,7 @@ from odm.backends.bigtable.native_streams import Touched
 from odm.backends.bigtable.writer import Writer
 from odm.schema.lockfile import describe
 from odm.schema.lockfile.compare import compare
+from tests.backends.bigtable.test_exact_cells import FORMS
 from tests.backends.bigtable.test_existing_rows import Place
 
 meters = Table("meters", row_style="verbatim")
@@ -366,6 +367,40 @@ class Log(Entity, table=logs):
     lines: Annotated[dict[str, list[int]], Columns, Cell("l:", "json")] = Field(default_factory=dict)
 
     primary = PrimaryKey("{host}")
+
+
+def _of_entries(annotation: Any) -> Any:
+    """The annotation of a dict whose values have the form of this one."""
+    type_, *marks = get_args(annotation)
+    inner = [mark for mark in marks if not isinstance(mark, Cell | Stored)]
+    value = Annotated[(type_, *inner)] if inner else type_
+    outer = [mark if isinstance(mark, Stored) else Cell("D:", mark.encoding) for mark in marks if mark not in inner]
+    return Annotated[(GenericAlias(dict, (str, value)), Columns, *outer)]
+
+
+@pytest.mark.parametrize("number", range(len(FORMS)), ids=[f"{one[0]!r}" for one in FORMS])
+def test_the_form_of_an_entry_is_refused_or_declared(bigtable_emulator: str, number: int) -> None:
+    cell, wrong, says, right, value = FORMS[number]
+    for annotation in (right, wrong):
+        table = Table(f"entries-{number}", row_style="verbatim")
+        body = {"__annotations__": {"id": str, "x": _of_entries(annotation)}, "primary": PrimaryKey("{id}")}
+        cls: Any = type("Product", (Entity,), body, table=table)
+        place = Place(bigtable_emulator, table)
+        place.set("1", {"D:a": cell})
+        if annotation is right:
+            found = place.db.one(cls, id="1")
+            place.db.put(found)
+            assert place.cells() == {"1": {"D:a": cell}}
+            if value is not None:
+                assert found.x == {"a": value}
+                assert list(place.db.scan(cls, cls.x["a"] == value)) == [found]
+        elif says:
+            for read in (lambda: place.db.get(cls, id="1"), lambda: list(place.db.scan(cls))):  # noqa: B023
+                with pytest.raises(ItemInvalid, match=r"does not fit the model: x.a, in the column D:a,") as refused:
+                    read()
+                assert says in str(refused.value)
+        place.db.drop()
+        place.db.close()
 
 
 visits = Table("visits", row_style="verbatim")
