@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from odm.backends.dynamodb.described import Described
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
@@ -10,22 +10,18 @@ from odm.errors import BadValue
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import (
     And,
-    Between,
     Compare,
     Condition,
     Const,
-    Contains,
     Exists,
     IsIn,
     Missing,
     Not,
-    Operand,
     Or,
     Path,
-    Size,
-    StartsWith,
     Value,
     paths,
+    with_paths,
 )
 from odm.keys.base import Refused
 from odm.protocol.predicates import every
@@ -200,28 +196,10 @@ def reading_filter(
 
 
 def renamed(condition: Condition, old: str, new: str) -> Condition:
-    """A condition without parts, with another name of an attribute."""
+    """A condition with another name of an attribute."""
     if old == new:
         return condition
-
-    def operand(node: Operand) -> Operand:
-        match node:
-            case Path(segments, owner) if segments[0] == old:
-                return Path((new, *segments[1:]), owner)
-            case Size(path):
-                return Size(_path(path))
-        return node
-
-    def _path(path: Path) -> Path:
-        return Path((new, *path.segments[1:]), path.owner) if path.root == old else path
-
-    match condition:
-        case Compare(op, left, right):
-            return Compare(op, operand(left), operand(right))
-        case Between(of, low, high):
-            return Between(operand(of), operand(low), operand(high))
-        case IsIn(of, choices):
-            return IsIn(operand(of), choices)
-        case StartsWith(path) | Contains(path) | Exists(path) | Missing(path):
-            return evolve(condition, path=_path(path))
-    return condition
+    changed: Condition = with_paths(
+        condition, lambda path: Path((new, *path.segments[1:]), path.owner) if path.root == old else path
+    )
+    return changed

@@ -13,7 +13,7 @@ from datetime import time
 from decimal import Decimal
 from operator import attrgetter
 from types import NoneType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, assert_never, cast
 
 from attrs import frozen
 
@@ -32,6 +32,7 @@ from odm.errors import BadValue
 from odm.expressions.evaluate import compares, has_prefix
 from odm.expressions.nodes import (
     And,
+    AnyCondition,
     Between,
     Compare,
     Condition,
@@ -73,51 +74,44 @@ _LOOSE: Final = frozenset({set, frozenset, list, tuple, dict, time})
 
 def shape_of(condition: Condition) -> Shape:
     """The shape of a condition: operators, fields and the types of values."""
-    kind = type(condition)
-    if kind is Compare:
-        left, right = condition.left, condition.right  # type: ignore[attr-defined]
-        if type(right) is Const and type(left) is Path:
-            path, value, mirrored = left, right.value, False
-        elif type(left) is Const and type(right) is Path:
-            path, value, mirrored = right, left.value, True
-        else:
-            return kind
-        of = type(value)
-        if len(path.segments) > 1 or of in _LOOSE:
-            return kind
-        return (kind, condition.op, path.segments[0], path.owner, of, mirrored)  # type: ignore[attr-defined]
-    if kind is And or kind is Or:
-        return (kind, *map(shape_of, condition.conditions))  # type: ignore[attr-defined]
-    if kind is Not:
-        return (kind, shape_of(condition.condition))  # type: ignore[attr-defined]
-    if kind is Between:
-        return _shape_of_range(condition)  # type: ignore[arg-type]
-    if kind is IsIn:
-        return _shape_of_choices(condition)  # type: ignore[arg-type]
-    path = condition.path  # type: ignore[attr-defined]
-    if len(path.segments) > 1 or kind is Contains:
-        return kind
-    if kind is StartsWith:
-        return (kind, path.segments[0], path.owner, type(condition.prefix.value))  # type: ignore[attr-defined]
-    return (kind, path.segments[0], path.owner)
-
-
-def _shape_of_range(condition: Between) -> Shape:
-    path, low, high = condition.operand, condition.low, condition.high
-    if type(path) is not Path or len(path.segments) > 1 or type(low) is not Const or type(high) is not Const:
-        return Between
-    types = type(low.value), type(high.value)
-    return Between if not _LOOSE.isdisjoint(types) else (Between, path.segments[0], path.owner, *types)
-
-
-def _shape_of_choices(condition: IsIn) -> Shape:
-    path = condition.operand
-    if type(path) is not Path or len(path.segments) > 1:
-        return IsIn
-    types = {type(choice.value) for choice in condition.choices}
-    if len(types) != 1 or not _LOOSE.isdisjoint(types) or NoneType in types:
-        return IsIn
-    return (IsIn, path.segments[0], path.owner, *types)
+    node = cast("AnyCondition", condition)
+    match node:  # by class alone, and not by pattern: it runs for each condition of each call
+        case Compare():
+            left, right = node.left, node.right
+            if type(left) is Path and type(right) is Const:
+                path, value, mirrored = left, right.value, False
+            elif type(left) is Const and type(right) is Path:
+                path, value, mirrored = right, left.value, True
+            else:
+                return Compare
+            if len(path.segments) > 1 or type(value) in _LOOSE:
+                return Compare
+            return (Compare, node.op, path.segments[0], path.owner, type(value), mirrored)
+        case And() | Or():
+            return (type(node), *[shape_of(part) for part in node.conditions])
+        case Not():
+            return (Not, shape_of(node.condition))
+        case Exists() | Missing():
+            path = node.path
+            return type(node) if len(path.segments) > 1 else (type(node), path.segments[0], path.owner)
+        case StartsWith():
+            path = node.path
+            return (
+                StartsWith
+                if len(path.segments) > 1
+                else (StartsWith, path.segments[0], path.owner, type(node.prefix.value))
+            )
+        case Between(Path((str(name),), owner), Const(low), Const(high)):
+            types = type(low), type(high)
+            return (Between, name, owner, *types) if _LOOSE.isdisjoint(types) else Between
+        case IsIn(Path((str(name),), owner), choices):
+            several = {type(choice.value) for choice in choices}
+            plain = len(several) == 1 and _LOOSE.isdisjoint(several) and NoneType not in several
+            return (IsIn, name, owner, *several) if plain else IsIn
+        case Between() | IsIn() | Contains():
+            return type(node)
+        case _:
+            assert_never(node)
 
 
 class Term(ABC):

@@ -10,7 +10,7 @@ These nodes only hold values and are frozen. They stand at two levels of the flo
 Code that consumes nodes uses one ``match`` that ends in ``assert_never``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
@@ -354,6 +354,23 @@ def paths(node: object) -> list[Path]:
         names: tuple[str, ...] = getattr(node, "__match_args__")  # noqa: B009  # attrs makes it
         return [path for name in names for path in paths(getattr(node, name))]
     return []
+
+
+def with_paths(node: Any, change: Callable[[Path], Path]) -> Any:
+    """A condition or an action with each of its paths changed: the one transformer, which knows no class of nodes.
+
+    Args:
+        node: a condition, an action, or a part of one.
+        change: returns the new path.
+    """
+    if isinstance(node, Path):
+        return change(node)
+    if isinstance(node, tuple):
+        return tuple([with_paths(part, change) for part in node])
+    if isinstance(node, Condition | Size | Action):
+        names: tuple[str, ...] = getattr(node, "__match_args__")  # noqa: B009  # attrs makes it
+        return type(node)(*[with_paths(getattr(node, name), change) for name in names])
+    return node
 
 
 def _call(word: str, path: Path, *values: object) -> str:

@@ -359,25 +359,28 @@ def _shape(condition: Condition, values: list[Value]) -> _Shape | None:
         condition: lowered.
         values: receives the values, in the order of their placeholders.
     """
-    kind = type(condition)
-    node = cast(Any, condition)
-    if kind is Compare:
-        left, right = _shape_of_operand(node.left, values), _shape_of_operand(node.right, values)
-        return None if left is None or right is None or left == right else (node.op, left, right)  # see `_with_itself`
-    if kind is And or kind is Or:
-        parts = (*[_shape(part, values) for part in node.conditions],)
-        return None if None in parts else (kind, parts)
-    if kind is Not:
-        part = _shape(node.condition, values)
-        return None if part is None else (kind, part)
-    if kind is Between or kind is IsIn:
-        return _shape_of_several(node, values)
-    path = _shape_of_operand(node.path, values)
-    if kind is StartsWith:
-        values.append(node.prefix.value)
-    elif kind is Contains:
-        values.append(node.value.value)
-    return None if path is None else (kind, path)
+    node = cast(AnyCondition, condition)
+    match node:
+        case Compare():
+            left, right = _shape_of_operand(node.left, values), _shape_of_operand(node.right, values)
+            return None if left is None or right is None or left == right else (node.op, left, right)
+        case And() | Or():
+            parts = (*[_shape(part, values) for part in node.conditions],)
+            return None if None in parts else (type(node), parts)
+        case Not():
+            part = _shape(node.condition, values)
+            return None if part is None else (Not, part)
+        case Between() | IsIn():
+            return _shape_of_several(node, values)
+        case Exists() | Missing():
+            of = _shape_of_operand(node.path, values)
+            return None if of is None else (type(node), of)
+        case StartsWith(path, value) | Contains(path, value):
+            of = _shape_of_operand(path, values)
+            values.append(value.value)
+            return None if of is None else (type(node), of)
+        case _:
+            assert_never(node)
 
 
 def _shape_of_several(node: Between | IsIn, values: list[Value]) -> _Shape | None:
