@@ -1,5 +1,6 @@
 """The command line's operations on Bigtable; see `odm.protocol.admin`."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from attrs import evolve
@@ -7,14 +8,14 @@ from attrs import evolve
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.declared import Declared, DeclaredRow
 from odm.backends.bigtable.entries import index_table, is_odms
-from odm.backends.bigtable.filters import ColumnRange, Newest, shown, utf8
+from odm.backends.bigtable.filters import ColumnRange, First, Newest, chain, shown, utf8
 from odm.backends.bigtable.kinds import Kind
 from odm.backends.bigtable.layout import key_of
 from odm.backends.bigtable.native import ITEM, Column, ReadRows, Row, SetCell, Steps
 from odm.backends.bigtable.native_admin import DeleteTable, ModifyFamilies
 from odm.backends.bigtable.repair import missing
 from odm.backends.bigtable.retry import Retry, read_all
-from odm.backends.bigtable.sampling import sample_rows
+from odm.backends.bigtable.sampling import MOST_CELLS, sample_rows
 from odm.backends.bigtable.tables import apply, measure, plan
 from odm.backends.bigtable.verbatim import stored_key
 from odm.backends.bigtable.wide import Wide
@@ -35,6 +36,13 @@ SECONDS = 10.0
 
 FEW_ROWS = 20
 """The number of rows of each index table to read, to check whether odm wrote them."""
+
+
+_AT_ONCE = 100
+"""The number of rows to read by their keys in a request."""
+
+_MOST_NAMED = 20
+"""The number of undeclared columns of a family that are listed by name."""
 
 
 class Admin:
@@ -65,7 +73,8 @@ class Admin:
         entries = run(_entries(writer, rows, len(items), changes), self._call)
         findings = judge(schema, items)
         if isinstance(writer.places, Declared):
-            findings += rewritten(_rewrites(writer.places, schema, rows), keeps_unknown=True)
+            others = run(_others(writer, rows), self._call)
+            findings += rewritten(_rewrites(writer.places, schema, rows, others), keeps_unknown=True)
         return Survey((*changes, *entries), findings, len(items))
 
     def _hides_items(self, change: TableChange) -> bool:
@@ -139,8 +148,38 @@ def _of_wide_rows(places: Wide, most: int, retry: Retry) -> Steps[list[Row]]:
     return found
 
 
-def _rewrites(places: Declared, schema: Schema, rows: Iterable[Row]) -> Iterator[Rewrite]:
-    """What a put would write into each row of other programs that can be read; `judge` reports the others."""
+def _others(writer: Writer, rows: Sequence[Row]) -> Steps[dict[str, dict[Column, bytes]]]:
+    """The cells of rows of other programs that no model has, by row key.
+
+    The names of very many columns are data: of such a family, each row has one cell, of the column ``*``.
+    """
+    declared = {row.text: {*row.raw.columns} for row in rows if isinstance(row, DeclaredRow)}
+    keys, cells = tuple(declared), chain(Newest(), First(MOST_CELLS))
+    read: list[Row] = []
+    for start in range(0, len(keys), _AT_ONCE):
+        read += yield from read_all(ReadRows(writer.table, keys[start : start + _AT_ONCE], filter=cells), writer.retry)
+    found = {
+        row.text: {c: v for c, v in zip(row.columns, row.values, strict=True) if c not in declared[row.text]}
+        for row in read
+    }
+    names = Counter(family for family, _ in {column for cells in found.values() for column in cells})
+    return {
+        key: {Column(c.family, b"*") if names[c.family] > _MOST_NAMED else c: value for c, value in cells.items()}
+        for key, cells in found.items()
+    }
+
+
+def _rewrites(
+    places: Declared, schema: Schema, rows: Iterable[Row], others: Mapping[str, Mapping[Column, bytes]]
+) -> Iterator[Rewrite]:
+    """What a put would write into each row of other programs that can be read; `judge` reports the others.
+
+    Args:
+        places: where the models have their cells.
+        schema: their schema.
+        rows: the rows, with the cells that models have.
+        others: the other cells, by row key.
+    """
     for row in rows:
         found = places.stored(row)
         entity = None if found is None else schema.entities.get(str(found.item.get(TAG)))
@@ -155,8 +194,13 @@ def _rewrites(places: Declared, schema: Schema, rows: Iterable[Row]) -> Iterator
         after = {Column(one.family, utf8(one.qualifier)): one.value for one in mutations if isinstance(one, SetCell)}
         kind = places.kinds[entity.tag]
         was, now = (_by_field(kind, cells, other) for cells, other in ((before, after), (after, before)))
+        was |= {_named(column): value for column, value in others.get(row.text, {}).items()}
         known = {*now, *(_entries_named(spot.span) for spot in kind.entries.values())}
         yield Rewrite(entity.name, row.text, was, now, known)
+
+
+def _named(column: Column) -> str:
+    return f"{column.family}:{column.qualifier.decode(errors='backslashreplace')}"
 
 
 def _entries_named(span: ColumnRange) -> str:
@@ -169,7 +213,7 @@ def _by_field(
     """The cells of a row by column, and those entries of each dict together that others have in another form."""
     found: dict[str, bytes | dict[str, bytes]] = {}
     for column, cell in cells.items():
-        name = f"{column.family}:{column.qualifier.decode(errors='backslashreplace')}"
+        name = _named(column)
         spans = (spot.span for spot in kind.entries.values() if spot.span.has(*column))
         span = None if column in kind.columns else next(spans, None)
         if span is None:

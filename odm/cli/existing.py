@@ -62,18 +62,13 @@ def import_(
 
         with store_at(into, made.table) as db:
             db.create()
-            entities = list(made.entities(facts.items))
-            what = f"Write {number_of(len(entities), 'sample item')} to table {db.name}"
+            # Raw items have the attributes, too, that the models left out.
+            items = list(made.raw_items(facts.items))
+            what = f"Write {number_of(len(items), 'sample item')} to table {db.name}"
             if not (yes or may_replace_items(db, what)):
                 typer.echo(f"odm: table {db.name} is unchanged: the import was {NOT_CONFIRMED}", err=True)
                 raise typer.Exit(1)
-            if made.table.compile().keep_unknown:
-                for entity in entities:  # which a batch does not put
-                    db.put(entity)
-            else:
-                with db.batch() as batch:
-                    for entity in entities:
-                        batch.put(entity)
+            db.put_raw(items)
     typer.echo(made.source, nl=False)
 
 

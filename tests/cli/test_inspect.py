@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from odm import OdmError, Store, Table, collection
 from odm.backends.dynamodb import DynamoDB
+from odm.backends.local import LocalFile
 from odm.cli.inspect.check import faults
 from odm.cli.inspect.facts import IndexFacts, TableFacts
 from odm.cli.inspect.infer import infer, infer_plain
@@ -226,6 +227,39 @@ def test_an_import_asks_before_it_replaces_items(tmp_path: Path) -> None:
     assert "Write 1 sample item to table shop, which has 1 item, " in again.stderr
     assert "table shop is unchanged: the import was not confirmed" in again.stderr
     assert odm(tmp_path, "import", "model.json", "--into", "new.db", "--yes").stdout == first.stdout
+
+
+@pytest.mark.parametrize("place", ["file", "dynamodb"])
+def test_an_import_copies_an_attribute_that_the_models_left_out(
+    tmp_path: Path, place: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend: Any
+    values: list[dict[str, Any]] = [{"a": {"NULL": True}}, {"a": {"N": "1"}}, {"_v": {"S": "x"}}]
+    values += [{"a": {"S": "x"}, "_v": {"NULL": True}}, {"_v": {"N": "7"}}]
+    items = [{"PK": {"S": f"CAR#{at}"}, "SK": {"S": "META"}, "b": {"S": "y"}, **its} for at, its in enumerate(values)]
+    names_of_keys = {"PartitionKey": "PK", "SortKey": "SK"}
+    keys = {kind: {"AttributeName": name, "AttributeType": "S"} for kind, name in names_of_keys.items()}
+    model = {"TableName": f"cars-{uuid4().hex[:8]}", "KeyAttributes": keys, "TableData": items}
+    (tmp_path / "cars.json").write_text(json.dumps({"DataModel": [model]}))
+    location, backend = "cars.db", LocalFile(tmp_path / "cars.db")
+    if place == "dynamodb":
+        endpoint = request.getfixturevalue("dynamodb_local")
+        location = f"dynamodb:eu-west-1?endpoint_url={endpoint}"
+        backend = DynamoDB(region="eu-west-1", endpoint_url=endpoint)
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", uuid4().hex[:20])
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    done = odm(tmp_path, "import", "cars.json", "--into", location)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "# a has no field" in done.stdout
+    assert "# _v has no field" in done.stdout
+    names: dict[str, Any] = {"__name__": "car_models"}
+    exec(done.stdout, names)
+    [table] = [value for value in names.values() if isinstance(value, Table)]
+    with Store(table, backend) as db:
+        stored = {raw.partition: raw.attributes for raw in db.scan_page(None).items}
+    of_a, of_v = ([stored[f"CAR#{at}"].get(name, "absent") for at in range(5)] for name in ("a", "_v of others"))
+    assert of_a == [None, 1, "absent", "x", "absent"]
+    assert of_v == ["absent", "absent", "x", None, 7]
 
 
 def _key(item: Any) -> tuple[str, str]:

@@ -519,3 +519,36 @@ def test_apply_says_how_much_it_deletes_and_refuses_most_indexes(
     assert len(there()) == 3
     assert cloud("apply", "--drop", "--yes", "--remove-most").code == 0
     assert len(there()) == 1
+
+
+MARKET = """
+from typing import Annotated
+
+from odm import Cell, Entity, PrimaryKey, Table
+
+shop = Table("market", row_style="verbatim")
+
+
+class Quote(Entity, table=shop):
+    symbol: str
+    ask: Annotated[str, Cell("MD:ASK", "text")]
+
+    primary = PrimaryKey("Q#{symbol}")
+"""
+
+
+def test_columns_that_the_models_lack_are_named(
+    application: Application, cloud: Run, prefix: str, send: Callable[[Any], Any]
+) -> None:
+    """A put keeps them, so the plan only names them; of very many, whose names are data, it names the family."""
+    application.write(MARKET)
+    send(CreateTable(f"{prefix}market", {family: ColumnFamily() for family in ("MD", "t")}))
+    for at in range(3):
+        cells = [SetCell("ASK", b"1", 1000, "MD"), SetCell(f"{at}\xe9", b"x", 1000, "MD")]
+        cells += [SetCell(f"{at}{number}", b"7", 1000, "t") for number in range(30)]
+        send(MutateRow(f"{prefix}market", Entry(f"Q#{at}", tuple(cells))))
+    done = cloud("plan")
+    lines = [line for line in done.out.splitlines() if "not in the model" in line]
+    assert [line.split(": not")[0].split("Quote: ")[1] for line in lines] == ["MD:0é", "t:*", "MD:1é", "MD:2é"]
+    assert "3 of 3 items read have it, such as Q#0; a put keeps it" in lines[1]
+    assert done.code == 0

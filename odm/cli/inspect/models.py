@@ -14,6 +14,7 @@ from odm.cli.inspect.grouping import Keys, group_items, merged
 from odm.cli.inspect.infer import design_of, infer_plain
 from odm.cli.inspect.source import source_of
 from odm.errors import BadValue
+from odm.procedures.raw import RawItem
 from odm.schema.table import Table
 
 
@@ -31,10 +32,15 @@ class Models:
 
     def entities(self, items: Iterable[Attributes]) -> Iterator[Any]:
         """The entities of items."""
+        return (one.entity for one in self.raw_items(items))
+
+    def raw_items(self, items: Iterable[Attributes]) -> Iterator[RawItem]:
+        """The entities of items, with all attributes of each."""
         schema = self.table.compile()
         layout = layout_of(schema)
         for attributes in items:
-            yield schema.decode(read_item(layout, attributes), read_key(layout, layout.keys, attributes))
+            item, key = read_item(layout, attributes), read_key(layout, layout.keys, attributes)
+            yield RawItem(schema.decode(item, key), item, *key)
 
 
 def models_of(facts: TableFacts) -> Models:
