@@ -19,8 +19,9 @@ from odm.codec.faults import Unfit
 from odm.codec.numbers import canonical
 from odm.codec.plain import AnyType
 from odm.codec.records import RecordType
-from odm.codec.scalars import BOOL, BYTES, FixedDecimalType, NumberType, TextType
+from odm.codec.scalars import BOOL, BYTES, FixedDecimalType, FloatType, NumberType, TextType
 from odm.codec.stored import BINARY, LIST, MAP, NUMBER, SET, TEXT, StoredType, unfit
+from odm.codec.unions import bare
 from odm.codec.unreadable import Unreadable
 from odm.errors import brief
 from odm.expressions.nodes import Number, Value
@@ -152,12 +153,12 @@ class JsonTextType(FormType):
     name: str
 
     def dump(self, value: Any) -> Value:
-        return _json(self.inner.dump(value), JSON_FORMS[self.name])
+        return _json(self.inner.dump(value), JSON_FORMS[self.name], self.inner)
 
     def load(self, value: Value) -> Any:
         try:
             inner = _canonical(_DECODER.decode(value))
-            text = _json(inner, JSON_FORMS[self.name])
+            text = _json(inner, JSON_FORMS[self.name], self.inner)
         except (Unfit, ValueError, TypeError, RecursionError):
             inner = text = None
         return (
@@ -172,12 +173,16 @@ class JsonTextType(FormType):
 
 @frozen
 class _JsonStyle:
-    """How a language writes JSON: what is between members, and after a key; whether only in ASCII; and numbers."""
+    """How a language writes JSON: what is between members, and after a key; whether only in ASCII; and numbers.
+
+    ``float``: how it writes a number of a type that is float.
+    """
 
     comma: str
     colon: str
     ascii: bool
     number: Callable[[Number], str]
+    float: Callable[[Number], str]
 
 
 def _javascript_number(number: Number) -> str:
@@ -193,9 +198,12 @@ def _javascript_number(number: Number) -> str:
 
 def _python_number(number: Number) -> str:
     """As repr() of a float writes a fraction; all digits of a whole number, and of a fraction that no float is."""
-    if isinstance(number, int) or Decimal(repr(float(number))) != number:
-        return _digits(number)
-    return repr(float(number))
+    return _digits(number) if isinstance(number, int) else _python_float(number)
+
+
+def _python_float(number: Number) -> str:
+    """As repr() of a float writes it, with .0 if it is whole; all digits of a number that no float is."""
+    return repr(float(number)) if Decimal(repr(float(number))) == number else _digits(number)
 
 
 def _digits(number: Number) -> str:
@@ -203,8 +211,8 @@ def _digits(number: Number) -> str:
 
 
 JSON_FORMS: Final = {
-    "JSON.stringify": _JsonStyle(",", ":", ascii=False, number=_javascript_number),
-    "json.dumps": _JsonStyle(", ", ": ", ascii=True, number=_python_number),
+    "JSON.stringify": _JsonStyle(",", ":", ascii=False, number=_javascript_number, float=_javascript_number),
+    "json.dumps": _JsonStyle(", ", ": ", ascii=True, number=_python_number, float=_python_float),
 }
 """The JSON texts of other languages, by the name of the function: JavaScript's, and Python's without options."""
 
@@ -229,19 +237,41 @@ def _canonical(value: Any) -> Value:
     return found
 
 
-def _json(value: Value, style: _JsonStyle) -> str:
-    """JSON text; the standard encoder cannot write exact decimals."""
+def _json(value: Value, style: _JsonStyle, type_: StoredType | None = None) -> str:
+    """JSON text; the standard encoder cannot write exact decimals.
+
+    Args:
+        value: a stored value.
+        style: how to write it.
+        type_: the type of the field or member; None: it is not known.
+    """
+    plain = None if type_ is None else bare(type_)
     match value:
         case list():
-            return f"[{style.comma.join(_json(part, style) for part in value)}]"
+            elements = (_json(part, style, _type_at(plain, at)) for at, part in enumerate(value))
+            return f"[{style.comma.join(elements)}]"
         case dict():
-            members = (f"{_json(key, style)}{style.colon}{_json(part, style)}" for key, part in value.items())
+            members = (
+                f"{_json(k, style)}{style.colon}{_json(part, style, _type_at(plain, k))}" for k, part in value.items()
+            )
             return f"{{{style.comma.join(members)}}}"
         case int() | Decimal() if not isinstance(value, bool):
-            return style.number(value)
+            return style.float(value) if type(plain) is FloatType else style.number(value)
         case bytes() | frozenset():
             raise Unfit(f"is of type {type(value).__name__}, which JSON does not have: declare text or a list", value)
     return json.dumps(value, ensure_ascii=style.ascii)
+
+
+def _type_at(type_: StoredType | None, at: int | str) -> StoredType | None:
+    """The type of an element or member, if one type of container decides it."""
+    match type_:
+        case ListType() | DictType():
+            return type_.item
+        case FixedTupleType() if isinstance(at, int) and at < len(type_.items):
+            return type_.items[at]
+        case RecordType():
+            return next((of.type for of in type_.fields.values() if of.stored == at), None)
+    return None
 
 
 UUID_TEXT: Final = TextType("UUID", TEXT, UUID, UUID)

@@ -234,6 +234,31 @@ def test_numbers_in_json_have_the_form_of_their_language(described: Described, f
     assert described.stored() == described.item
 
 
+class Weighed(BaseModel):
+    weight: float
+    sizes: list[float | None] = []
+    by_day: dict[str, float] = {}
+    count: int = 0
+
+
+@pytest.mark.parametrize(
+    ("described", "form"),
+    [
+        ({"S": '{"weight": 1.0, "sizes": [2.0, null, 1e+16, 0.5], "by_day": {"mo": 3.0}, "count": 4}'}, "json.dumps"),
+        ({"S": '{"weight":1,"sizes":[2,null,10000000000000000,0.5],"by_day":{"mo":3},"count":4}'}, "JSON.stringify"),
+    ],
+    indirect=["described"],
+    ids=["Python", "JavaScript"],
+)
+def test_a_float_in_json_has_the_form_of_its_language(described: Described, form: str) -> None:
+    """Python writes a whole float as 1.0, which only the type of the field shows."""
+    cls, db = described.model(Annotated[Weighed, Stored(format=form)])
+    read: Any = db.get(cls, id="1")
+    assert read.x == Weighed(weight=1, sizes=[2, None, 1e16, 0.5], by_day={"mo": 3}, count=4)
+    db.put(read)
+    assert described.stored() == described.item
+
+
 @pytest.mark.parametrize("described", [{"NULL": True}, None], indirect=True, ids=["null", "absent"])
 def test_null_is_kept_apart_from_a_missing_attribute(described: Described) -> None:
     is_null = "x" in described.item
