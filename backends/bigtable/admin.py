@@ -211,18 +211,18 @@ def _by_field(
     kind: Kind, cells: Mapping[Column, bytes], others: Mapping[Column, bytes]
 ) -> dict[str, bytes | dict[str, bytes]]:
     """The cells of a row by column, and those entries of each dict together that others have in another form."""
-    found: dict[str, bytes | dict[str, bytes]] = {}
+    by_field: dict[str, bytes | dict[str, bytes]] = {}
     for column, cell in cells.items():
         name = _named(column)
         spans = (spot.span for spot in kind.entries.values() if spot.span.has(*column))
         span = None if column in kind.columns else next(spans, None)
         if span is None:
-            found[name] = cell
+            by_field[name] = cell
         elif others.get(column) != cell:
-            entries = found.setdefault(_entries_named(span), {})
+            entries = by_field.setdefault(_entries_named(span), {})
             assert isinstance(entries, dict)
             entries[name] = cell
-    return found
+    return by_field
 
 
 def _stored(writer: Writer, row: Row) -> Stored | None:

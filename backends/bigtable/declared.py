@@ -108,18 +108,18 @@ class Declared(Placed):
             asked.append(Path((kind.ttl,)))
         places = (place for path in asked if (place := kind.place(path)) is not None)
         wanted = tuple(dict.fromkeys(place.span if isinstance(place, Entries) else _range(place) for place in places))
-        parts: list[Filter] = [one.shortest for one in wanted]
+        parts: list[Filter] = [span.shortest for span in wanted]
         others = dict.fromkeys(
-            tuple(part for one in ranges_of([other]) for part in one.without(wanted)) for other in self.kinds.values()
+            tuple(part for span in ranges_of([other]) for part in span.without(wanted)) for other in self.kinds.values()
         )
         # an item exists if it has any of its cells; other kinds of items may have some of these, too
         parts += [chain(cells_of(ranges), First(1), Stripped()) for ranges in others if ranges]
-        made = Selected((interleave(*parts), Newest()), wanted, frozenset())
-        return made if fits(made) else None
+        selection = Selected((interleave(*parts), Newest()), wanted, frozenset())
+        return selection if fits(selection) else None
 
     def _holds(self, cell: Touched) -> bool:
         if cell.family is None or cell.qualifier is None:
-            families = {one.family for kind in self.kinds.values() for one in kind.ranges}
+            families = {span.family for kind in self.kinds.values() for span in kind.ranges}
             return cell.family is None or cell.family in families
         return any(kind.has(Place(cell.family, cell.qualifier)) for kind in self.kinds.values())
 
@@ -229,12 +229,12 @@ class Declared(Placed):
         values = {**{column: held[column] for column in dependence.held}, **starts}
         guards = [chain(_newest(column), ValueIs(value)) for column, value in values.items()]
         guards = guards or [cells_of(ranges_of([kind]))]
-        for family in sorted({one.family for one in dependence.absent}):
-            missing = [one for one in dependence.absent if one.family == family]
+        for family in sorted({span.family for span in dependence.absent}):
+            missing = [span for span in dependence.absent if span.family == family]
             end = dependence.after(family)
             if end is None:
                 raise _unguarded(kind, id, missing[0])
-            cells = interleave(*(chain(one.shortest, Newest()) for one in missing), _newest(end))
+            cells = interleave(*(chain(span.shortest, Newest()) for span in missing), _newest(end))
             guards.append(Chain((cells, First(1), _range(end).shortest)))
         guard = chained(*guards)
         if not fits(guard):
@@ -257,7 +257,7 @@ class Declared(Placed):
     def removed(self, id: str, before: Stored | None = None) -> tuple[Mutation, ...]:
         kinds = self._kinds_at(id) if before is None else [self.kinds[str(before.item[TAG])]]
         row = None if before is None else _raw(before)
-        return tuple(dict.fromkeys(one for kind in kinds for one in kind.gone(row)))
+        return tuple(dict.fromkeys(mutation for kind in kinds for mutation in kind.gone(row)))
 
     def replaced(
         self,
@@ -281,11 +281,11 @@ class Declared(Placed):
             raise _no_cell(kind, id)
         paths = [*changed]
         plain = [path for path in paths if path.root not in kind.entries]
-        made = [*self._placed(kind, Places.updated(self, id, plain, before, after, now))]
+        mutations = [*self._placed(kind, Places.updated(self, id, plain, before, after, now))]
         for name in kind.entries:
             some = [path for path in paths if path.root == name]
-            made += self._entries_changed(id, name, some, before, after, now) if some else ()
-        return tuple(made)
+            mutations += self._entries_changed(id, name, some, before, after, now) if some else ()
+        return tuple(mutations)
 
     def _entries_changed(  # what a write consists of
         self, id: str, name: str, changed: Sequence[Path], before: Stored, after: Item, now: int
@@ -388,17 +388,18 @@ class _Dependence:
             elif place is not None:
                 absent.append(_range(place))
         ends = {column.family: column for column in sorted(row) if kind.has(column)}
-        found = cls(tuple(held), tuple(absent), (), ends)
+        without_starts = cls(tuple(held), tuple(absent), (), ends)
         possible = {_range(start.column): start for start in _starts(kind, row, request)}
-        starts = [one for one in dict.fromkeys(absent) if one in possible and found.after(one.family) is None]
-        left = tuple(one for one in absent if one not in starts)
-        return evolve(found, absent=left, starts=tuple(possible[one] for one in starts))
+        unchecked = (span for span in dict.fromkeys(absent) if without_starts.after(span.family) is None)
+        starts = [span for span in unchecked if span in possible]
+        checked = tuple(span for span in absent if span not in starts)
+        return evolve(without_starts, absent=checked, starts=tuple(possible[span] for span in starts))
 
     def after(self, family: str) -> Place | None:
         """A cell of the item that sorts after all those of the family that must be missing; None: there is none."""
         last = self.ends.get(family)
         behind = last is not None and all(
-            one.end and last.qualifier >= utf8(one.end) for one in self.absent if one.family == family
+            span.end and last.qualifier >= utf8(span.end) for span in self.absent if span.family == family
         )
         return last if behind else None
 
@@ -464,7 +465,7 @@ def _merged(columns: tuple[Place, ...], more: tuple[str, ...]) -> tuple[tuple[Pl
 
 
 def _raw(item: Stored) -> Row:
-    """The row of an item as it is stored."""
+    """The stored row of an item, with all cells that were read."""
     return item.row.raw if isinstance(item.row, DeclaredRow) else item.row
 
 

@@ -161,7 +161,7 @@ def _others(writer: Writer, families: Families) -> Iterator[Filter]:
     for family in sorted({*families} - _whole(writer)):
         owned = writer.form.owned
         ranges = [*(one_column(*cell) for cell in owned.cells), *owned.spans]
-        yield from (one.shortest for one in ColumnRange(family, "", "").without(ranges))
+        yield from (span.shortest for span in ColumnRange(family, "", "").without(ranges))
     if not writer.schema.verbatim_rows and not is_wide(writer.schema):
         tags = ((entity.family or FAMILY, entity.tag) for entity in writer.schema.entities.values())
         known = interleave(*(chain(newest(home, TAG), ValueIs(write(tag))) for home, tag in tags))

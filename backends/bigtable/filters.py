@@ -54,8 +54,9 @@ class ColumnRange:
     def without(self, ranges: "Iterable[ColumnRange]") -> "Iterator[ColumnRange]":
         """The parts of it that are in none of these ranges."""
         start, end = utf8(self.start), utf8(self.end)
-        for one in sorted((one for one in ranges if one.family == self.family), key=lambda one: utf8(one.start)):
-            low, high = utf8(one.start), utf8(one.end)
+        taken = (span for span in ranges if span.family == self.family)
+        for span in sorted(taken, key=lambda span: utf8(span.start)):
+            low, high = utf8(span.start), utf8(span.end)
             if low > start:
                 yield from self._part(start, min(low, end) if end else low)
             if not high:
@@ -65,7 +66,7 @@ class ColumnRange:
 
     def _part(self, start: bytes, end: bytes) -> "Iterator[ColumnRange]":
         if not end or start < end:
-            yield ColumnRange(self.family, *(one.decode("utf-8", "surrogateescape") for one in (start, end)))
+            yield ColumnRange(self.family, *(bound.decode("utf-8", "surrogateescape") for bound in (start, end)))
 
     @property
     def shortest(self) -> "Column | ColumnRange":

@@ -76,7 +76,7 @@ class Kind:
 
     def has(self, column: Place) -> bool:
         """Whether a column is one of the entity's."""
-        return any(one.has(*column) for one in self.ranges)
+        return any(span.has(*column) for span in self.ranges)
 
     @property
     def ttl(self) -> str | None:
@@ -140,17 +140,17 @@ def matching(kind: Kind, form: Form) -> Filter | None:
 @lru_cache(maxsize=256)
 def cells_of(ranges: tuple[ColumnRange, ...]) -> Filter:
     """The cells of some columns."""
-    return interleave(*(one.shortest for one in ranges))
+    return interleave(*(span.shortest for span in ranges))
 
 
 def ranges_of(kinds: Iterable[Kind]) -> tuple[ColumnRange, ...]:
     """All columns of these rows, each once."""
-    found: list[ColumnRange] = []
-    every = dict.fromkeys(one for kind in kinds for one in kind.ranges)
+    spans = dict.fromkeys(span for kind in kinds for span in kind.ranges)
+    apart: list[ColumnRange] = []
     # from the longest on, of which others are parts
-    for one in sorted(every, key=lambda one: (one.shortest is not one, len(one.start), one.family, one.start)):
-        found += one.without(found)
-    return tuple(sorted(found, key=lambda one: (one.family, utf8(one.start))))
+    for span in sorted(spans, key=lambda span: (span.shortest is not span, len(span.start), span.family, span.start)):
+        apart += span.without(apart)
+    return tuple(sorted(apart, key=lambda span: (span.family, utf8(span.start))))
 
 
 def kinds_of(schema: Schema, form: Form) -> dict[str, Kind]:

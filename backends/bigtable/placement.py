@@ -181,7 +181,7 @@ class Entries(Spot):
             return Place(FAMILY, member_qualifier(name, self.key(column)).encode()), self
         except ValueError as fault:
             text = f"{self.family}:{column.decode(errors='backslashreplace')}"
-            unfit = Nameless(self.family, reason=f"has the column {text}, which is no entry, because {fault}")
+            unfit = Nameless(self.family, reason=f"has the column {text}, which is not an entry, because {fault}")
             return Place(FAMILY, member_qualifier(name, "").encode()), unfit
 
 
@@ -193,7 +193,7 @@ def _columns_with(family: str, prefix: str) -> ColumnRange:
 
 @frozen
 class Nameless(Spot):
-    """A cell among the entries of a dict whose qualifier has no key; it is read under the empty key, which is none.
+    """A cell among the entries of a dict whose qualifier has no key; it is read under the empty key, which no dict has.
 
     Attributes:
         reason: which column it is, and why.

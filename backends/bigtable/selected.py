@@ -73,7 +73,7 @@ class Selected(Chain):
         return Row.parted(row.key, columns, tuple([values[n] for n in kept]), tuple([times[n] for n in kept]))
 
     def _cut(self, columns: tuple[Place, ...]) -> tuple[tuple[Place, ...], tuple[int, ...]]:
-        kept = tuple(n for n, place in enumerate(columns) if any(one.has(*place) for one in self.wanted))
+        kept = tuple(n for n, place in enumerate(columns) if any(span.has(*place) for span in self.wanted))
         return tuple(columns[n] for n in kept), kept
 
 
@@ -97,7 +97,7 @@ def selected(form: Form, only: Only, roots: frozenset[str], *, listed: bool) -> 
     wanted += dict.fromkeys(one for path in paths if path.root != TAG for one in _columns(form, only.tag, path))
     unique = tuple(dict.fromkeys(wanted))
     others = interleave(*_others(form, unique))
-    cells = interleave(*(one.shortest for one in unique), chain(others, First(1), Stripped()))
+    cells = interleave(*(span.shortest for span in unique), chain(others, First(1), Stripped()))
     made = Selected((cells, Newest()), unique, frozenset(Place(home, TAG.encode()) for home in homes))
     return made if fits(made) else None
 

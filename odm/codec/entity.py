@@ -210,9 +210,9 @@ class EntityCodec:
 
     def _check_forms(self, found: Any, item: Item, key: str) -> None:
         """Refuse an item with a field of another form than its own."""
-        for one in self._entries:
-            if "" in item.get(one.stored, ()):
-                raise self._other_form(one, NOTHING, item, key)
+        for entries in self._entries:
+            if "" in item.get(entries.stored, ()):
+                raise self._other_form(entries, NOTHING, item, key)
         several = len(self._exact_fields) < len(self._record.fields)  # dumping a blob or compressing has a cost
         written = None if several else self._dump(found)
         for one in self._exact_fields:

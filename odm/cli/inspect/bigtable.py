@@ -120,7 +120,7 @@ def _entity(name: str, group: RowGroup, rows: Sequence[Row], split: int | None) 
     named, data = columns_of(rows)
     for column in named:
         entity.fields.append(_column(column, [_DATE, *(made.name for made in entity.fields)]))
-    dicts = [one for one in data if one.readable]
+    dicts = [group_of_data for group_of_data in data if group_of_data.readable]
     texts = {
         made.name: column
         for column, made in zip(named, entity.fields, strict=True)
@@ -131,10 +131,10 @@ def _entity(name: str, group: RowGroup, rows: Sequence[Row], split: int | None) 
     if len(group.parts) == 1 and (seen := fixed_width([row.text for row in rows])):
         entity.notes.append(f"The row key has {seen}.")
     for group_of_data in dicts:
-        made = _entries(group_of_data, [_DATE, *(one.name for one in entity.fields)])
-        entity.fields.append(made)
-        entity.notes.append(_of_entries(made.name, group_of_data))
-    entity.notes += [_data(one) for one in data if not one.readable]
+        dict_field = _entries(group_of_data, [_DATE, *(known.name for known in entity.fields)])
+        entity.fields.append(dict_field)
+        entity.notes.append(_of_entries(dict_field.name, group_of_data))
+    entity.notes += [_data(group_of_data) for group_of_data in data if not group_of_data.readable]
     return entity
 
 
@@ -236,14 +236,14 @@ def _column(column: NamedColumn, taken: Sequence[str]) -> FieldDesign:
 
 def _entries(columns: DataColumns, taken: Sequence[str]) -> FieldDesign:
     """The field of columns whose names are data."""
-    found = columns.guess
+    values = columns.guess
     return FieldDesign(
         python_name(columns.prefix if re.search("[a-zA-Z]", columns.prefix) else columns.family, taken),
-        f"dict[str, {found.type}]",
-        options=found.options,
+        f"dict[str, {values.type}]",
+        options=values.options,
         default="{}",
-        why=found.why,
-        cell=(f"{columns.family}:{columns.prefix}", found.encoding),
+        why=values.why,
+        cell=(f"{columns.family}:{columns.prefix}", values.encoding),
         entries=True,
     )
 

@@ -99,21 +99,21 @@ def _data(
     family: str, prefix: str, names: Sequence[bytes], columns: Mapping[bytes, Sequence[bytes | None]]
 ) -> DataColumns:
     values = [value for name in names for value in columns[name] if value is not None]
-    shown = tuple(name.decode(errors="backslashreplace") for name in names)
+    texts = tuple(name.decode(errors="backslashreplace") for name in names)
     begin = prefix.encode()
-    # no other column that has the prefix may be one that is no entry
+    # a column that begins with the prefix and is not an entry would make the item invalid
     readable = all(_is_text(name) for name in columns if name.startswith(begin)) and begin not in names
-    return DataColumns(family, prefix, shown, guess("", values), readable)
+    return DataColumns(family, prefix, texts, guess("", values), readable)
 
 
 def _joined(groups: Mapping[str, list[bytes]]) -> dict[str, list[bytes]]:
     """The groups of names, so that no two can be dicts of which one would have the columns of the other, too."""
-    made: dict[str, list[bytes]] = {}
+    joined: dict[str, list[bytes]] = {}
     for prefix in sorted(groups, key=len):
-        starts = (other for other in made if prefix.startswith(other) and any(map(_is_text, made[other])))
+        starts = (other for other in joined if prefix.startswith(other) and any(map(_is_text, joined[other])))
         start = next(starts, prefix)
-        made[start] = sorted([*made.get(start, ()), *groups[prefix]])
-    return {prefix: made[prefix] for prefix in sorted(made)}
+        joined[start] = sorted([*joined.get(start, ()), *groups[prefix]])
+    return {prefix: joined[prefix] for prefix in sorted(joined)}
 
 
 def data_names(names: Iterable[bytes], rows: int, cells: int) -> dict[str, list[bytes]]:

@@ -263,7 +263,7 @@ def test_a_write_that_depends_on_an_entry_loses_nothing(place: Place) -> None:
 
 STRAY: Final[dict[str, tuple[bytes, bytes, str]]] = {
     "another encoding": (b"0015", b"123", r"hours.0015, in the column h:0015, has the cell .*Cell\(..., \"text\"\)"),
-    "no name": (b"", b"12345678", r"has the column h:, which is no entry, because its name is empty: delete it"),
+    "no name": (b"", b"12345678", r"has the column h:, which is not an entry, because its name is empty: delete it"),
     "not UTF-8": (b"\xff\xfe", b"12345678", r"the column h:\\xff\\xfe, .* is not text in UTF-8"),
 }
 
@@ -583,7 +583,7 @@ class _Random:
         return made
 
     def foreign(self) -> dict[str, bytes]:
-        """Cells that are none of the model's."""
+        """Cells that the model does not have."""
         spans = [self.fields[name][:2] for name in self.dicts]
         names = [(family, key) for family in "abcx" for key in (*KEYS, "l", "m", "n", "")]
         return {
