@@ -334,7 +334,7 @@ def _explain_write(session: Session, intent: WriteIntent) -> Explanation:
     planned = None if first else intent.first(session.context)
     request = read if planned is None else plain(planned)
     assert not isinstance(request, req.Check)  # of transactions only
-    guarded = tuple(dict.fromkeys([*(() if change is None else change.needed), *intent.judged]))
+    guarded = tuple(dict.fromkeys([*(() if change is None else change.needed), *map(str, intent.judged)]))
     how = "takes {} from the entity passed in"
     condition = intent.wanted
     if isinstance(request, req.Get):

@@ -11,36 +11,53 @@ from odm.procedures.context import Context
 from odm.schema.entity import EntitySchema
 
 
-def judged_fields(context: Context, entity: EntitySchema, wanted: Condition | None) -> tuple[str, ...]:
-    """The stored names of the fields of a condition that is lowered, without those whose form it shows by holding."""
+def judged_fields(context: Context, entity: EntitySchema, wanted: Condition | None) -> tuple[Path, ...]:
+    """The fields of a condition that is lowered, without those whose form it shows by holding.
+
+    They are paths of stored names: of a field, or of an entry of a dict with a cell for each, which no write depends on
+    as a whole if it need not.
+    """
     if wanted is None or not entity.codec.exact or context.schema.exclusive:
         return ()
-    roots = {path.root for path in paths(wanted)}.intersection(entity.codec.stored.values())
     in_key = {stored for stored, part in entity.key_only.items() if part.primary}
-    return tuple(sorted(roots - in_key - _exact(entity, wanted)))
+    names = {*entity.codec.stored.values()} - in_key
+    asked = {_judged(entity, path) for path in paths(wanted) if path.root in names}
+    return tuple(sorted(asked - _exact(entity, wanted), key=str))
 
 
-def _exact(entity: EntitySchema, condition: Condition) -> frozenset[str]:
-    """The fields that have their own form, or are absent, wherever a condition holds."""
+def _judged(entity: EntitySchema, path: Path) -> Path:
+    """The field of a path, or its entry."""
+    return Path(path.segments[: 2 if _has_entries(entity, path.root) else 1])
+
+
+def _has_entries(entity: EntitySchema, stored: str) -> bool:
+    """Whether a field is a dict with a cell for each entry."""
+    return stored in entity.cells and any(entity.codec.stored[name] == stored for name in entity.columns)
+
+
+def _exact(entity: EntitySchema, condition: Condition) -> frozenset[Path]:
+    """The fields and entries that have their own form, or are absent, wherever a condition holds."""
     match condition:
         case And(parts):
-            return frozenset[str]().union(*(_exact(entity, part) for part in parts))
+            return frozenset[Path]().union(*(_exact(entity, part) for part in parts))
         case Or(parts):
             return frozenset.intersection(*(_exact(entity, part) for part in parts))
-        case Missing(Path((str(root),))):
-            of = _field(entity, root)
-            return frozenset({root} if of is None or not of.required else ())
-        case Compare("=", Path((str(root),)), Const(value)) | Compare("=", Const(value), Path((str(root),))):
-            return frozenset({root} if value is not None or _has_null(entity, root) else ())
-        case IsIn(Path((str(root),)), choices):
+        case Missing(path) if path == _judged(entity, path):
+            of = _field(entity, path.root)
+            return frozenset({path} if of is None or not of.required or len(path.segments) > 1 else ())
+        case Compare("=", Path() as path, Const(value)) | Compare("=", Const(value), Path() as path) if path == _judged(
+            entity, path
+        ):
+            return frozenset({path} if value is not None or _has_null(entity, path) else ())
+        case IsIn(Path() as path, choices) if path == _judged(entity, path):
             plain = all(choice.value is not None for choice in choices)
-            return frozenset({root} if plain or _has_null(entity, root) else ())
+            return frozenset({path} if plain or _has_null(entity, path) else ())
     return frozenset()
 
 
-def _has_null(entity: EntitySchema, stored: str) -> bool:
+def _has_null(entity: EntitySchema, path: Path) -> bool:
     """Whether NULL is a form of the field."""
-    of = _field(entity, stored)
+    of = _field(entity, path.root) if len(path.segments) == 1 else None
     return of is not None and (of.keeps_null or not of.omits_none)
 
 

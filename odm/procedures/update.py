@@ -49,7 +49,7 @@ from odm.protocol import requests as req
 from odm.protocol.apply_update import as_sets
 from odm.protocol.expressions import are_few, check_update, surely_fits
 from odm.protocol.limits import check_item, check_keys, check_written
-from odm.protocol.predicates import ABSENT, equals, every, has_tag, judged, revision_is, version_is
+from odm.protocol.predicates import ABSENT, equals, every, has_tag, judged, revision_is, same_at, version_is
 from odm.schema.entity import EntitySchema, Key, PatternSchema
 from odm.schema.target import Target
 
@@ -84,7 +84,7 @@ class ItemUpdate:
     touched: tuple[PatternSchema, ...] = ()
     from_key: Mapping[str, Value] = field(factory=dict)
     needed: tuple[str, ...] = ()
-    judged: tuple[str, ...] = ()
+    judged: tuple[Path, ...] = ()
     base: Item | None = None
     whole: str | None = None
     nested: tuple[Set, ...] = ()
@@ -287,7 +287,7 @@ def _check_match(entity: EntitySchema, roots: Collection[str]) -> None:
 def _check_expressions(context: Context, change: ItemUpdate) -> None:
     """Refuse an update that DynamoDB would refuse; the guards are written in their longest form."""
     keys = [Set(Path((f"{pattern.index} {part}",)), "") for pattern in change.touched for part in ("pk", "sk")]
-    guards = [Missing(Path((name,))) for name in (*change.needed, *change.judged)]
+    guards = [Missing(path) for path in (*(Path((name,)) for name in change.needed), *change.judged)]
     check_update((*change.actions, *keys), _condition(context, change, guards))
 
 
@@ -354,8 +354,8 @@ def attempt(context: Context, change: ItemUpdate, base: Item | None, *, read: bo
         return _validated(context, change, item)
     target = change.target
     actions, guards = (change.actions, []) if context.adds_values else as_sets(change.actions, item if read else None)
-    same = dict.fromkeys([*change.needed, *change.judged])
-    condition = _condition(context, change, [*[equals(name, item) for name in same], *guards, parents])
+    same = dict.fromkeys([*(Path((name,)) for name in change.needed), *change.judged])
+    condition = _condition(context, change, [*[same_at(path, item) for path in same], *guards, parents])
     entries = _entries(change, item, context.random)
     changed = {index: key for index, key in entries.items() if key is not None}
     check_keys(target.key, changed, target.entity, context.limits)

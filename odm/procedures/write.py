@@ -23,7 +23,7 @@ from odm.errors import (
 )
 from odm.expressions.build import checked
 from odm.expressions.evaluate import holds
-from odm.expressions.nodes import Condition, Item, Not, Or
+from odm.expressions.nodes import Condition, Item, Not, Or, Path
 from odm.procedures.automatic import assigned
 from odm.procedures.context import Context
 from odm.procedures.judged import judged_fields
@@ -31,7 +31,7 @@ from odm.procedures.upgrades import unchanged, up_to_date
 from odm.protocol import requests as req
 from odm.protocol.expressions import check_condition, surely_fits
 from odm.protocol.limits import check_item
-from odm.protocol.predicates import ABSENT, equals, every, has_tag, judged, revision_is, version_is
+from odm.protocol.predicates import ABSENT, every, has_tag, judged, revision_is, same_at, version_is
 from odm.schema.entity import EntitySchema, Key
 from odm.schema.target import Target
 
@@ -104,7 +104,7 @@ class Write(NamedTuple):
     present: bool | None = None
     absent_ok: bool = False
     stored: Any = None
-    judged: tuple[str, ...] = ()
+    judged: tuple[Path, ...] = ()
 
     @property
     def unconditional(self) -> bool:
@@ -147,7 +147,7 @@ class Write(NamedTuple):
             except ItemInvalid as unreadable:
                 return unreadable
             if operation.condition is None or holds(operation.condition, item):
-                same = (equals(name, there or {}) for name in self.judged)
+                same = (same_at(path, there or {}) for path in self.judged)
                 return evolve(operation, condition=every(operation.condition, *same))
         return again or self._refusal(context, item)
 

@@ -81,6 +81,16 @@ def equals(stored: str, item: Item) -> Condition:
     return Compare("=", path, Const(item[stored])) if stored in item else Missing(path)
 
 
+def same_at(path: Path, item: Item) -> Condition:
+    """The attribute, or the entry of a dict, has the same value as in this item."""
+    if len(path.segments) == 1:
+        return equals(path.root, item)
+    entries, key = item.get(path.root), path.segments[1]
+    if not isinstance(entries, dict) or key not in entries:
+        return Missing(path)
+    return Compare("=", path, Const(entries[key]))
+
+
 @lru_cache(maxsize=1024)  # part of every write
 def has_tag(tag: str) -> Condition:
     """The item belongs to the entity of this tag."""
