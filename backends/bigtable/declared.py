@@ -388,6 +388,12 @@ class _Dependence:
             elif place is not None:
                 absent.append(_range(place))
         ends = {column.family: column for column in sorted(row) if kind.has(column)}
+        for column in _of_rivals(kind):
+            last = ends.get(column.family)
+            if column in row:
+                held.append(column)
+            elif last is not None and last.qualifier > column.qualifier:  # elsewhere no filter can check it
+                absent.append(_range(column))
         without_starts = cls(tuple(held), tuple(absent), (), ends)
         possible = {_range(start.column): start for start in _starts(kind, row, request)}
         unchecked = (span for span in dict.fromkeys(absent) if without_starts.after(span.family) is None)
@@ -426,6 +432,13 @@ def _depends(kind: Kind, request: Operation) -> list[Path]:
     if kind.ttl is not None and any(path.root == TTL_ATTRIBUTE for path in asked):
         asked.add(Path((kind.ttl,)))
     return sorted({Path(path.segments[: 2 if path.root in kind.entries else 1]) for path in asked}, key=str)
+
+
+def _of_rivals(kind: Kind) -> list[Place]:
+    """The cells with which another program would make the row one of two entities, and so of none."""
+    asked = [(rival, path.root) for rival in kind.rivals for path in paths(rival.match)]
+    cells = (rival.cells[root] for rival, root in asked if root in rival.cells)
+    return sorted({Place(cell.family, utf8(cell.qualifier)) for cell in cells})
 
 
 def _starts_from_stored(kind: Kind, action: Action) -> bool:
