@@ -328,3 +328,21 @@ def test_types_that_cannot_be_told_apart_are_one_class() -> None:
 def test_a_path_is_a_value() -> None:
     items = [{"LockID": s(f"bucket/{name}.tfstate"), "Info": s("x")} for name in "abc"]
     assert keys_of(made(items, keys=("LockID",))) == {"Shop: {lock_id} | None"}
+
+
+def test_a_part_that_is_empty_in_some_keys_is_one_that_may_be_empty() -> None:
+    """As the checkpoints of LangGraph, whose namespace is most often empty."""
+    items = [
+        {
+            "PK": s(f"THREAD#{at}"),
+            "SK": s(f"CHECKPOINT#{space}#{number}"),
+            "space": s(space),
+            "checkpoint_id": s(number),
+        }
+        for at in (1, 2)
+        for space in ("", "inner")
+        for number in ("a1", "a2")
+    ]
+    models = made(items)
+    assert keys_of(models) == {"Shop: THREAD#{thread} | CHECKPOINT#{checkpoint:empty}#{checkpoint_id}"}
+    assert len(list(models.entities(items))) == 8

@@ -169,6 +169,11 @@ def test_the_separator_of_partition_and_sort_key_is_found() -> None:
     assert '    row_style="verbatim",\n    row_key_join="|",\n)' in source_of(design)
 
 
+def test_a_part_that_is_empty_in_some_keys_is_one_that_may_be_empty() -> None:
+    design = inferred(*(row(f"{host}|{space}|{at}", d_a=b"x") for host in "ab" for space in ("", "in") for at in "uv"))
+    assert design.entities[0].patterns[0].templates == ("{part_1}|{part_2:empty}", "{part_3}")
+
+
 def test_keys_of_fixed_width_have_no_separator() -> None:
     design = inferred(row("000098765420170726", d_a=b"x"), row("000098765420170727", d_a=b"x"))
     assert design.entities[0].patterns[0].templates == ("{part_1:010}", "{day}")

@@ -192,7 +192,7 @@ class _Group:
             width = _padded(column)
             name = origin or self._add_part(attribute, form, at, column)
             padded = width and (origin is None or self._type(name) == "int")
-            words[at] = f"{{{name}{f':0{width}' if padded else ''}}}"
+            words[at] = f"{{{name}{f':0{width}' if padded else ':empty' if '' in column else ''}}}"
             self.word.setdefault(name, _before(form, at))
         return "".join(words)
 
@@ -272,7 +272,7 @@ class _Group:
         self.entity.fields.append(made)
         if not made.ttl and made.type in ("str", "int", "datetime"):
             texts = [None if one is None else one.get("S", one.get("N")) for one in found]
-            if all(texts):
+            if None not in texts:
                 self.values[made.name] = tuple(texts)
         return made.name
 

@@ -172,7 +172,7 @@ def _value(texts: Sequence[str], before: str) -> KeyPart:
         before: the fixed text in front of it.
     """
     found = (part for find in (_epoch, _moment, _number) if (part := find(texts)) is not None)
-    part = next(found, KeyPart())
+    part = next(found, KeyPart(format="empty" if "" in texts else ""))
     word = {"date": "day", "datetime": "at"}.get(part.type, before)
     return evolve(part, word=word, values=tuple(texts))
 

@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable
 from typing import Final, TypeAlias
 
 Words: TypeAlias = tuple[str, ...]
-"""A key in parts: words at even positions, with the separators between them."""
+"""A key in parts: words at even positions, with the separators between them. A word may be empty."""
 
 _TIME: Final = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
 _URL: Final = r"https?://[^\s#|]+"
 _EMAIL: Final = r"[^\s#|:/~^@]+@[^\s#|:/~^@]+\.[A-Za-z]{2,}"
-_PART: Final = re.compile(rf"({_TIME}|{_URL}|{_EMAIL})|([#|:/~^@]+)|([^#|:/~^@]+)", re.ASCII)
+_PART: Final = re.compile(rf"({_TIME}|{_URL}|{_EMAIL})|([#|:/~^@])|([^#|:/~^@]+)", re.ASCII)
 _MARKED: Final = re.compile(r"""^["'$#]|["'$#]$""")
 _WORD: Final = re.compile(r"""(?=[^A-Za-z]*[A-Za-z])["'$_A-Za-z -]+""", re.ASCII)
 """Words with a letter. It looks for the letter first: any other order takes the square of the time for a long word."""
