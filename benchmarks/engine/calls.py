@@ -1,4 +1,4 @@
-"""What a call costs besides its item: calls of one item in `Memory`, each next to `get`."""
+"""What a call costs in addition to its item: calls of one item in `Memory`, each next to `get`."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -16,7 +16,7 @@ _ORDERS: Final = 10
 
 
 class Order(Entity, table=_table):
-    """One pattern beside the primary key."""
+    """It has one pattern next to the primary key."""
 
     customer: str
     number: int

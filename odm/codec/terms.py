@@ -130,7 +130,7 @@ class Term(ABC):
 
 @frozen
 class _Interpreted(Term):
-    """Lowers each condition anew: its value, or a part that is no shape's, decides the form."""
+    """Lowers each condition by itself: its value, or a longer path, decides the form."""
 
     resolver: Resolver
 
