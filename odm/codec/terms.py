@@ -86,20 +86,18 @@ def shape_of(condition: Condition) -> Shape:
                 return Compare
             if len(path.segments) > 1 or type(value) in _LOOSE:
                 return Compare
-            return (Compare, node.op, path.segments[0], path.owner, type(value), mirrored)
+            return (Compare, node.op, path.root, path.owner, type(value), mirrored)
         case And() | Or():
             return (type(node), *[shape_of(part) for part in node.conditions])
         case Not():
             return (Not, shape_of(node.condition))
         case Exists() | Missing():
             path = node.path
-            return type(node) if len(path.segments) > 1 else (type(node), path.segments[0], path.owner)
+            return type(node) if len(path.segments) > 1 else (type(node), path.root, path.owner)
         case StartsWith():
             path = node.path
             return (
-                StartsWith
-                if len(path.segments) > 1
-                else (StartsWith, path.segments[0], path.owner, type(node.prefix.value))
+                StartsWith if len(path.segments) > 1 else (StartsWith, path.root, path.owner, type(node.prefix.value))
             )
         case Between(Path((str(name),), owner), Const(low), Const(high)):
             types = type(low), type(high)

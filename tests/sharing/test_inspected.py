@@ -176,27 +176,35 @@ class World(Protocol):
 
     def create(self, random: Random) -> int:
         """Create a table; returns the number of its key attributes."""
+        ...
 
     def value(self, random: Random, column: Column, text: str | None, *, later: bool) -> Any:
         """The value of an attribute; None: it is absent."""
+        ...
 
     def write(self, key: Sequence[str], index: Sequence[str], values: Mapping[str, Any], mark: str) -> str:
         """Write an item; returns its key, as `key` does."""
+        ...
 
     def inspect(self) -> str:
         """The source of the models."""
+        ...
 
     def raw(self) -> dict[str, dict[str, Any]]:
         """The attributes of all items, by key."""
+        ...
 
     def key(self, schema: Schema, entity: Any) -> str:
         """The key of the item that an entity would be written as."""
+        ...
 
     def stored(self, schema: EntitySchema, field: str) -> str:
         """The attribute of a field; "" for a part of the primary key."""
+        ...
 
     def named(self, schema: Schema) -> set[str]:
         """The attributes that the plan says a put would change."""
+        ...
 
 
 _TEXT: Final = Column("", "", text=True)
