@@ -401,9 +401,9 @@ def _shape_of_operand(operand: Operand, values: list[Value]) -> _Shape | None:
         values.append(operand.value)
         return Const
     if type(operand) is Path:  # a longer path may have keys of dicts, which are as many as the data has
-        return operand.segments[0] if len(operand.segments) == 1 else None
+        return operand.root if len(operand.segments) == 1 else None
     path = cast(Size, operand).path
-    return (Size, path.segments[0]) if len(path.segments) == 1 else None
+    return (Size, path.root) if len(path.segments) == 1 else None
 
 
 def _shape_of_action(action: Action, values: list[Value]) -> _Shape | None:
@@ -426,7 +426,7 @@ def _shape_of_action(action: Action, values: list[Value]) -> _Shape | None:
             values.append(members)
         case _:
             assert_never(action)
-    return type(action), path[0]
+    return type(action), action.path.root
 
 
 def _spelt_out(condition: Condition) -> Condition:
