@@ -170,7 +170,8 @@ def check(backend: Backend, data: st.DataObject) -> None:
     try:
         for case in given:
             _contradicts_nothing(db, case)
-        whole = collection(new.by(**{name: rows[0][name] or "a" for name, _ in now.partition}))
+        first = {name: "a" if rows[0][name] is None else rows[0][name] for name, _ in now.partition}
+        whole = collection(new.by(**first))
         assert db.count(whole) == len(list(db.query(whole)))
         assert db.backfill(new).failed == 0
         stored = [new(item_id=f"i{number}", **row) for number, row in enumerate(rows)]
