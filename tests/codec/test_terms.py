@@ -46,7 +46,7 @@ class Level(IntEnum):
     HIGH = 2
 
 
-def rounded(value: Decimal) -> Decimal:
+def to_one_place(value: Decimal) -> Decimal:
     return round(value, 1) if value.is_finite() and abs(value) < 10**6 else value
 
 
@@ -63,7 +63,7 @@ class Flat(BaseModel):
     most: Annotated[int, Field(lt=1000)] | None = 7
     share: float = 0.5
     price: Decimal = Decimal("1.5")
-    rounded: Annotated[Decimal, AfterValidator(rounded)] = Decimal("0.1")
+    rounded: Annotated[Decimal, AfterValidator(to_one_place)] = Decimal("0.1")
     done: bool = False
     raw: bytes = b"a"
     at: datetime = datetime(2026, 1, 1, tzinfo=UTC)
