@@ -52,13 +52,15 @@ def read_number(text: str) -> int | Decimal:
     Raises:
         BackendError: the text is not one of a number, or the number is far beyond those that DynamoDB stores.
     """
+    if type(text) is not str:
+        raise TypeError(f"DynamoDB sent {show(text)} as a number")  # a damaged response: a write may have been applied
     try:
         if text.isdigit() or text.lstrip("-").isdigit():
             return int(text)
         number = exact_decimal(text)
         if number.is_finite():
             return int(number) if number == number.to_integral_value() else number.normalize(_EXACT)
-    except (ArithmeticError, ValueError, AttributeError):
+    except (ArithmeticError, ValueError):
         pass
     raise BackendError(f"DynamoDB sent {show(text)} as a number, which it is not: check what answers at this endpoint")
 

@@ -354,6 +354,9 @@ def of_answers(content: Any) -> str:
 @tries
 @given(answers(LEGAL) | damaged(answers(HOSTILE)))
 @example([described(CODE), DISABLED, [{"pk": {"S": "a"}}]])
+@example(
+    [{"Table": described("shop")["Table"] | {"KeySchema": [{"AttributeName": [], "KeyType": "HASH"}]}}, DISABLED, []]
+)
 @example([described("shop"), DISABLED, [{"pk": {"S": "a"}, CODE: {"S": CODE}, "\0": {"M": {CODE: {"S": "a"}}}}]])
 def test_no_text_of_an_answer_becomes_code(content: Any) -> None:
     run_one(lambda: of_answers(content))
