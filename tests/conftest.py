@@ -21,7 +21,7 @@ settings.load_profile("odm")
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("odm")
     group.addoption("--full", action="store_true", help="Run everything at full length: see tests/effort.py.")
-    group.addoption("--rest", action="store_true", help="With --full: without what a run without --full tests as well.")
+    group.addoption("--rest", action="store_true", help="With --full: a share of what a run without --full leaves out.")
     group.addoption("--times", type=int, default=1, help="With --full: so many times as many examples and steps.")
 
 
@@ -34,6 +34,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--full"):
         times = int(str(config.getoption("--times")))
         os.environ[effort.FULL] = str(times)
+        if config.getoption("--rest"):
+            os.environ[effort.REST] = "1"
         os.environ["PYTEST_TIMEOUT"] = str(900 * times)
 
 

@@ -1,7 +1,7 @@
 """How much the tests try: little by default, much with ``pytest --full``, more with ``pytest --full --times 50``.
 
-The default run is for people who wait for it; CI runs both, the second with ``--full --rest``, which leaves out what
-the first has tested in the same way. What differs (tests/selection.py chooses):
+The default run is for people who wait for it. CI runs it and then ``--full --rest``: a share of what the default run
+leaves out. A release runs ``--full`` alone, which takes hours. What differs (tests/selection.py chooses):
 
 * properties and random walks try fewer examples and steps (`times`);
 * the conformance suite runs once on each backend, sync or async, not in both;
@@ -9,7 +9,9 @@ the first has tested in the same way. What differs (tests/selection.py chooses):
 * a test that runs on several services leaves out moto where DynamoDB Local is installed;
 * of tests marked ``one_of(3)``, which are many of a kind, the checksums of their names choose a third;
   of those marked ``one_of(9, 2)``, a ninth, and a half with ``--full``;
-* tests marked ``full`` run only with ``--full``: each takes long, and shows what shorter ones next to it show too.
+* tests marked ``full`` run only with ``--full``: each takes long, and shows what shorter ones next to it show too;
+* with ``--full --rest``, properties and random walks try a third of the examples and steps that they try with
+  ``--full``, and a third of the tests with parameters run, a fifth in the conformance suite.
 """
 
 import os
@@ -17,6 +19,9 @@ from typing import Final
 
 FULL: Final = "ODM_TESTS_FULL"
 """Environment variable with the factor of ``--times``, set by ``--full``; subprocesses and workers inherit it."""
+
+REST: Final = "ODM_TESTS_REST"
+"""Environment variable that ``--rest`` sets."""
 
 
 def full() -> bool:
@@ -29,6 +34,9 @@ def times(light: int, many: int) -> int:
 
     Args:
         light: by default.
-        many: with ``--full``, multiplied by ``--times``.
+        many: with ``--full``, multiplied by ``--times``; with ``--rest``, a third of it, or ``light`` if that is more.
     """
-    return many * int(os.environ[FULL]) if full() else light
+    if not full():
+        return light
+    tries = many * int(os.environ[FULL])
+    return max(light, tries // 3) if REST in os.environ else tries

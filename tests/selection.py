@@ -5,7 +5,7 @@ In the conformance suite (tests/conformance):
 * on the engine in memory it runs sync and async, which takes seconds;
 * on every other backend each test runs once by default. A checksum of its name decides whether sync or async, so that
   each module has both, and a test differs between modules. With ``--full`` most modules run both; those of `ONCE` run
-  a half of the tests once;
+  each test once;
 * DynamoDB is by default the first that is installed of Dynoxide, which takes two thirds of DynamoDB Local's time,
   DynamoDB Local and moto.
 """
@@ -41,9 +41,8 @@ ONCE: Final = {
     "test_file",
     "test_memory_options",
 }
-"""The modules that run a half of the tests with ``--full``, each once, sync or async; the half differs between them.
-Another module runs each test in both modes, on the same backend in another layout or with other options, on the same
-engine, or on another stand-in for the service."""
+"""The modules that run each test once with ``--full``, sync or async. Another module runs each test in both modes: on
+the same backend in another layout or with other options, on the same engine, or on another stand-in."""
 
 
 def in_use(module: Path) -> bool:
@@ -56,11 +55,21 @@ def chosen(item: pytest.Item, *, rest: bool) -> bool:
 
     Args:
         item: the test.
-        rest: leave out what a run without ``--full`` tests as well.
+        rest: choose a share of what a run without ``--full`` leaves out.
     """
     if not effort.full():
         return _by_default(item)
-    return _in_full(item) and not (rest and _by_default(item) and not _tries_more(item))
+    return _in_full(item) and (not rest or _in_rest(item))
+
+
+def _in_rest(item: pytest.Item) -> bool:
+    if _tries_more(item):
+        return True
+    if _by_default(item):
+        return False
+    share = 5 if SUITE in item.path.parents else 3
+    # The bits of the checksum that the other choices do not look at.
+    return not _parameters(item) or (crc32(item.nodeid.encode()) >> 16) % share == 0
 
 
 def _by_default(item: pytest.Item) -> bool:
@@ -76,10 +85,7 @@ def _in_full(item: pytest.Item) -> bool:
         return _one_of(item, 1)
     owner = item.getparent(pytest.Class)
     once = item.path.stem in ONCE or (owner is not None and owner.name.startswith(STEPS))
-    if not once:
-        return _one_of(item, 1)
-    half = owner is None or item.path.stem not in ONCE or crc32(item.nodeid.encode()) % 2 == 0
-    return _one_of(item, 1) and _in_its_mode(item) and (half or _by_default(item))
+    return _one_of(item, 1) and (not once or _in_its_mode(item))
 
 
 def _another_stand_in(module: Path) -> bool:
@@ -109,7 +115,8 @@ def _in_its_mode(item: pytest.Item) -> bool:
 
 
 def _parameters(item: pytest.Item) -> list[str]:
-    return item.nodeid.partition("[")[2].rstrip("]").split("-")
+    parameters = item.nodeid.partition("[")[2].rstrip("]")
+    return parameters.split("-") if parameters else []
 
 
 def _tries_more(item: pytest.Item) -> bool:
