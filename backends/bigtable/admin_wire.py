@@ -76,7 +76,7 @@ def _create(call: CreateTable, instance: str, types: Any) -> Any:
     create = types.CreateTableRequest.pb()(parent=instance, table_id=call.table)
     _write_settings(call.settings, create.table)
     for split in call.splits:
-        create.initial_splits.add(key=split.encode())
+        create.initial_splits.add(key=split.encode("utf-8", "surrogateescape"))
     for name, family in call.families.items():
         create.table.column_families[name].CopyFrom(_family(family))
     return types.CreateTableRequest.wrap(create)

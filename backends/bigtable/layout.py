@@ -34,15 +34,17 @@ class Layout:
     Attributes:
         join: the separator between partition and sort.
         hash_only: the items have no sort key.
+        binary: keys have a character for each byte; see `odm.keys.binary`.
     """
 
     join: str
     hash_only: bool
+    binary: bool = False
 
     @classmethod
     def of(cls, schema: Schema) -> "Layout":
         """The layout of a table."""
-        return cls(schema.row_key_join, schema.hash_only)
+        return cls(schema.row_key_separator, schema.hash_only, schema.binary_row_keys)
 
     def row_key(self, key: Key) -> str:
         """The row key of an item.
@@ -50,7 +52,7 @@ class Layout:
         Raises:
             ItemTooLarge: the row key is longer than Bigtable allows.
         """
-        return checked(key.partition if self.hash_only else f"{key.partition}{self.join}{key.sort}")
+        return self._checked(key.partition if self.hash_only else f"{key.partition}{self.join}{key.sort}")
 
     def positions(self, partition: str) -> Callable[[str], Position]:
         """A function that returns the position of an item of a partition, from its row key."""
@@ -68,7 +70,10 @@ class Layout:
         if self.hash_only:
             return RowRange(partition, partition if lo else partition + "\0")
         head = partition + self.join
-        return RowRange(checked(head + lo), next_prefix(head) if hi is None else checked(head + hi))
+        return RowRange(self._checked(head + lo), next_prefix(head) if hi is None else self._checked(head + hi))
+
+    def _checked(self, row_key: str) -> str:
+        return row_key if self.binary and len(row_key) <= MAX_ROW_KEY else checked(row_key)
 
 
 def is_wide(schema: Schema) -> bool:

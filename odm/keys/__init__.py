@@ -4,6 +4,7 @@ Text to text: no I/O, no knowledge of backends. `compile_template` turns ``"CUST
 of an entity into a `Template`, which encodes values, makes the range of a condition (`Span`), and compares with others.
 """
 
+from odm.keys.binary import NumberBytes, PlainBytes, has_binary_part, in_bytes
 from odm.keys.compare import can_be_key, can_equal, can_go_on_low, can_overlap, heads_can_equal
 from odm.keys.grammar import Literal, Slot
 from odm.keys.shards import (
@@ -25,7 +26,9 @@ __all__ = [
     "Form",
     "Kind",
     "Literal",
+    "NumberBytes",
     "Op",
+    "PlainBytes",
     "Shards",
     "Slot",
     "Span",
@@ -39,7 +42,9 @@ __all__ = [
     "compile_several",
     "compile_template",
     "compile_verbatim",
+    "has_binary_part",
     "heads_can_equal",
+    "in_bytes",
     "next_prefix",
     "number_of",
     "number_text",

@@ -89,6 +89,11 @@ class KeyType(ABC):
         """What the texts of all values that start with `value` start with; None if there are no such values."""
         raise Refused(f"a prefix needs a text field, and {brief(value)} is for another; use a range")
 
+    @property
+    def flips(self) -> bool:
+        """Whether the texts sort in the opposite order of the values."""
+        return False
+
     def mirror(self, text: str) -> str:
         """The text that stands for `text` in descending order."""
         assert self.complement is not None
@@ -110,6 +115,10 @@ class Descending(KeyType):
 
     def shapes(self) -> tuple[Shape, ...]:
         return self.inner.shapes()
+
+    @property
+    def flips(self) -> bool:
+        return True
 
     @property
     def encoding(self) -> str:

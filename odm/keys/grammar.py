@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 
 from odm.errors import brief
 from odm.keys.base import KeyType, Refused
+from odm.keys.binary import binary_part, in_bytes, is_binary_format, utf8_key
 from odm.keys.shapes import Shape, exactly, join, size_of
 from odm.keys.types import key_type
 from odm.keys.verbatim import EMPTY, BinaryKey, Form, NumberKey, TextKey, VerbatimKey, formatted
@@ -59,7 +60,9 @@ def parse(text: str, fields: Mapping[str, FieldInfo]) -> tuple[Part, ...]:
     return tuple(part for part in parts if part != Literal(""))
 
 
-def parse_verbatim(text: str, fields: Mapping[str, FieldInfo], forms: Mapping[str, Form]) -> tuple[Part, ...]:
+def parse_verbatim(
+    text: str, fields: Mapping[str, FieldInfo], forms: Mapping[str, Form], *, binary: bool = False
+) -> tuple[Part, ...]:
     """The parts of a template of keys as they are: literals of any text, and placeholders.
 
     Between two placeholders is a literal, unless the first has a fixed width.
@@ -68,6 +71,7 @@ def parse_verbatim(text: str, fields: Mapping[str, FieldInfo], forms: Mapping[st
         text: the template.
         fields: the fields of the entity.
         forms: how those that a key can contain are stored.
+        binary: keys have a character for each byte; see `odm.keys.binary`.
 
     Raises:
         Refused: as `parse`.
@@ -78,15 +82,15 @@ def parse_verbatim(text: str, fields: Mapping[str, FieldInfo], forms: Mapping[st
     parts: list[Part] = []
     for at, piece in enumerate(pieces):
         if at % 2 == 0:
-            parts += [Literal(piece)] * bool(piece)
+            parts += [Literal(in_bytes(piece) if binary else piece)] * bool(piece)
             continue
-        follow, last = pieces[at + 1], at + 2 == len(pieces)
-        slot = _verbatim_slot(piece, follow, fields, forms)
+        follow, last = in_bytes(pieces[at + 1]) if binary else pieces[at + 1], at + 2 == len(pieces)
+        slot = _verbatim_slot(piece, follow, fields, forms, binary=binary)
         if not follow and not last:
             if not size_of(slot.type.shapes()):
                 raise Refused(
                     f"nothing separates {piece} from {pieces[at + 2]}: put a literal between them, or give the first a "
-                    "fixed width, as in {number:08}"
+                    f"fixed width, as in {{number:08}}{' or {hash:bytes4}' * binary}"
                 )
             slot = evolve(slot, follow=pieces[at + 2])
         parts.append(slot)
@@ -101,12 +105,21 @@ def parse_verbatim(text: str, fields: Mapping[str, FieldInfo], forms: Mapping[st
     return tuple(parts)
 
 
-def _verbatim_slot(placeholder: str, follow: str, fields: Mapping[str, FieldInfo], forms: Mapping[str, Form]) -> Slot:
+def _verbatim_slot(
+    placeholder: str, follow: str, fields: Mapping[str, FieldInfo], forms: Mapping[str, Form], *, binary: bool
+) -> Slot:
     name, colon, format_ = placeholder[1:-1].partition(":")
     try:
         if name not in fields:
             raise Refused(near(name, fields))
         form = forms.get(name)
+        if form is not None and is_binary_format(format_):
+            if not binary:
+                raise Refused(
+                    f"{brief(format_)} would be bytes, which only row keys of other programs have: declare the table "
+                    'with row_style="verbatim", for Bigtable, or drop the format'
+                )
+            return Slot(name, binary_part(form, follow, format_), follow)
         plain = form is not None and (format_ == EMPTY or (form.kind != "S" and format_.startswith("0")))
         if colon and not plain:
             type_ = key_type(fields[name], *_split_desc(format_))
@@ -114,8 +127,13 @@ def _verbatim_slot(placeholder: str, follow: str, fields: Mapping[str, FieldInfo
                 raise Refused(f"{brief(format_)} is not a format of keys as they are; give the field a stored format")
             return Slot(name, type_, follow)
         if form is None or form.kind == "B":
-            raise Refused("its type has no text in keys; use one that is stored as text or as a number")
-        return Slot(name, formatted(form, follow, format_) if colon else VerbatimKey(form, follow), follow)
+            raise Refused(
+                "its type has no text in keys; use one that is stored as text or as a number"
+                + ', or, in row keys of other programs (row_style="verbatim"), bytes as in {hash:bytes4}'
+                * (form is not None)
+            )
+        plain_key = formatted(form, follow, format_) if colon else VerbatimKey(form, follow)
+        return Slot(name, utf8_key(plain_key) if binary else plain_key, follow)
     except Refused as why:
         raise Refused(f"placeholder {placeholder}: {why}") from None
 

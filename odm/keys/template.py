@@ -59,7 +59,13 @@ def compile_several(text: str, forms: Mapping[str, Form], *, owner: str) -> "Tem
 
 
 def compile_verbatim(
-    text: str, fields: Mapping[str, FieldInfo], forms: Mapping[str, Form], *, owner: str, native: Kind | None = None
+    text: str,
+    fields: Mapping[str, FieldInfo],
+    forms: Mapping[str, Form],
+    *,
+    owner: str,
+    native: Kind | None = None,
+    binary: bool = False,
 ) -> "Template":
     """Compile a template of keys as they are.
 
@@ -69,6 +75,7 @@ def compile_verbatim(
         forms: how those fields are stored that a key can contain.
         owner: the entity and its pattern.
         native: the key attribute is a field, the only placeholder of the template, stored as this type.
+        binary: keys have a character for each byte; see `odm.keys.binary`.
 
     Raises:
         SchemaError: as `compile_template`.
@@ -77,7 +84,7 @@ def compile_verbatim(
         name = text[1:-1]
         return Template(text, owner, (native_slot(name, forms[name]),), verbatim=True, native=native)
     try:
-        return Template(text, owner, parse_verbatim(text, fields, forms), verbatim=True)
+        return Template(text, owner, parse_verbatim(text, fields, forms, binary=binary), verbatim=True)
     except Refused as fault:
         raise SchemaError(f"{owner}: key template {text!r}: {fault}") from None
 
@@ -396,7 +403,7 @@ class Template:
                 if place.outside:
                     return bounded(whole, op, place, "")
                 return around(whole, op, place.text, slot.follow, empty=slot.type.empty)
-            turned = _FLIPPED[op] if isinstance(slot.type, Descending) else op
+            turned = _FLIPPED[op] if slot.type.flips else op
             return bounded(whole, turned, slot.type.place(value), slot.follow, verbatim=self.verbatim)
         except Refused as why:
             raise self._refusal(slot.name, value, why) from None

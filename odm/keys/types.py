@@ -21,6 +21,7 @@ from pydantic.fields import FieldInfo
 
 from odm.errors import brief
 from odm.keys.base import Descending, KeyType, Refused
+from odm.keys.binary import is_binary_format
 from odm.keys.numeric import BigIntKey, BoolKey, DecimalKey, FloatKey, IntKey, UuidKey
 from odm.keys.text import BytesKey, ChoiceKey, IntChoiceKey, PaddedKey, StrKey
 from odm.keys.times import time_key
@@ -102,10 +103,10 @@ def _make(annotation: Any, metadata: list[Any], form: str) -> KeyType:
     if annotation is str and form:
         return _padded(form)
     made = _formless(annotation, metadata)
-    if form.endswith("be") and form[:-2].rstrip("0123456789") in ("int", "uint", "float"):
+    if is_binary_format(form):
         raise Refused(
-            f"{brief(form)} would be bytes, and keys are text: odm cannot describe keys with binary parts; read these "
-            "rows with the client of the database"
+            f"{brief(form)} would be bytes, and keys of odm are text; for rows of other programs on Bigtable, declare "
+            'the table with row_style="verbatim"'
         )
     if form:
         raise Refused(f"{brief(form)} is not a format of its type {_name(annotation)}, which takes none; drop it")

@@ -92,16 +92,20 @@ class VerbatimKey(KeyType):
 
     def read(self, text: str) -> Any:
         """The stored value of a text; None if no value has it."""
-        stored: Any = text
-        if self.form.kind == "N" and not _NUMBER.fullmatch(text):
-            return None
         try:
-            if self.form.kind == "N":
-                stored = Decimal(text) if "." in text else int(text)
-            again = self.written(self.form.dump(self.form.load(stored)))
+            stored = self.parsed(text)
+            again = None if stored is None else self.written(self.form.dump(self.form.load(stored)))
         except (ValueError, OverflowError):  # Refused is a ValueError
             return None
         return stored if again == text else None
+
+    def parsed(self, text: str) -> Any:
+        """As `read`, but values of the field may write it as another text."""
+        if self.form.kind != "N":
+            return text
+        if not _NUMBER.fullmatch(text):
+            return None
+        return Decimal(text) if "." in text else int(text)
 
     def place(self, value: Any) -> Place:
         stored = self.form.dump(value)

@@ -16,7 +16,6 @@ from odm.errors import BadValue, NoAccessPattern, SchemaError, brief
 from odm.expressions.nodes import And, Condition, Not, Or
 from odm.immutable import immutable
 from odm.keys import Template, compile_template, next_prefix, suffixes_leaving, suffixes_of, suffixes_read
-from odm.keys.base import Descending
 from odm.keys.spans import Span
 from odm.planner.key_conditions import Bound, KeyCondition, flatten, key_condition_of, owner_of
 from odm.protocol.predicates import every, has_tag, of_tags
@@ -68,7 +67,7 @@ class Plan:
         templates = (self.pattern.partition, self.pattern.sort)
         slots = [slot for template in templates if template is not None for slot in template.slots]
         first = next((slot for slot in slots if slot.name not in self.given), None)
-        return None if first is None else (first.name, isinstance(first.type, Descending) != self.query.descending)
+        return None if first is None else (first.name, first.type.flips != self.query.descending)
 
     def bounds(self, field: str) -> tuple[Bound, ...]:
         """See `odm.entities.views.PlanView`."""

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from odm.errors import BadValue, KeyValueError, Unsupported, brief
 from odm.expressions.nodes import And, Compare, Condition, Const, Or, Path, StartsWith
 from odm.keys import Op, Span, Template
-from odm.keys.base import Descending
 from odm.protocol.reading import Partitions
 from odm.schema.entity import EntitySchema
 
@@ -136,7 +135,7 @@ def _turned(template: Template, name: str, op: Any) -> Any:
     """The comparison of a field that means this one of its texts."""
     slot = next(slot for slot in template.slots if slot.name == name)
     flipped = {">=": "<=", "<": ">", ">": "<"}
-    return flipped[op] if isinstance(slot.type, Descending) else op
+    return flipped[op] if slot.type.flips else op
 
 
 def _beyond(template: Template, given: Mapping[str, Any], last: str, op: Any, value: Any) -> Condition:

@@ -12,7 +12,6 @@ from attrs import evolve, frozen
 
 from odm.codec import TAG
 from odm.errors import BackendError, OutcomeUnknown, Throttled
-from odm.keys.base import Descending
 from odm.observe.events import LOG
 from odm.procedures.context import Context
 from odm.procedures.pace import START
@@ -38,7 +37,7 @@ class _Heap:
         tag = has_tag(self.entity.tag) if self.entity.primary.shared else None
         filter_ = context.filter(self.entity, tag)
         own = next(slot for slot in sort.slots if slot.name not in self.entity.primary.partition.fields)
-        descending = isinstance(own.type, Descending)
+        descending = own.type.flips
         return req.Query(
             self.partition,
             span.lo,

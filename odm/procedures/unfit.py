@@ -78,7 +78,7 @@ def _unfit(schema: Schema, item: Item, key: Key, error: ItemInvalid) -> UnfitIte
     except OdmError:  # its key fields do not fit either
         return UnfitItem(entity, key, None, error)
     if not key.sort and not schema.hash_only:  # a row key of Bigtable, not split
-        end = f"{schema.row_key_join}{made.sort}"
+        end = f"{schema.row_key_separator}{made.sort}"
         if made.sort and key.partition.endswith(end):
             key = Key(key.partition.removesuffix(end), made.sort)
     named = {name: values[name] for name in entity.primary.fields}

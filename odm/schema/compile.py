@@ -17,7 +17,7 @@ from odm.entities.signatures import check_signature
 from odm.errors import BadValue, SchemaError
 from odm.expressions.nodes import Condition
 from odm.expressions.references import Reference
-from odm.keys import Form, Template, compile_several, compile_template, compile_verbatim
+from odm.keys import Form, Template, compile_several, compile_template, compile_verbatim, has_binary_part
 from odm.schema.automatic import Automatic
 from odm.schema.cells import check_cells, find_cells
 from odm.schema.checks import (
@@ -58,6 +58,7 @@ class Style:
     keep_unknown: bool = False
     wide: bool = False
     verbatim_rows: bool = False
+    binary_row_keys: bool = False
     transactions: bool = False
 
     def names(self, index: str | None, *, local: bool) -> KeyNames:
@@ -90,6 +91,10 @@ def compile_schema(
         )
     declared = {cls: patterns_of(cls) for cls, _ in entities}
     hash_only = not sorts and all(primary_of(patterns).sort is None for patterns in declared.values())
+    if style.verbatim_rows:
+        primaries = [primary_of(patterns) for patterns in declared.values()]
+        binary = any(has_binary_part(text) for one in primaries for text in (one.partition, one.sort) if text)
+        style = evolve(style, binary_row_keys=binary)
     compiled: dict[str, EntitySchema] = {}
     for cls, tag in entities:
         if tag in compiled:
@@ -259,7 +264,8 @@ class _Templates:
         fields = self.cls.model_fields | computed_fields(self.cls)
         if not self.style.verbatim:
             return compile_template(template, fields, owner=owner)
-        return compile_verbatim(template, fields, {**self.forms, **computed_forms(self.cls, template)}, owner=owner)
+        forms = {**self.forms, **computed_forms(self.cls, template)}
+        return compile_verbatim(template, fields, forms, owner=owner, binary=self.style.binary_row_keys)
 
 
 def _compile_pattern(templates: _Templates, name: str, pattern: Pattern, hash_only: bool) -> PatternSchema:

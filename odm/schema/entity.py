@@ -15,7 +15,6 @@ from odm.errors import BadValue, KeyValueError, brief
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import And, Compare, Condition, Exists, IsIn, Item, Missing, Not, Or, Path, paths
 from odm.keys import Shards, Template, pair_encoder, random_suffix, suffix_of
-from odm.keys.base import Descending
 from odm.schema.automatic import Automatic
 from odm.schema.computed import Computed
 
@@ -277,7 +276,7 @@ class EntitySchema:
             known = set(partition.fields) <= set(among) - {field} and not partition.lossy
             all_of_them = pattern.when is None and not self.optional & set(pattern.sources) - {*among, field}
             if known and all_of_them and first is not None and first.name == field and not first.type.lossy:
-                return pattern, isinstance(first.type, Descending)
+                return pattern, first.type.flips
         return None
 
     def validate(self, field: str, value: FieldValue) -> FieldValue:

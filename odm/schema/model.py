@@ -17,7 +17,7 @@ from odm.entities.query import Query
 from odm.errors import KeyValueError
 from odm.expressions.collection import GCRule
 from odm.expressions.nodes import Item
-from odm.keys import Kind
+from odm.keys import Kind, in_bytes
 from odm.schema import faults
 from odm.schema.entity import EntitySchema, Key, PatternSchema, Values, held_by
 from odm.schema.target import Target
@@ -75,6 +75,7 @@ class Schema:
         ttl: the attribute with the expiry of items on DynamoDB.
         keep_unknown: a put keeps the attributes of the stored item that the entity does not have.
         verbatim_rows: on Bigtable, rows have the form of other programs.
+        binary_row_keys: a row key has binary parts, so keys have a character for each byte; see `odm.keys.binary`.
         wide: on Bigtable, a partition is one row, and each item is one cell of it.
         transactions: on Bigtable, transactions can have items of any rows, so rows may have locks.
         types: the types of the key attributes on DynamoDB.
@@ -96,6 +97,7 @@ class Schema:
     keep_unknown: bool = False
     wide: bool = False
     verbatim_rows: bool = False
+    binary_row_keys: bool = False
     transactions: bool = False
     types: Mapping[str, Kind] = Factory(dict)
     families: Mapping[str, GCRule | None] = Factory(dict)
@@ -129,6 +131,11 @@ class Schema:
     def escapes_row_keys(self) -> bool:
         """Whether Bigtable escapes the parts of keys as they are, so that row keys are unambiguous."""
         return self.has_verbatim_keys and not self.verbatim_rows
+
+    @property
+    def row_key_separator(self) -> str:
+        """The separator of partition and sort in row keys, as it stands in them."""
+        return in_bytes(self.row_key_join) if self.binary_row_keys else self.row_key_join
 
     @property
     def has_ttl(self) -> bool:

@@ -82,7 +82,7 @@ FIELDS: Mapping[str, Any] = Order.model_fields
         ("{placed_at:%Y#%m}", "{placed_at:%Y#%m}", "ends a component", "use two placeholders"),
         ("{placed_at:h}", "{placed_at:h}", "'h' is not a format of a datetime", "s, ms, us or a form"),
         ("{placed_at:<5}", "{placed_at:<5}", "'<5' is not a format of a datetime", "s, ms, us or a form"),
-        ("{quantity:int64be}", "{quantity:int64be}", "keys are text", "read these rows with the client"),
+        ("{quantity:int64be}", "{quantity:int64be}", "keys of odm are text", "row_style="),
         ("{quantity:5}", "{quantity:5}", "'5' is not a format of its type int", "drop it"),
         ("{price:%Y}", "{price:%Y}", "'%Y' is not a format of its type Decimal", "drop it"),
         ("{customer_id:s}", "{customer_id:s}", "'s' is not a format of a str", "<N"),
