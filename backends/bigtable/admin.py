@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from attrs import evolve
 
 from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.byte_keys import with_row_key_bytes
 from odm.backends.bigtable.declared import Declared, DeclaredRow
 from odm.backends.bigtable.entries import index_table, is_odms
 from odm.backends.bigtable.filters import ColumnRange, First, Newest, chain, shown, utf8
@@ -68,12 +69,12 @@ class Admin:
         if not sample or any(map(self._hides_items, changes)):
             return Survey(changes)
         writer = Writer(schema, self._retry)
-        rows = run(_sample(writer, sample), self._call)
+        rows = run(with_row_key_bytes(schema, _sample(writer, sample)), self._call)
         items = [found for row in rows if (found := _stored(writer, row)) is not None]
         entries = run(_entries(writer, rows, len(items), changes), self._call)
         findings = judge(schema, items)
         if isinstance(writer.places, Declared):
-            others = run(_others(writer, rows), self._call)
+            others = run(with_row_key_bytes(schema, _others(writer, rows)), self._call)
             findings += rewritten(_rewrites(writer.places, schema, rows, others), keeps_unknown=True)
         return Survey((*changes, *entries), findings, len(items))
 

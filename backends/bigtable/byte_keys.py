@@ -1,10 +1,10 @@
 """Row keys with binary parts: native requests of tables whose keys have a character for each byte; see `odm.keys.binary`.
 
-The procedures only see keys that are text, and sort as such. Between them and the driver, `with_byte_keys` replaces the
+The procedures only see keys that are text, and sort as such. Between them and the driver, `with_row_key_bytes` replaces the
 row keys of each native request by the text that the driver sends as these bytes, and those of each response back.
 """
 
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from attrs import evolve
 
@@ -27,12 +27,19 @@ from odm.backends.bigtable.native import (
 from odm.backends.bigtable.native_admin import CreateTable, DropRows
 from odm.backends.bigtable.native_streams import Streamed
 from odm.protocol.connection import Later
+from odm.schema.model import Schema
+
+R = TypeVar("R")
 
 _BEHIND_ALL: Final = b"\xff" * MAX_ROW_KEY
 
 
-def with_byte_keys(steps: Steps[Any]) -> Steps[Any]:
+def with_row_key_bytes(schema: Schema, steps: Steps[R]) -> Steps[R]:
     """The same steps, whose native requests have the row keys that are sent."""
+    return _with_bytes(steps) if schema.binary_row_keys else steps
+
+
+def _with_bytes(steps: Steps[R]) -> Steps[R]:
     try:
         native = next(steps)
         while True:
@@ -43,7 +50,13 @@ def with_byte_keys(steps: Steps[Any]) -> Steps[Any]:
             else:
                 native = steps.send(_received(response))
     except StopIteration as end:
-        return end.value
+        result: R = end.value
+        return result
+
+
+def key_text(schema: Schema, row_key: str) -> str:
+    """A row key that a person wrote, as the procedures have it."""
+    return row_key.encode("utf-8", "surrogateescape").decode("latin-1") if schema.binary_row_keys else row_key
 
 
 def bytes_of(key: str) -> bytes | None:
@@ -92,7 +105,7 @@ def _sent(native: Native) -> Native:
         case Concurrent(calls):
             return Concurrent(tuple(map(_sent, calls)))  # type: ignore[arg-type]  # a call stays one
         case Later():
-            return evolve(native, steps=with_byte_keys(native.steps))
+            return evolve(native, steps=_with_bytes(native.steps))
         case _:
             return native
 

@@ -15,7 +15,7 @@ from attrs import evolve
 from google.api_core.exceptions import DeadlineExceeded
 
 from odm.backends.bigtable import admin_wire
-from odm.backends.bigtable.byte_keys import with_byte_keys
+from odm.backends.bigtable.byte_keys import with_row_key_bytes
 from odm.backends.bigtable.clients import Clients
 from odm.backends.bigtable.collectors import collector
 from odm.backends.bigtable.commit import COMMIT_WITHIN, COMMITS
@@ -87,7 +87,6 @@ class BigtableConnection(Connection[Native]):
             | ({"endpoint": settings.emulator} if settings.emulator else {}),
         )
         self._verbatim = schema.escapes_row_keys
-        self._binary = schema.binary_row_keys
         instance = f"projects/{settings.project}/instances/{settings.instance}"
         self._wire = Wire(instance, settings.app_profile or "")
         self._read_profile = settings.read_app_profile
@@ -134,8 +133,7 @@ class BigtableConnection(Connection[Native]):
         """The native requests that answer a request."""
         make = self._procedures.steps
         made = steps_of(make, request) if self._verbatim else make(request)
-        if self._binary:
-            made = with_byte_keys(made)
+        made = with_row_key_bytes(self._procedures.schema, made)
         if self._read_profile is not None and may_lag(request):
             return reading_from(self._read_profile, made)
         return made

@@ -11,6 +11,7 @@ from functools import partial
 from attrs import evolve, frozen
 
 from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.byte_keys import key_text, with_row_key_bytes
 from odm.backends.bigtable.cells import write
 from odm.backends.bigtable.entries import index_table, is_odms
 from odm.backends.bigtable.filters import (
@@ -74,7 +75,7 @@ class Dropper:
     def __init__(self, backend: Bigtable, schema: Schema, prefix: str | None) -> None:
         self._call = backend.connect(schema).call
         self._schema = backend.laid_out(schema)
-        self._prefix = prefix
+        self._prefix = prefix if prefix is None else key_text(self._schema, prefix)
         self._retry = Retry(overall=10.0)  # a person waits for it
 
     def look(self) -> Look:
@@ -85,7 +86,8 @@ class Dropper:
         """
         indexes = [index_table(self._schema.name, index) for index in self._schema.indexes]
         beside = indexes if self._prefix is None else []
-        return run(_look(Writer(self._schema, self._retry), self._prefix, beside), self._call)
+        steps = _look(Writer(self._schema, self._retry), self._prefix, beside)
+        return run(with_row_key_bytes(self._schema, steps), self._call)
 
     @property
     def _tables(self) -> list[str]:
@@ -99,7 +101,8 @@ class Dropper:
             BackendError: the table cannot be changed.
         """
         for name in self._tables:
-            run(until_answered(DropRows(name, self._prefix), self._retry), self._call)
+            steps = until_answered(DropRows(name, self._prefix), self._retry)
+            run(with_row_key_bytes(self._schema, steps), self._call)
 
 
 def _look(writer: Writer, prefix: str | None, indexes: Sequence[str]) -> Steps[Look]:

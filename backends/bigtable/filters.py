@@ -254,7 +254,9 @@ def utf8(qualifier: str) -> bytes:
 
 def shown(text: str) -> str:
     """A text to print: bytes that are not UTF-8, which are surrogates in row keys and qualifiers, as escapes."""
-    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    if not text.isascii():
+        text = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return text if text.isprintable() else "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def quoted(text: str) -> str:

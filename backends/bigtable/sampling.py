@@ -7,11 +7,11 @@ from typing import Final
 from google.api_core.exceptions import NotFound
 
 from odm.backends.bigtable.filters import Filter, First, Newest, chain
+from odm.backends.bigtable.layout import MAX_ROW_KEY
 from odm.backends.bigtable.native import ReadRows, Row, RowRange, Steps
 from odm.backends.bigtable.native_admin import Families, GetTable, TableInfo
 from odm.backends.bigtable.retry import Retry, answers_of, read_all
 from odm.errors import BackendError
-from odm.keys import next_prefix
 
 SHARE: Final = 10
 """At most one tenth of the rows of a sample are of one kind, if there are enough kinds."""
@@ -55,11 +55,18 @@ def sample_rows(
             return []  # the table is empty
         if len(rows) < few:
             break
-        span = RowRange(str(next_prefix(kind(rows[-1].text))))
+        span = RowRange(_behind(kind(rows[-1].text)))
     if len(found) < most:
         rows = yield from read_all(ReadRows(table, limit=most, filter=cells), retry)
         found |= {row.key: row for row in rows}
     return [*found.values()][:most]
+
+
+def _behind(prefix: str) -> str:
+    """The first text behind all row keys with a prefix, by their bytes; the last row key, if there is none."""
+    head = prefix.encode("utf-8", "surrogateescape").rstrip(b"\xff")
+    behind = head[:-1] + bytes([head[-1] + 1]) if head else b"\xff" * MAX_ROW_KEY
+    return behind.decode("utf-8", "surrogateescape")
 
 
 def describe(table: str, most: int, retry: Retry) -> Steps[tuple[Families, list[Row]]]:

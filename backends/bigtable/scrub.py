@@ -4,7 +4,7 @@ Reads are correct without a scrub: they ignore the garbage, which costs only tim
 example once a day. It may be stopped at any time, and run at the same time as other scrubs and writers::
 
     from odm.backends.bigtable import Bigtable
-    from odm.backends.bigtable.scrub import scrub
+from odm.backends.bigtable.scrub import scrub
 
     print(scrub(Bigtable("my-project", "shop"), table))
 
@@ -22,8 +22,10 @@ from collections.abc import Callable
 from attrs import evolve
 
 from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.byte_keys import with_row_key_bytes
 from odm.backends.bigtable.commit import LEASE_SECONDS
 from odm.backends.bigtable.garbage import Rules, Scrubbed, check_after, collect
+from odm.backends.bigtable.native import Steps
 from odm.backends.bigtable.writer import Writer
 from odm.errors import BadValue, brief
 from odm.protocol.connection import arun, run
@@ -80,7 +82,7 @@ def scrub(  # noqa: PLR0913  # its options
     _check(schema, rules)
     connection = backend.connect(schema)
     try:
-        return run(collect(Writer(schema), rules, tell or _silent), connection.call)
+        return run(_steps(schema, rules, tell), connection.call)
     finally:
         connection.close()
 
@@ -104,9 +106,13 @@ async def ascrub(  # noqa: PLR0913  # its options
     _check(schema, rules)
     connection = backend.connect(schema)
     try:
-        return await arun(collect(Writer(schema), rules, tell or _silent), connection.acall)
+        return await arun(_steps(schema, rules, tell), connection.acall)
     finally:
         await connection.aclose()
+
+
+def _steps(schema: Schema, rules: Rules, tell: Tell | None) -> Steps[Scrubbed]:
+    return with_row_key_bytes(schema, collect(Writer(schema), rules, tell or _silent))
 
 
 def _named(backend: Bigtable, table: Table, prefix: str) -> Schema:

@@ -23,6 +23,7 @@ from odm.codec.scalars import BoolType, BytesType, FloatType, IntType
 from odm.codec.stored import StoredType
 from odm.codec.stored_moments import EpochType, FormatType
 from odm.codec.unions import bare
+from odm.errors import Unsupported
 from odm.keys import Literal, next_prefix
 from odm.keys.verbatim import VerbatimKey
 from odm.schema.entity import EntitySchema
@@ -88,7 +89,15 @@ def statements(schema: Schema, project: str, instance: str) -> str:
         schema: the table; its name is that on Bigtable.
         project: the Google Cloud project.
         instance: the Bigtable instance.
+
+    Raises:
+        Unsupported: a row key has binary parts.
     """
+    if schema.binary_row_keys:
+        raise Unsupported(
+            f"table {schema.name!r}: row keys with binary parts have no columns in these statements; select parts of "
+            "_key with SUBSTR in a view of your own"
+        )
     parts = [_external_table(schema, project, instance)]
     parts += [_view(schema, entity) for entity in schema.entities.values()]
     return "\n".join(parts)

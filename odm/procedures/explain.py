@@ -385,7 +385,7 @@ def _most_requests(plan: Plan) -> int | None:
 
 
 def _few(texts: Sequence[str]) -> str:
-    shown = ", ".join(texts[:SHOWN])
+    shown = ", ".join(map(_printable, texts[:SHOWN]))
     return shown if len(texts) <= SHOWN else f"{shown}, … ({len(texts)} in all)"
 
 
@@ -393,8 +393,13 @@ def _range(lo: str, hi: str | None) -> str:
     if hi == "":
         return "none"
     if hi == lo + "\0":
-        return f"= {lo}"
-    sides = [f"> {lo[:-1]}" if lo.endswith("\0") else f">= {lo}"] if lo else []
+        return f"= {_printable(lo)}"
+    sides = [f"> {_printable(lo[:-1])}" if lo.endswith("\0") else f">= {_printable(lo)}"] if lo else []
     if hi is not None:
-        sides.append(f"<= {hi[:-1]}" if hi.endswith("\0") else f"< {hi}")
+        sides.append(f"<= {_printable(hi[:-1])}" if hi.endswith("\0") else f"< {_printable(hi)}")
     return " and ".join(sides) or "all"
+
+
+def _printable(key: str) -> str:
+    """A key, with escapes for the characters of its binary parts that cannot be printed."""
+    return key if key.isprintable() else "".join(char if char.isprintable() else ascii(char)[1:-1] for char in key)

@@ -371,3 +371,42 @@ tables = st.dictionaries(
 def test_models_of_any_rows_read_them(found: dict[str, dict[tuple[str, bytes], bytes]]) -> None:
     rows = (Row(key.encode(), [Cell(*at, value) for at, value in sorted(its.items())]) for key, its in found.items())
     assert source_of_rows(RowFacts("any", {}, tuple(rows)))  # it raises an error if they do not
+
+
+LONG_MAX = 2**63 - 1
+MILLIS_OF_ROWS = [1_700_000_000_000 + step * 60_000 for step in range(20)]
+BINARY_KEYS: dict[str, tuple[list[bytes], str]] = {
+    "text and a time": (
+        [f"user{at % 3}#".encode() + struct.pack(">q", at) for at in MILLIS_OF_ROWS],
+        'PrimaryKey("{part_1}", "{at:int64be}")',
+    ),
+    "several texts and a time subtracted from the highest number": (
+        [f"a/zo\u00eb{at % 3}/".encode() + struct.pack(">q", LONG_MAX - at) for at in MILLIS_OF_ROWS],
+        'PrimaryKey("{part_1}/{part_2}", "{at:int64be:desc}")',
+    ),
+    "a hash and seconds": (
+        [bytes([at % 256, 255, 128, at % 7]) + struct.pack(">q", at // 1000) for at in MILLIS_OF_ROWS],
+        'PrimaryKey("{head:bytes4}", "{at:int64be}")',
+    ),
+    "UUIDs": ([bytes([255 - at, 200]) * 8 for at in range(20)], 'PrimaryKey("{row_key:bytes}")'),
+    "numbers after text of other lengths": (
+        [b"a" * length + b"#" + struct.pack(">i", length) for length in range(1, 20)],
+        'PrimaryKey("{row_key:bytes}")',
+    ),
+    "some that are text": ([b"abc", b"ab\xff", b"\0"], 'PrimaryKey("{row_key:bytes}")'),
+}
+
+
+@pytest.mark.parametrize(("keys", "primary"), BINARY_KEYS.values(), ids=BINARY_KEYS)
+def test_row_keys_with_binary_parts(keys: list[bytes], primary: str) -> None:
+    rows = tuple(Row(key, [Cell("d", b"note", b"n"), Cell("d", b"size", whole(7))]) for key in keys)
+    source = source_of_rows(RowFacts("binary", {"d": ColumnFamily()}, rows))
+    assert primary in source
+    assert ("if you know its parts" in source) == ("bytes" in primary)
+
+
+@given(st.sets(st.binary(min_size=1, max_size=12), min_size=1, max_size=6))
+def test_models_of_any_row_keys_read_them(keys: set[bytes]) -> None:
+    """The models are checked before they are returned."""
+    rows = tuple(Row(key, [Cell("d", b"note", b"n")]) for key in sorted(keys))
+    assert "PrimaryKey(" in source_of_rows(RowFacts("binary", {"d": ColumnFamily()}, rows))

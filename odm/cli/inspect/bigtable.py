@@ -9,6 +9,7 @@ from attrs import field, frozen
 from odm.backends.bigtable.layout import MAX_ROW_KEY
 from odm.backends.bigtable.native import FAMILY, Column, Row
 from odm.backends.bigtable.native_admin import ColumnFamily, Families
+from odm.cli.inspect.binary_keys import UNKNOWN_BYTES, binary_parts, has_other_bytes
 from odm.cli.inspect.columns import DataColumns, NamedColumn, columns_of, common
 from odm.cli.inspect.design import Design, EntityDesign, FieldDesign, PatternDesign, class_name, python_name
 from odm.cli.inspect.origins import Place, doubt, nearest, words_in
@@ -65,9 +66,20 @@ def infer_rows(facts: RowFacts) -> Design:
     return _design(facts, groups)
 
 
+def infer_binary_rows(facts: RowFacts) -> Design:
+    """The design of rows whose keys have binary parts: one entity. If none has, that of `infer_rows`."""
+    parts = binary_parts([row.key for row in facts.rows])
+    if not parts:
+        return infer_rows(facts)
+    return _design(facts, [RowGroup(tuple(range(len(facts.rows))), parts)])
+
+
 def infer_plain_rows(facts: RowFacts) -> Design:
-    """The design that always fits: one entity, whose key is the row key as text."""
-    every = RowGroup(tuple(range(len(facts.rows))), (KeyPart(word="row_key"),))
+    """The design that always fits: one entity, whose key is the row key as text, or as bytes if it is no text."""
+    whole = KeyPart(word="row_key")
+    if any(has_other_bytes(row.key) for row in facts.rows):
+        whole = KeyPart(word="row_key", type="bytes", format="bytes", why=UNKNOWN_BYTES)
+    every = RowGroup(tuple(range(len(facts.rows))), (whole,))
     design = _design(facts, [every])
     design.notes.append("The rows could not be divided into entities: the key is the whole row key.")
     return design
@@ -128,7 +140,7 @@ def _entity(name: str, group: RowGroup, rows: Sequence[Row], split: int | None) 
     }
     around = {word for text in (name, group.name) for word in words_in(text)}
     entity.patterns.append(PatternDesign(None, _templates(group.parts, split, entity, texts, around)))
-    if len(group.parts) == 1 and (seen := fixed_width([row.text for row in rows])):
+    if len(group.parts) == 1 and group.parts[0].type == "str" and (seen := fixed_width([row.text for row in rows])):
         entity.notes.append(f"The row key has {seen}.")
     for group_of_data in dicts:
         dict_field = _entries(group_of_data, [_DATE, *(known.name for known in entity.fields)])

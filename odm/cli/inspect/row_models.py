@@ -9,6 +9,7 @@ from attrs import field, frozen
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.cell_forms import JsonForm
 from odm.backends.bigtable.driver import BigtableConnection
+from odm.backends.bigtable.filters import utf8
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.kinds import Kind, kinds_of
 from odm.backends.bigtable.native import (
@@ -24,7 +25,7 @@ from odm.backends.bigtable.native import (
     Row,
     SetCell,
 )
-from odm.cli.inspect.bigtable import RowFacts, infer_plain_rows, infer_rows
+from odm.cli.inspect.bigtable import RowFacts, infer_binary_rows, infer_plain_rows, infer_rows
 from odm.cli.inspect.check import Fault, load
 from odm.cli.inspect.design import Design
 from odm.cli.inspect.source import source_of
@@ -65,7 +66,8 @@ class _Connection(BigtableConnection):
         if native.keys:
             return Read(tuple(row for row in self.rows if row.text in native.keys))
         span = native.range
-        found = [row for row in self.rows if row.text >= span.start and (span.end is None or row.text < span.end)]
+        start, end = utf8(span.start), None if span.end is None else utf8(span.end)
+        found = [row for row in self.rows if row.key >= start and (end is None or row.key < end)]
         return Read(tuple(row for row in found if not (span.open and row.text == span.start))[: native.limit])
 
     def _write(self, entry: Entry) -> None:
@@ -95,7 +97,7 @@ def source_of_rows(facts: RowFacts) -> str:
         BadValue: no models read every row of the sample.
     """
     found: list[Fault] = []
-    for make in (infer_rows, infer_plain_rows):
+    for make in (infer_binary_rows, infer_rows, infer_plain_rows):
         design = make(facts)
         while True:
             source = source_of(design)

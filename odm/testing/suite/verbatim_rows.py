@@ -47,6 +47,7 @@ meters = Table("meters", row_style="verbatim", row_key_join="")
 files = Table("files", row_style="verbatim", row_key_join="/")
 sensors = Table("sensors", row_style="verbatim")
 gauges = Table("gauges", row_style="verbatim")
+signals = Table("signals", row_style="verbatim")
 talks = Table("talks")
 locks = Table("row_locks", row_style="verbatim")
 locks_of_others = Table("row_locks", row_style="verbatim")
@@ -97,6 +98,16 @@ class Gauge(Entity, table=gauges):
     name: Annotated[str | None, Cell("m:name", "text")] = None
 
     primary = PrimaryKey("G", "{id}")
+
+
+class Signal(Entity, table=signals):
+    place: str
+    channel: bytes
+    at: Annotated[datetime, Stored(epoch="ms")]
+    port: int
+    level: Annotated[int, Cell("m:level", "int64be")] = 0
+
+    primary = PrimaryKey("{place}#{channel:bytes2}", "{at:int64be:desc}{port:uint16be}")
 
 
 class Folder(Entity, table=files, match=field("kind") == "folder"):
@@ -346,6 +357,35 @@ class TestVerbatimRows:
         assert db.get(Sensor.primary(id="1")) == both[0].model_copy(
             update={"rack": -(2**31) + len(conditions), "load": 0.75, "live": True}
         )
+
+    def test_row_keys_with_binary_parts(self, stores: Stores) -> None:
+        db = stores.open(signals)
+        made = [
+            Signal(place="zo\u00eb", channel=channel, at=NOON + timedelta(minutes=minutes), port=port, level=port % 7)
+            for channel in (b"\0\xff", b"#\x80")
+            for minutes in (300, 200, 0)
+            for port in (0, 127, 128, 65535)
+        ]
+        fill(db, made)
+        key = Signal.primary(place="zo\u00eb", channel=b"\0\xff")
+        assert list(db.query(key)) == made[:12]
+        assert list(db.query(key.reverse())) == made[11::-1]
+        assert list(db.query(key.where(Signal.at > NOON))) == made[:8]
+        assert list(db.query(key.where(Signal.at == made[0].at, between(Signal.port, 127, 128)))) == made[1:3]
+        assert db.count(key.where(Signal.level == made[1].level)) == sum(m.level == made[1].level for m in made[:12])
+        page = db.page(key, size=5)
+        assert [*page.items, *db.page(key, size=5, after=page.cursor).items] == made[:10]
+        assert sorted(map(str, db.scan())) == sorted(map(str, made))
+        last = made[-1]
+        target = Signal.primary(place=last.place, channel=last.channel, at=last.at, port=last.port)
+        db.update(target, increment(Signal.level, 5), when=Signal.level == last.level)
+        assert db.one(target).level == last.level + 5
+        with pytest.raises(ItemExists):
+            db.insert(last)
+        assert db.delete(target)
+        assert db.get(target) is None
+        with pytest.raises(KeyValueError, match="not from 0 to 65535"):
+            db.put(last.model_copy(update={"port": -1}))
 
     def test_sums(self, stores: Stores) -> None:
         db = stores.open(gauges)
