@@ -58,8 +58,8 @@ class Style:
     keep_unknown: bool = False
     wide: bool = False
     verbatim_rows: bool = False
-    binary_row_keys: bool = False
     transactions: bool = False
+    binary_row_keys: bool = False
 
     def names(self, index: str | None, *, local: bool) -> KeyNames:
         """The key attributes of the table or of an index."""

@@ -442,7 +442,8 @@ def test_equal_encodings_write_values_alike(low: int, high: int, other_low: int,
 
 KNOWN = {
     Schema: {"name", "prefix", "entities", "indexes", "keys", "hash_only", "row_key_join", "exclusive"}
-    | {"verbatim", "tag", "ttl", "types", "keep_unknown", "wide", "families", "verbatim_rows", "transactions"},
+    | {"verbatim", "tag", "ttl", "types", "keep_unknown", "wide", "families", "verbatim_rows", "transactions"}
+    | {"binary_row_keys"},  # the templates say so
     EntitySchema: {
         *("cls", "tag", "primary", "patterns", "codec", "revision", "ttl", "counters", "optional", "version", "keep"),
         *("columns", "versioned", "aggregates", "blobs"),

@@ -75,7 +75,7 @@ def infer_binary_rows(facts: RowFacts) -> Design:
 
 
 def infer_plain_rows(facts: RowFacts) -> Design:
-    """The design that always fits: one entity, whose key is the row key as text, or as bytes if it is no text."""
+    """The design that always fits: one entity, whose key is the row key as text, or as bytes if it is not text."""
     whole = KeyPart(word="row_key")
     if any(has_other_bytes(row.key) for row in facts.rows):
         whole = KeyPart(word="row_key", type="bytes", format="bytes", why=UNKNOWN_BYTES)

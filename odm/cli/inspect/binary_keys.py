@@ -1,4 +1,4 @@
-"""Row keys of Bigtable with bytes that are no text → their parts, as far as the bytes show them.
+"""Row keys of Bigtable with bytes that are not text → their parts, as far as the bytes show them.
 
 A time of 8 bytes at the end is recognized, also one that is subtracted from the highest number. In front of it stands
 text, divided by one separator, or bytes of a fixed number. All other keys are one field of bytes: the bytes do not show
