@@ -7,7 +7,7 @@ reads the item.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Final, Literal, assert_never
+from typing import Any, Final, Literal, TypeAlias, assert_never
 
 from attrs import Factory, evolve, frozen
 from pydantic import ValidationError
@@ -105,38 +105,17 @@ class ActionLowering:
         )
         return self.resolver.convert(path, place.type.dump, self._checked(sets[0], place.rules, place.type, values))
 
-    def lower_all(self, actions: Sequence[Action]) -> tuple[tuple[Action, ...], str | None]:
-        """All actions lowered. An action on the TTL field adds one on ``_ttl``.
-
-        Returns:
-            The actions; and why the result can only be judged with the whole item, None if the values decide, together
-            with conditions on lengths and bounds.
+    def compiled(self, actions: Sequence[Action]) -> "CompiledActions":
+        """What the fields and kinds of actions decide: their places, and whether they can stand in one update.
 
         Raises:
-            BadValue: as `lower`; or two actions touch the same place.
+            BadValue: a path leads nowhere or to a frozen field, or two actions touch the same place.
         """
-        places: list[Place] = []
-        lowered: list[Action] = []
-        judged = False
-        for action in actions:
-            place = self._place(action)
-            places.append(place)
-            lowered.append(self._lower(action, place))
-            if type(action) is Increment:  # the two usual actions, whose rules answer at once
-                judged = judged or place.rules.sum is not None
-            elif type(action) is not Set or place.rules.whole is not None or place.parents:
-                judged = True
-        if len(lowered) > 1:
-            self._check_overlap(actions, lowered)
-        whole = _judged_whole(actions, places) if judged else None
-        if self.ttl is None:
-            return tuple(lowered), whole
-        companions = [
-            self._expiry(action, done)
-            for action, done in zip(actions, lowered, strict=True)
-            if action.path.root == self.ttl
-        ]
-        return (*lowered, *companions), whole
+        places = [self._place(action) for action in actions]
+        _check_overlap(self.resolver.entity, actions, places)
+        expiries = tuple(at for at, action in enumerate(actions) if action.path.root == self.ttl)
+        lowers = [self._lower_of(action) for action in actions]
+        return CompiledActions(self, tuple(places), tuple(lowers), expiries, _judged_whole(actions, places))
 
     def lower(self, action: Action) -> Action:
         """The action over stored names and values.
@@ -144,7 +123,8 @@ class ActionLowering:
         Raises:
             BadValue: the path leads nowhere, the value does not fit, or the field cannot take the action.
         """
-        return self._lower(action, self._place(action))
+        place = self._place(action)
+        return self._lower_of(action)(action, place)
 
     def _place(self, action: Action) -> Place:
         place = self.resolver.resolve(action.path, writes=True)
@@ -152,26 +132,23 @@ class ActionLowering:
             raise self.resolver.fault(place.frozen, FROZEN)
         return place
 
-    def _lower(self, action: Action, place: Place) -> Action:
+    def _lower_of(self, action: Action) -> "Lower":
+        """What lowers actions of this kind."""
         match action:
             case Set():
-                return self._set(action, place)
+                return self._set
             case SetIfMissing():
-                return self._set_if_missing(action, place)
+                return self._set_if_missing
             case Remove():
-                return self._remove(action, place)
+                return self._remove
             case Increment():
-                return self._increment(action, place)
-            case Append():
-                return Append(place.path, self._elements(action, place), tuple(self._default(action, place, list)))
-            case Prepend():
-                return Prepend(place.path, self._elements(action, place), tuple(self._default(action, place, list)))
-            case AddTo():
-                return AddTo(place.path, self._members(action, place))
-            case DiscardFrom():
-                return DiscardFrom(place.path, self._members(action, place))
+                return self._increment
+            case Append() | Prepend():
+                return self._extend
+            case AddTo() | DiscardFrom():
+                return self._change_members
             case AddValue():
-                return self._add_value(action, place)
+                return self._add_value
             case _:
                 assert_never(action)
 
@@ -255,6 +232,12 @@ class ActionLowering:
             start = self.resolver.convert(action.path, place.type.dump, start)
         return start if isinstance(start, kind) and not isinstance(start, bool) else kind() if kind is list else 0
 
+    def _extend(self, action: Append | Prepend, place: Place) -> Append | Prepend:
+        return type(action)(place.path, self._elements(action, place), tuple(self._default(action, place, list)))
+
+    def _change_members(self, action: AddTo | DiscardFrom, place: Place) -> AddTo | DiscardFrom:
+        return type(action)(place.path, self._members(action, place))
+
     def _elements(self, action: Append | Prepend, place: Place) -> tuple[Value, ...]:
         found = member_of(place.type, (ListType, AnyType))
         if found is None or found.element is None:
@@ -285,7 +268,7 @@ class ActionLowering:
         members: frozenset[Value] = self.resolver.convert(action.path, found.dump, values)
         return members
 
-    def _expiry(self, action: Action, lowered: Action) -> Action:
+    def expiry(self, action: Action, lowered: Action) -> Action:
         """The action on ``_ttl`` that an action on the TTL field needs."""
         path = Path((TTL_ATTRIBUTE,))
         if isinstance(lowered, Remove) or (isinstance(lowered, Set) and lowered.value is None):
@@ -294,27 +277,78 @@ class ActionLowering:
             return Set(path, ttl_seconds(self.resolver.resolve(action.path).type.load(lowered.value)))
         raise self.resolver.fault(action.path, "is the TTL field, and can only be set or removed as a whole")
 
-    def _check_overlap(self, actions: Sequence[Action], lowered: Sequence[Action]) -> None:
-        taken: dict[tuple[str | int, ...], Path] = {}
-        for action, done in zip(actions, lowered, strict=True):
-            segments = done.path.segments
-            if segments in taken:
-                raise self._overlap(taken[segments], action.path)
-            taken[segments] = action.path
-        if max(map(len, taken), default=0) <= 1:  # whole fields, as most actions are on
-            return
-        for action, done in zip(actions, lowered, strict=True):
-            segments = done.path.segments
-            for length in range(1, len(segments)):
-                if segments[:length] in taken:
-                    raise self._overlap(taken[segments[:length]], action.path)
 
-    def _overlap(self, one: Path, other: Path) -> BadValue:
-        entity = self.resolver.entity
-        return BadValue(
-            f"the actions on {entity}.{one} and {entity}.{other} touch the same place, so their order would matter: "
-            "make one action of them, or two updates"
-        )
+Lower: TypeAlias = Callable[[Any, Place], Action]
+"""Lowers an action of one kind at its place. Any: which kind, the shape of the actions says."""
+
+
+@frozen
+class CompiledActions:
+    """The actions of one update without their values.
+
+    Attributes:
+        of: lowers the actions of the entity.
+        places: their places.
+        lowers: what lowers each.
+        expiries: the positions of those on the TTL field, each of which adds one on ``_ttl``.
+        whole: why the result can only be judged with the whole item; None if the values decide, together with
+            conditions on lengths and bounds.
+    """
+
+    of: ActionLowering
+    places: tuple[Place, ...]
+    lowers: tuple[Lower, ...]
+    expiries: tuple[int, ...]
+    whole: str | None
+
+    def lower(self, actions: Sequence[Action]) -> tuple[Action, ...]:
+        """Actions of this shape over stored names and values.
+
+        Raises:
+            BadValue: a value does not fit, or a field cannot take the action.
+        """
+        if len(actions) == 1 and not self.expiries:
+            return (self.lowers[0](actions[0], self.places[0]),)
+        lowered = [lower(action, place) for lower, action, place in zip(self.lowers, actions, self.places, strict=True)]
+        expiries = [self.of.expiry(actions[at], lowered[at]) for at in self.expiries]
+        return (*lowered, *expiries)
+
+
+def shape_of_actions(actions: Sequence[Action]) -> tuple[object, ...] | None:
+    """The shape of actions on whole fields, which is their kinds and fields; None if there is another action."""
+    shape: list[object] = []
+    for action in actions:
+        if not isinstance(action, Action) or (type(action) is Set and action.nested):
+            return None
+        path = action.path
+        if len(path.segments) > 1:
+            return None
+        shape += (type(action), path.root, path.owner)
+        if type(action) is AddTo or type(action) is DiscardFrom:
+            shape.append(len(action.members) > 1)  # several can change the length by more than one
+    return tuple(shape)
+
+
+def _check_overlap(entity: str, actions: Sequence[Action], places: Sequence[Place]) -> None:
+    """Raise BadValue if two actions touch the same place."""
+    taken: dict[tuple[str | int, ...], Path] = {}
+    for action, place in zip(actions, places, strict=True):
+        segments = place.path.segments
+        if segments in taken:
+            raise _overlap(entity, taken[segments], action.path)
+        taken[segments] = action.path
+    for action, place in zip(actions, places, strict=True):
+        segments = place.path.segments
+        for length in range(1, len(segments)):
+            if segments[:length] in taken:
+                raise _overlap(entity, taken[segments[:length]], action.path)
+
+
+def _overlap(entity: str, one: Path, other: Path) -> BadValue:
+    return BadValue(
+        f"the actions on {entity}.{one} and {entity}.{other} touch the same place, so their order would matter: "
+        "make one action of them, or two updates"
+    )
 
 
 def _judged_whole(actions: Sequence[Action], places: Sequence[Place]) -> str | None:

@@ -17,7 +17,7 @@ from pydantic_core import CoreSchema, SchemaValidator
 
 from odm.cache import Cache
 from odm.codec.absence import of_absent_item
-from odm.codec.actions import ActionLowering
+from odm.codec.actions import ActionLowering, CompiledActions
 from odm.codec.annotations import TypeCompiler
 from odm.codec.attributes import TAG, TTL_ATTRIBUTE, VERSION, ttl_seconds
 from odm.codec.blobs import BlobType
@@ -444,6 +444,14 @@ class EntityCodec:
         """The target of a path that the user wrote; raises as `lower`."""
         return self._actions.resolver.resolve(path)
 
+    def compiled_actions(self, actions: Sequence[Action]) -> CompiledActions:
+        """What the fields and kinds of the actions of one update decide.
+
+        Raises:
+            BadValue: a path leads nowhere or to a frozen field, or two actions touch the same place.
+        """
+        return self._actions.compiled(actions)
+
     def lower_actions(self, actions: Sequence[Action]) -> tuple[tuple[Action, ...], str | None]:
         """All actions of one update, lowered. An action on the TTL field adds one on ``_ttl``.
 
@@ -453,8 +461,8 @@ class EntityCodec:
         Raises:
             BadValue: as `lower_action`; or two of them touch the same place.
         """
-        lowered, whole = self._actions.lower_all(actions)
-        return lowered, self.whole or whole
+        compiled = self._actions.compiled(actions)
+        return compiled.lower(actions), self.whole or compiled.whole
 
     def _field(self, name: str) -> RecordField:
         found = self._record.fields.get(name)

@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from attrs import evolve, field
+from attrs import evolve, field, frozen
 from pydantic import ValidationError
 
 from odm.codec import TAG, TTL_ATTRIBUTE
-from odm.codec.actions import FROZEN
+from odm.codec.actions import FROZEN, CompiledActions, shape_of_actions
 from odm.codec.blobs import Pointer, kept_inline, pointer_of
 from odm.codec.validation import reasons
 from odm.errors import BadValue, ConditionFailed, ItemInvalid, ItemNotFound, OdmError, Unsupported, brief
@@ -161,36 +161,31 @@ def item_update(  # the arguments of an update
     target = context.schema.target(which)
     context.check_key(target)
     entity = target.entity
-    check_actions(entity, actions)
+    codec = entity.codec
     if validate not in ("item", "values"):
         raise BadValue(f"validate={validate!r}: say 'item', or 'values' to validate only the values that are written")
-    codec = entity.codec
-    actions = with_time(context, entity, actions)
-    nested: tuple[Set, ...] = ()
-    for action in actions:
-        if type(action) is Set and action.nested:
-            actions = codec.expand_actions(actions)
-            nested = tuple(one for one in actions if isinstance(one, Set) and one.nested)
-            break
-    lowered, whole = codec.lower_actions(actions)
-    if validate == "values":
-        whole = None
-    check_steps(entity, lowered)
-    roots = {action.path.root for action in lowered}
-    _check_match(entity, roots)
-    known = {a.path.root: _outcome(a) for a in lowered if isinstance(a, Set | Remove) and len(a.path.segments) == 1}
-    touched = tuple(p for p in entity.patterns.values() if roots & set(_attributes(entity, p))) if whole is None else ()
-    from_key = _from_key(target) if touched else {}
-    given = known.keys() | from_key.keys()
-    needed = dict.fromkeys(name for p in touched for name in _attributes(entity, p) if name not in given)
-    if upsert:
-        _check_upsert(entity, known, target)
-    if entity.revision is not None:
-        lowered = (*lowered, Increment(Path((codec.stored[entity.revision],)), 1))
+    shape = shape_of_actions(actions)
+    compiled: CompiledUpdate | None = None if shape is None else entity.updates.get((shape, upsert, validate))
+    extended = actions
+    if compiled is None:
+        check_actions(entity, actions)
+        extended = codec.expand_actions(actions)
+    extended = with_time(context, entity, extended)
+    if compiled is None:
+        compiled = _compiled(entity, extended, upsert, validate)
+        if shape is not None:
+            entity.updates.keep((shape, upsert, validate), compiled)
+    lowered = compiled.actions.lower(extended)
+    if compiled.increments:
+        check_steps(entity, lowered)
+    known = {lowered[at].path.root: _outcome(lowered[at]) for at in compiled.known}
+    if compiled.count is not None:
+        lowered = (*lowered, compiled.count)
     wanted = None if when is None else entity.answerable(codec.lower(checked(when, "when=")))
     check_written(lowered, {}, target, context.limits)
     forms = judged_fields(context, entity, wanted)
-    base: Item | None = None if needed or forms or whole is not None else {}
+    base: Item | None = None if compiled.reads or forms else {}
+    nested = () if shape is not None else tuple(one for one in extended if isinstance(one, Set) and one.nested)
     change = ItemUpdate(
         target,
         lowered,
@@ -198,12 +193,12 @@ def item_update(  # the arguments of an update
         returning,
         upsert,
         known,
-        touched,
-        from_key,
-        tuple(needed),
+        compiled.touched,
+        _from_key(target) if compiled.touched else {},
+        compiled.needed,
         forms,
         base,
-        whole,
+        compiled.whole,
         nested,
     )
     if context.limits.expressions and not (are_few(lowered) and surely_fits(wanted)):
@@ -211,6 +206,57 @@ def item_update(  # the arguments of an update
     if base is not None or target.instance is None or entity.blobs:
         return change
     return _from(context, change, codec.encode(target.instance) if read is None else read)
+
+
+@frozen
+class CompiledUpdate:
+    """An update without its values: what its fields and kinds of actions decide.
+
+    Attributes:
+        actions: lowers the actions.
+        known: the positions of the lowered actions that set or remove an attribute, if `ItemUpdate.known` is used.
+        touched, needed, whole: see `ItemUpdate`.
+        increments: one of the actions is an increment.
+        count: the action that counts the Revision; None if there is no Revision.
+    """
+
+    actions: CompiledActions
+    known: tuple[int, ...]
+    touched: tuple[PatternSchema, ...]
+    needed: tuple[str, ...]
+    whole: str | None
+    increments: bool
+    count: Increment | None
+
+    @property
+    def reads(self) -> bool:
+        """Whether it depends on the stored item."""
+        return bool(self.needed) or self.whole is not None
+
+
+def _compiled(entity: EntitySchema, actions: Sequence[Action], upsert: bool, validate: Validate) -> CompiledUpdate:
+    """The compiled form of these actions, which `check_actions` allows.
+
+    Raises:
+        BadValue: an action does not fit the model, two do not fit together, or an upsert could not create the item.
+    """
+    codec = entity.codec
+    compiled = codec.compiled_actions(actions)
+    whole = None if validate == "values" else codec.whole or compiled.whole
+    lowered = compiled.lower(actions)
+    roots = {action.path.root for action in lowered}
+    _check_match(entity, roots)
+    touched = tuple(p for p in entity.patterns.values() if roots & set(_attributes(entity, p))) if whole is None else ()
+    known = [at for at, a in enumerate(lowered) if isinstance(a, Set | Remove) and len(a.path.segments) == 1]
+    names = {lowered[at].path.root for at in known}
+    if upsert:
+        _check_upsert(entity, names)
+    given = names | ({codec.stored[name] for name in _known_from_key(entity)} if touched else set())
+    needed = dict.fromkeys(name for p in touched for name in _attributes(entity, p) if name not in given)
+    count = None if entity.revision is None else Increment(Path((codec.stored[entity.revision],)), 1)
+    increments = any(isinstance(action, Increment) for action in lowered)
+    positions = tuple(known) if touched or upsert else ()
+    return CompiledUpdate(compiled, positions, touched, tuple(needed), whole, increments, count)
 
 
 def check_known(change: ItemUpdate) -> None:
@@ -291,8 +337,8 @@ def _check_expressions(context: Context, change: ItemUpdate) -> None:
     check_update((*change.actions, *keys), _condition(context, change, guards))
 
 
-def _check_upsert(entity: EntitySchema, known: Mapping[str, Value], target: Target) -> None:
-    given = {*target.entity.primary.fields}
+def _check_upsert(entity: EntitySchema, known: Collection[str]) -> None:
+    given = {*entity.primary.fields}
     for name, info in entity.cls.model_fields.items():
         stored = entity.codec.stored[name]
         if info.is_required() and name not in given and stored not in known:
@@ -302,7 +348,8 @@ def _check_upsert(entity: EntitySchema, known: Mapping[str, Value], target: Targ
             )
 
 
-def _outcome(action: Set | Remove) -> Value:
+def _outcome(action: Action) -> Value:
+    """The value that a Set writes; None of a Remove."""
     return action.value if isinstance(action, Set) else None
 
 
@@ -514,11 +561,15 @@ def _defaults(entity: EntitySchema, names: Collection[str], item: Item) -> dict[
 
 
 def _from_key(target: Target) -> dict[str, Value]:
-    """The stored attributes known from the key: all of its fields except those in lossy formats only."""
-    entity = target.entity
+    """The stored attributes known from the key."""
+    codec = target.entity.codec
+    return {codec.stored[name]: codec.value(name, target.values[name]) for name in _known_from_key(target.entity)}
+
+
+def _known_from_key(entity: EntitySchema) -> set[str]:
+    """The fields of the key, except those in lossy formats only."""
     templates = [template for template in (entity.primary.partition, entity.primary.sort) if template is not None]
-    names = {slot.name for template in templates for slot in template.slots if not slot.type.lossy}
-    return {entity.codec.stored[name]: entity.codec.value(name, target.values[name]) for name in names}
+    return {slot.name for template in templates for slot in template.slots if not slot.type.lossy}
 
 
 def _key_values(target: Target) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from attrs import Factory, evolve, field, frozen
 
+from odm.cache import Cache
 from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.codec.entity import EntityCodec
 from odm.entities.companions import BaseCompanion
@@ -248,6 +249,8 @@ class EntitySchema:
         repr=False,
         default=Factory(lambda self: {c.name: c for p in self.patterns.values() for c in p.computed}, takes_self=True),
     )
+    # By shape; Any, because `odm.procedures.update`, which fills it, imports this module.
+    updates: Cache[Any, Any] = field(init=False, repr=False, eq=False, factory=Cache)
 
     @property
     def version(self) -> int:
