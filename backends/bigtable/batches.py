@@ -189,8 +189,8 @@ def merge(writer: Writer, request: Merge) -> Steps[Written]:
 def merge_document(writer: Writer, request: Merge) -> Steps[Written | Refused]:
     """Make a merge. The item is in one document, so it is read first, unless the merge only adds to sums of an item."""
     if all(isinstance(action, Increment) for action in request.actions):
-        tagged = has_tag(str(request.marks[TAG]))
-        answer = yield from write(writer, Update(request.key, request.actions, condition=tagged, limits=request.limits))
+        tag = str(request.marks[TAG])
+        answer = yield from write(writer, Update(request.key, request.actions, tag=tag, limits=request.limits))
         if isinstance(answer, Written):
             return answer
     return (yield from write(writer, MergedPut.of(request)))

@@ -58,9 +58,6 @@ from odm.expressions.nodes import Increment as IncrementAction
 from odm.protocol.predicates import EXISTS
 from odm.protocol.requests import Operation, Update, Written
 
-FIRST: Final = Missing(Path((VERSION,)))
-"""The core's condition that the item has the first version."""
-
 Held: TypeAlias = Mapping[tuple[str, str], bytes]
 """The newest cells of a row, by family and qualifier."""
 
@@ -74,50 +71,17 @@ def counts(request: Operation, form: Form) -> tuple[Increment, ...] | None:
     """
     if not isinstance(request, Update) or request.entries or request.returning != "none":
         return None
-    asked = _parts(request.condition)  # not to be hashed: a condition may hold a list
-    of_item = [part == EXISTS or _tag_of(part) is not None for part in asked]
-    if not any(of_item) or not all(here or _is_of_version(part) for here, part in zip(of_item, asked, strict=True)):
-        return None
-    return increments(request.actions, form)
+    there = request.condition == EXISTS or (request.tag is not None and request.condition is None)
+    return increments(request.actions, form) if there else None
 
 
-def _tag_of(part: Condition | None) -> str | None:
-    """The tag that a condition requires; None for any other condition."""
-    match part:
-        case Compare("=", Path((name,)), Const(str(tag))) if name == TAG and tag:
-            return tag
-        case _:
-            return None
-
-
-def asked_version(condition: Condition | None) -> Value:
-    """The version that the condition requires of the item; None: the first version, or any version."""
-    for part in _parts(condition):
-        if isinstance(part, Compare) and _is_of_version(part) and isinstance(part.right, Const):
-            return part.right.value
-    return None
-
-
-def asked_tag(condition: Condition | None) -> str | None:
-    """The tag that the condition requires of the item, if any."""
-    return next((tag for part in _parts(condition) if (tag := _tag_of(part)) is not None), None)
-
-
-def asks_first(condition: Condition | None) -> bool:
-    """Whether the condition requires that the item has the first version."""
-    return FIRST in _parts(condition)
-
-
-def _parts(condition: Condition | None) -> tuple[Condition | None, ...]:
-    return condition.conditions if isinstance(condition, And) else (condition,)
-
-
-def _is_of_version(part: Condition | None) -> bool:
-    return part == FIRST or (isinstance(part, Compare) and (part.op, part.left) == ("=", FIRST.path))
+def marked_version(request: Update) -> int | None:
+    """The version that the item says by a cell; None: the first, which has none, or any."""
+    return None if request.version == 1 else request.version
 
 
 def count(
-    writer: Writer, row_key: str, rules: tuple[Increment, ...], condition: Condition | None
+    writer: Writer, row_key: str, rules: tuple[Increment, ...], request: Update
 ) -> Steps[Written | None]:
     """Increment counters of an item in one request.
 
@@ -128,10 +92,10 @@ def count(
         OutcomeUnknown: the response was lost; the call is not resent, because it could count twice. Or the increment
             had to be reverted, but another writer has written since, perhaps based on the incremented value.
     """
-    asked, home = asked_version(condition), _home(writer, condition)
-    if asked is not None:
+    home = writer.form.placement(request.tag).home
+    if marked_version(request) is not None:
         rows = yield from writer.read((row_key,), _marks(home))
-        if row_key not in rows or not _is_asked(rows[row_key], condition, home):
+        if row_key not in rows or not _is_own(rows[row_key], request, home):
             return None
     also_returned = tuple(AppendValue(name, b"", home) for name in (TAG, REVISION))
     call = ReadModifyWriteRow(writer.table, row_key, (*rules, *also_returned))
@@ -142,7 +106,7 @@ def count(
     if not _held(row).get((home, TAG)):
         yield from pausing_later(_remove_ghost(writer, row_key, rules, row, home), writer.background)
         return None  # a read shows whether the row is missing, or holds cells of another program
-    if _is_asked(row, condition, home):
+    if _is_own(row, request, home):
         return Written()
     yield from _take_back(writer, row_key, rules, row, home)
     return None
@@ -152,24 +116,17 @@ def _is_locked(writer: Writer, row: Row, home: str) -> bool:
     return writer.places.locks is not None and is_lock(_held(row).get((home, REVISION), b""))
 
 
-def _home(writer: Writer, condition: Condition | None) -> str:
-    """The family of the tag and the revision of the item that the condition requires."""
-    return writer.form.placement(asked_tag(condition)).home
-
-
 def _marks(home: str) -> Filter:
     """The cells that an increment returns in addition to the counters."""
     return interleave(newest(home, TAG), newest(home, REVISION))
 
 
-def _is_asked(row: Row, condition: Condition | None, home: str) -> bool:
-    """Whether the item of the row has the tag and the version that the condition requires."""
-    parts = _parts(condition)
-    tags = [write(tag) for part in parts if (tag := _tag_of(part)) is not None]
-    if any(_held(row).get((home, TAG)) != tag for tag in tags):
+def _is_own(row: Row, request: Update, home: str) -> bool:
+    """Whether the item of the row has the tag and the version that the update requires."""
+    if request.tag is not None and _held(row).get((home, TAG)) != write(request.tag):
         return False
-    asked = asked_version(condition)
-    return not any(map(_is_of_version, parts)) or _version(row, home) == ("" if asked is None else str(asked))
+    marked = marked_version(request)
+    return request.version is None or _version(row, home) == ("" if marked is None else str(marked))
 
 
 def _held(row: Row) -> dict[tuple[str, str], bytes]:

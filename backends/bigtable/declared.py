@@ -72,6 +72,7 @@ from odm.codec.attributes import ttl_seconds
 from odm.errors import BadValue, Unsupported
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Action, Increment, Item, Path, Remove, Set, Value, paths
+from odm.protocol.predicates import condition_of
 from odm.protocol.requests import Check, Merge, Only, Operation, Update
 from odm.schema.entity import EntitySchema
 from odm.schema.faults import of_several
@@ -424,7 +425,7 @@ def _starts(kind: Kind, row: Mapping[Place, bytes], request: Operation) -> Itera
 
 def _depends(kind: Kind, request: Operation) -> list[Path]:
     """The attributes on whose values a write depends, and the entries of dicts with a cell for each."""
-    asked = {path for condition in (request.condition, kind.entity.match) for path in paths(condition)}
+    asked = {path for condition in (condition_of(request), kind.entity.match) for path in paths(condition)}
     if isinstance(request, Update):
         if request.returning != "none":
             return [Path((stored,)) for stored in kind.placement.spots]

@@ -16,6 +16,7 @@ from odm.codec import TAG
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Action, Item, Remove, Set, paths
 from odm.protocol.apply_update import apply_update
+from odm.protocol.predicates import condition_of, is_own
 from odm.protocol.requests import Check, Delete, Operation, Put, Refused, Update, Written
 from odm.schema.entity import Key
 
@@ -56,10 +57,12 @@ def evaluate(writer: Writer, request: Operation, row_key: str, before: Stored | 
         ItemTooLarge: the resulting item is too large.
     """
     item = None if before is None else before.item
-    if item is not None and not isinstance(request, Update) and request.tag not in (None, item.get(TAG)):
+    if item is not None and request.tag not in (None, item.get(TAG)):
         return Refused(item)
     if before is not None and (misread := writer.form.misread(before.row)) and misread & _needed(request, writer.form):
         writer.schema.decode(before.item, stored_key(writer.schema, request.key))  # raises ItemInvalid
+    if isinstance(request, Update) and not is_own(request, item):
+        return Refused(item)
     if request.condition is not None and not holds(request.condition, item):
         return Refused(item)
     match request:
@@ -83,7 +86,7 @@ def evaluate(writer: Writer, request: Operation, row_key: str, before: Stored | 
 
 def _needed(request: Operation, form: Form) -> frozenset[str]:
     """The attributes whose values decide what a write does, or of which it changes a part."""
-    roots = {path.root for path in paths(request.condition)}
+    roots = {path.root for path in paths(condition_of(request))}
     if isinstance(request, Update):
         roots |= {action.path.root for action in request.actions if not _replaces(action, form)}
     return frozenset(roots)

@@ -20,7 +20,7 @@ from attrs import frozen
 
 from odm.backends.bigtable.codec import Stored
 from odm.backends.bigtable.commit import Attempt, Work, perform, sort, tidy
-from odm.backends.bigtable.counters import Guards, asked_tag, asked_version, asks_first, counts, guards, set_up
+from odm.backends.bigtable.counters import Guards, counts, guards, set_up
 from odm.backends.bigtable.documents import has_counter, has_first_version, has_version
 from odm.backends.bigtable.evaluate import RowChange, evaluate
 from odm.backends.bigtable.filters import (
@@ -74,15 +74,14 @@ def at_once(writer: Writer, places: Wide, request: Operation, id: str) -> CheckA
         return CheckAndMutateRow(writer.table, row, asked, matched=places.removed(id))
     if not isinstance(request, Update) or (rules := counts(request, writer.form)) is None:
         return None
-    tag = asked_tag(request.condition)
+    tag = request.tag
     if tag is None:
         return None
     counted = [has_counter(tag, action.path.root) for action in request.actions]
     if None in counted:
         return None
-    version = asked_version(request.condition)
-    said = None if version is None else has_version(tag, version)
-    said = has_first_version(tag) if asks_first(request.condition) else said
+    version = request.version
+    said = None if version is None else has_first_version(tag) if version == 1 else has_version(tag, version)
     named = (places.there(id, tag, one) for one in dict.fromkeys(counted))
     asked = chained(places.there(id, tag, said), *named, *_unlocked(places, id))
     added = (AddToCell(f"{places.sort(id)}{SIDE}{rule.qualifier}", rule.by, COUNTERS) for rule in rules)

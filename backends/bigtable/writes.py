@@ -21,7 +21,7 @@ from odm.backends.bigtable.actions import blind, settled
 from odm.backends.bigtable.advice import advice_of
 from odm.backends.bigtable.codec import bookkeeping
 from odm.backends.bigtable.commit import Work, settle
-from odm.backends.bigtable.counters import asked_tag, asked_version, count, counts
+from odm.backends.bigtable.counters import count, counts, marked_version
 from odm.backends.bigtable.errors import NATIVE_FAILURES, is_lost, is_throttled, status, text_of, translate
 from odm.backends.bigtable.expressions import Predicate, predicate
 from odm.backends.bigtable.filters import chained, fits, interleave
@@ -35,7 +35,7 @@ from odm.errors import BadValue, OdmError, OutcomeUnknown, Throttled
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Action, AddTo, Condition, Set
 from odm.protocol.limits import Limits, item_size
-from odm.protocol.predicates import ABSENT, EXISTS, every, has_tag, requires
+from odm.protocol.predicates import ABSENT, EXISTS, condition_of, every, has_tag, requires
 from odm.protocol.requests import Check, Delete, Operation, Put, Refusals, Refused, Sleep, Transact, Update, Written
 
 BLIND_PART = 64
@@ -73,8 +73,8 @@ def write(writer: Writer, request: Operation) -> Steps[Written | Refused]:
     if isinstance(request, Put) and request.condition is None and writer.unlisted(request):
         return (yield from _put(writer, request, row_key))
     wide = isinstance(writer.places, Wide)
-    if not wide and (rules := counts(request, writer.form)) is not None:
-        counted = yield from count(writer, row_key, rules, request.condition)
+    if not wide and isinstance(request, Update) and (rules := counts(request, writer.form)) is not None:
+        counted = yield from count(writer, row_key, rules, request)
         if counted is not None:
             return counted
     shot = _shot(writer, request, row_key)
@@ -234,7 +234,7 @@ def _update_at_once(writer: Writer, request: Update, row_key: str) -> _Shot | No
     actions = settled(request.actions, request.condition)
     if request.entries or request.returning != "none" or not _are_small(actions, request.limits):
         return None
-    tag = asked_tag(request.condition)
+    tag = request.tag
     made = blind(actions, writer.form, writer.now(), row_key, tag)
     asked = predicate(_of_item(request), writer.form, tag)
     if made is None or asked is None:
@@ -243,7 +243,7 @@ def _update_at_once(writer: Writer, request: Update, row_key: str) -> _Shot | No
         asked = evolve(asked, filter=chained(asked.filter, *made.requires))
         if not fits(asked.filter):
             return None
-    id = writer.id_of(asked_version(request.condition))
+    id = writer.id_of(marked_version(request))
     noted = writer.form.placement(tag).mutations(bookkeeping(id, None, writer.now()))
     mutations = (*made.mutations, *noted)
     return _Shot(_if(writer, row_key, asked, mutations), asked.holds, id, None if made.requires else _absent(request))
@@ -252,9 +252,7 @@ def _update_at_once(writer: Writer, request: Update, row_key: str) -> _Shot | No
 def _may_age(writer: Writer, request: Update) -> bool:
     """Whether the item may be one that Bigtable deletes by its age."""
     aging = writer.form.aging
-    if not aging:
-        return False
-    return not any(requires(request.condition, has_tag(tag)) for tag in writer.schema.entities if tag not in aging)
+    return bool(aging) and (request.tag is None or request.tag in aging)
 
 
 def _delete_at_once(writer: Writer, request: Delete, row_key: str) -> _Shot | None:
@@ -274,14 +272,15 @@ def _not_there(request: Delete) -> Written | Refused | None:
 
 def _absent(request: Put | Update | Delete) -> Refused | None:
     """The answer to a refused write whose only condition is that the item exists; None for other conditions."""
-    return Refused(None) if request.condition == EXISTS else None
+    lone = request.condition == EXISTS and not (isinstance(request, Update) and request.tag)
+    return Refused(None) if lone else None
 
 
 def _of_item(request: Update | Delete) -> Condition | None:
     """The condition of the request, and that there is an item with the tag that the request names, if any."""
-    tag = request.tag if isinstance(request, Delete) else None
-    there = EXISTS if tag is None else has_tag(tag)
-    return request.condition if requires(request.condition, there) else every(there, request.condition)
+    there = EXISTS if request.tag is None else has_tag(request.tag)
+    condition = condition_of(request)
+    return condition if requires(condition, there) else every(there, condition)
 
 
 def _are_small(actions: Sequence[Action], limits: Limits) -> bool:

@@ -35,7 +35,7 @@ from odm.expressions.nodes import (
 )
 from odm.protocol.apply_update import as_sets, rounds
 from odm.protocol.contention import Contention
-from odm.protocol.predicates import ABSENT, EXISTS, every, guarded, over_own
+from odm.protocol.predicates import ABSENT, EXISTS, condition_of, every, guarded, over_own
 from odm.protocol.requests import Check, Delete, Merge, Put, Refused, Update, Written, repeatable
 from odm.schema.entity import Key
 
@@ -241,7 +241,7 @@ def update_arguments(layout: Layout, request: Update) -> Arguments:
         actions = layout.described.actions(request)
     if text := expressions.update(actions):
         arguments["UpdateExpression"] = text
-    return arguments | _conditioned(layout, expressions, request.condition, request.key) | expressions.arguments()
+    return arguments | _conditioned(layout, expressions, condition_of(request), request.key) | expressions.arguments()
 
 
 def item_arguments(layout: Layout, request: Delete | Check) -> Arguments:

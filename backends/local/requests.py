@@ -26,6 +26,7 @@ from odm.expressions.nodes import Item
 from odm.protocol import requests as req
 from odm.protocol.apply_update import merged_item, new_entries, new_item
 from odm.protocol.limits import Limits, Local, check_item, check_transaction, item_size, size_at_most, stored_size
+from odm.protocol.predicates import is_own
 from odm.schema.entity import Key
 from odm.schema.evidence import Stored
 from odm.schema.misfits import FEW
@@ -240,13 +241,14 @@ class Engine:
     def _judge(self, request: req.Operation | req.Merge, view: View, old: Record | None) -> Change | req.Refused:
         """The change that a write makes, or its refusal. Changes nothing; to apply the change later cannot fail."""
         key = request.key
-        guard = None if isinstance(request, req.Update) else request.tag
-        if guard is not None and old is not None and not _has_tag(old.data, guard):
+        if request.tag is not None and old is not None and not _has_tag(old.data, request.tag):
             return req.Refused(decode(old.data))
         keeps = isinstance(request, req.Put) and request.known is not None
         condition = None if isinstance(request, req.Merge) else request.condition
         looks = condition is not None or isinstance(request, req.Update | req.Merge) or keeps
         before = decode(old.data) if looks and old is not None else None
+        if isinstance(request, req.Update) and not is_own(request, before):
+            return req.Refused(before)
         if condition is not None and not holds(condition, before):
             return req.Refused(before)
         match request:

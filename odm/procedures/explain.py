@@ -25,6 +25,7 @@ from odm.procedures.write import delete_write, insert_write, put_write
 from odm.procedures.write_intent import WriteIntent
 from odm.protocol import requests as req
 from odm.protocol.connection import Connection
+from odm.protocol.predicates import condition_of
 
 _KEEPS = "reads the item first, to keep the former values of its fields with CellVersions"
 _LARGE = "reads the item first, uploads new large values, and removes those that it replaces after the write"
@@ -340,7 +341,7 @@ def _explain_write(session: Session, intent: WriteIntent) -> Explanation:
     if isinstance(request, req.Get):
         how = "reads {} of the item first"
     else:
-        condition = request.condition
+        condition = condition_of(request)
     if whole is not None:
         read_how = (
             "reads the item first" if isinstance(request, req.Get) else "takes the item from the entity passed in"

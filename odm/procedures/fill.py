@@ -31,6 +31,7 @@ from odm.procedures.upgrades import unchanged, unknown, up_to_date
 from odm.procedures.write_intent import Planned, mark_of
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
+from odm.protocol.predicates import condition_of
 from odm.schema.entity import EntitySchema, Key, PatternSchema
 from odm.schema.evidence import same_entry
 from odm.schema.target import Target
@@ -170,7 +171,7 @@ class FillPlan(Planned):
         operation = super().marked(marks)
         empty = isinstance(operation, req.Update) and not operation.actions and not operation.entries
         if empty and self.lone_check:
-            return req.Check(operation.key, operation.condition, pattern=self.target.entity.primary.full_name)
+            return req.Check(operation.key, condition_of(operation), pattern=self.target.entity.primary.full_name)
         return operation
 
 
@@ -322,7 +323,7 @@ def _lacks(context: Context, writes: CompanionWrites, stored: Mapping[Key, Item 
 def _changes(context: Context, side: SideWrite, item: Item | None) -> bool:
     """Whether a write would change the stored item."""
     there, operation = context.living(item), side.operation(context)
-    if side.lose and operation.condition is not None and not holds(operation.condition, there):
+    if side.lose and (condition := condition_of(operation)) is not None and not holds(condition, there):
         return False
     if isinstance(operation, req.Delete):
         return there is not None

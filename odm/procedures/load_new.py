@@ -35,6 +35,7 @@ from odm.procedures.write import Write, put_request
 from odm.procedures.write_intent import KEEP, mark_of
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
+from odm.protocol.predicates import condition_of
 from odm.schema.entity import Key
 from odm.schema.target import Target
 
@@ -188,7 +189,7 @@ class _Load:
                 there = changed.get(target.key, self.known[target.key])
                 if self.context.stranger(target, there) is not None:
                     return None
-                condition = side.operation(self.context).condition
+                condition = condition_of(side.operation(self.context))
                 if condition is None or holds(condition, there):
                     found.append((companion.loads == "before", evolve(operation, tag=None)))
                     changed[target.key] = _item(operation)

@@ -49,7 +49,17 @@ from odm.protocol import requests as req
 from odm.protocol.apply_update import as_sets
 from odm.protocol.expressions import are_few, check_update, surely_fits
 from odm.protocol.limits import check_item, check_keys, check_written
-from odm.protocol.predicates import ABSENT, equals, every, has_tag, judged, revision_is, same_at, version_is
+from odm.protocol.predicates import (
+    ABSENT,
+    condition_of,
+    equals,
+    every,
+    has_tag,
+    judged,
+    revision_is,
+    same_at,
+    version_is,
+)
 from odm.schema.entity import EntitySchema, Key, PatternSchema
 from odm.schema.target import Target
 
@@ -334,7 +344,8 @@ def _check_expressions(context: Context, change: ItemUpdate) -> None:
     """Refuse an update that DynamoDB would refuse; the guards are written in their longest form."""
     keys = [Set(Path((f"{pattern.index} {part}",)), "") for pattern in change.touched for part in ("pk", "sk")]
     guards = [Missing(path) for path in (*(Path((name,)) for name in change.needed), *change.judged)]
-    check_update((*change.actions, *keys), _condition(context, change, guards))
+    own = has_tag(change.target.entity.tag), version_is(change.target.entity)
+    check_update((*change.actions, *keys), every(*own, _condition(context, change, guards)))
 
 
 def _check_upsert(entity: EntitySchema, known: Collection[str]) -> None:
@@ -416,6 +427,8 @@ def attempt(context: Context, change: ItemUpdate, base: Item | None, *, read: bo
         change.returning,
         context.limits,
         pattern=target.entity.primary.full_name,
+        tag=target.entity.tag,
+        version=target.entity.version,
         base=base,
     )
 
@@ -508,13 +521,21 @@ def _validated(context: Context, change: ItemUpdate, item: Item) -> req.Update:
     check_written(actions, made, target, context.limits)
     alive = context.now().alive if entity.ttl is not None else None
     locked = None if target.revision is None else revision_is(entity, target.revision)
-    condition = every(has_tag(entity.tag), version_is(entity), alive, locked, change.wanted, *guards)
-    if context.limits.expressions:
-        check_update(actions, condition)
-    name = entity.primary.full_name
-    return req.Update(
-        target.key, actions, entries, condition, change.returning, context.limits, pattern=name, base=item
+    update = req.Update(
+        target.key,
+        actions,
+        entries,
+        every(alive, locked, change.wanted, *guards),
+        change.returning,
+        context.limits,
+        pattern=entity.primary.full_name,
+        tag=entity.tag,
+        version=entity.version,
+        base=item,
     )
+    if context.limits.expressions:
+        check_update(actions, condition_of(update))
+    return update
 
 
 def _same(one: Item, other: Item, name: str) -> bool:
@@ -522,12 +543,12 @@ def _same(one: Item, other: Item, name: str) -> bool:
 
 
 def _condition(context: Context, change: ItemUpdate, guards: Iterable[Condition | None]) -> Condition | None:
-    """The condition of the update; the guards check that the needed attributes are unchanged."""
+    """The condition of the update, besides tag and version; the guards check that needed attributes are unchanged."""
     entity, revision = change.target.entity, change.target.revision
     limits = [limit for _, limit in limits_of(entity, change.actions)]
     locked = None if revision is None else revision_is(entity, revision)
     alive = context.now().alive if entity.ttl is not None else None
-    return every(has_tag(entity.tag), version_is(entity), alive, locked, change.wanted, *limits, *guards)
+    return every(alive, locked, change.wanted, *limits, *guards)
 
 
 def _entries(change: ItemUpdate, base: Item, random: Random) -> dict[str, Key | None]:

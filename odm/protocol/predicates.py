@@ -12,6 +12,7 @@ from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import And, Compare, Condition, Const, Exists, IsIn, Item, Missing, Not, Or, Path, Value
 from odm.immutable import immutable
+from odm.protocol.requests import Operation, Update
 from odm.schema.entity import EntitySchema
 from odm.schema.model import Schema
 
@@ -99,7 +100,29 @@ def has_tag(tag: str) -> Condition:
 
 def version_is(entity: EntitySchema) -> Condition:
     """The item was written by a model of the entity's version."""
-    return _FIRST if entity.version == 1 else Compare("=", Path((VERSION,)), Const(entity.version))
+    return has_version(entity.version)
+
+
+@lru_cache(maxsize=1024)
+def has_version(number: int) -> Condition:
+    """The item was written by a model of this version."""
+    return _FIRST if number == 1 else Compare("=", Path((VERSION,)), Const(number))
+
+
+def is_own(update: Update, item: Item | None) -> bool:
+    """Whether a stored item has the tag and the version that an update requires."""
+    if update.tag is not None and (item is None or item.get(TAG) != update.tag):
+        return False
+    return update.version is None or holds(has_version(update.version), item)
+
+
+def condition_of(operation: Operation) -> Condition | None:
+    """The condition of a write, in which that of an update also requires its tag and version."""
+    if not isinstance(operation, Update):
+        return operation.condition
+    tag = None if operation.tag is None else has_tag(operation.tag)
+    version = None if operation.version is None else has_version(operation.version)
+    return every(tag, version, operation.condition)
 
 
 def of_tags(tags: Iterable[str]) -> Condition:

@@ -109,12 +109,12 @@ class Put(_Patterned):
 class Update(_Patterned):
     """Change attributes of one item. Response: ``Written | Refused``.
 
-    Only existing items are updated: the condition that the core sends always requires the entity's tag. ``entries``
-    has only entries that change: index name to the new index key, or to None to remove the entry. Right-hand sides see
-    the previous item. ``returning`` states which item `Written` carries. ``limits`` are the limits of the new item, for
-    a backend that does not enforce its own. ``base`` is the item from which the entries were computed. If it was read,
-    it is the object that the backend returned; a backend whose write checks that the item is unchanged need not read it
-    again.
+    Only existing items are updated: the item must have the ``tag``, and its model the ``version``; `condition_of` has
+    both with the condition. ``entries`` has only entries that change: index name to the new index key, or to None to
+    remove the entry. Right-hand sides see the previous item. ``returning`` states which item `Written` carries.
+    ``limits`` are the limits of the new item, for a backend that does not enforce its own. ``base`` is the item from
+    which the entries were computed. If it was read, it is the object that the backend returned; a backend whose write
+    checks that the item is unchanged need not read it again.
     """
 
     key: Key
@@ -123,6 +123,8 @@ class Update(_Patterned):
     condition: Condition | None = None
     returning: Literal["none", "old", "new"] = "none"
     limits: Limits = PORTABLE
+    tag: str | None = field(default=None, kw_only=True, repr=False)
+    version: int | None = field(default=None, kw_only=True, repr=False)
     base: Item | None = field(default=None, kw_only=True, eq=False, repr=False)
 
 

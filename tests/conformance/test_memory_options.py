@@ -27,6 +27,7 @@ def capabilities() -> Capabilities:
     of_reads = (
         "a_page_ends_at_a_megabyte_of_items",
         "counts_calls_by_pattern",
+        "of_keys_as_they_are",
         "rounds_up_a_page_as_a_whole",
         "pays_for_what_a_filter_drops",
     )

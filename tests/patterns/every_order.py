@@ -20,6 +20,7 @@ from odm import Calls, Gen, OutcomeUnknown, Store
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import Item, Set
 from odm.protocol import requests as req
+from odm.protocol.predicates import condition_of
 from odm.schema.entity import Key
 from odm.stores.calls import StoreCalls
 
@@ -45,7 +46,7 @@ def done(stored: Stored, request: Any) -> tuple[Stored, Any]:
     item = stored.get(request.key)
     if isinstance(request, req.Get):
         return stored, item
-    if request.condition is not None and not holds(request.condition, item):
+    if (condition := condition_of(request)) is not None and not holds(condition, item):
         return stored, req.Refused(item)
     if isinstance(request, req.Put):
         return {**stored, request.key: request.item}, req.Written()

@@ -53,9 +53,7 @@ SHELF_CELLS = (
 CHEAP = Compare("<", Path(("price",)), Const(5))
 COUNT = Update(HAT, (Add(Path(("worn",)), 3),), condition=EXISTS)
 FOUR, SEVEN, EIGHT, ELEVEN = (number.to_bytes(8, "big") for number in (4, 7, 8, 11))
-FIRST_VERSION = Missing(Path(("_v",)))
-SECOND_VERSION = Compare("=", Path(("_v",)), Const(2))
-BY_FIRST = Update(HAT, COUNT.actions, condition=every(EXISTS, FIRST_VERSION))
+BY_FIRST = Update(HAT, COUNT.actions, condition=EXISTS, version=1)
 
 
 def commits_of(sent: list[Any]) -> list[CheckAndMutateRow]:
@@ -191,13 +189,12 @@ class TestCounters:
         assert answer == Written()
 
     def test_learn_the_version_from_the_revision(self) -> None:
-        update = Update(HAT, COUNT.actions, condition=every(EXISTS, FIRST_VERSION))
-        sent, answer = play(update, counted(b"Hat"), on=procedures())
+        sent, answer = play(BY_FIRST, counted(b"Hat"), on=procedures())
         assert (calls(sent), answer) == (1, Written())
 
     def test_of_a_later_version_read_the_version_first(self) -> None:
         """Its model may find items that must be upgraded, and must not increment their counters before."""
-        update = Update(HAT, COUNT.actions, condition=every(EXISTS, SECOND_VERSION))
+        update = Update(HAT, COUNT.actions, condition=EXISTS, version=2)
         sent, answer = play(update, stored("r0.2"), counted(b"Hat", b"r0.2"), on=procedures())
         assert [type(one) for one in sent] == [ReadRows, ReadModifyWriteRow]
         assert answer == Written()
@@ -229,8 +226,7 @@ class TestCounters:
     def test_every_write_leaves_the_version_in_the_revision(self) -> None:
         put = Put(SHELF, {**SHELF_ITEM, "_v": 2})
         assert SetCell("~r", b"id1.2", 5000) in play(put, None, on=procedures())[0][0].entry.mutations
-        of_second = every(EXISTS, Compare("=", Path(("_v",)), Const(2)))
-        update = Update(HAT, (Set(Path(("price",)), 1),), condition=of_second)
+        update = Update(HAT, (Set(Path(("price",)), 1),), condition=EXISTS, version=2)
         assert SetCell("~r", b"id1.2", 5000) in play(update, True, on=procedures())[0][0].matched
         sent, _ = play(evolve(update, returning="new"), stored("r0.2", _v=b"2"), True, on=procedures())
         assert SetCell("~r", b"id1.2", 5000) in commit_of(sent).matched

@@ -19,7 +19,7 @@ from odm.backends.bigtable.native import COUNTERS, ENTRIES, RECORD, Cell, Row
 from odm.backends.bigtable.verbatim import with_row_keys
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import Action, Compare, Condition, Const, Increment, Item, Path, Remove, Set
-from odm.protocol.predicates import ABSENT, EXISTS, every, has_tag
+from odm.protocol.predicates import ABSENT, EXISTS, condition_of, every
 from odm.protocol.requests import Check, Delete, Operation, Put, Transact, Update
 from odm.schema.entity import Key
 from odm.schema.model import Schema
@@ -97,19 +97,19 @@ def assign(key: Key, n: int) -> Update:
 
 def spend(key: Key, by: int) -> Update:
     """Subtract from a number that is large enough."""
-    return evolve(change(key, -by), condition=every(has_tag("Deal"), at_least(by)))
+    return evolve(change(key, -by), condition=at_least(by))
 
 
 def move(key: Key, team: str | None) -> Update:
     """Change the index key."""
     path = Path(("team",))
     actions: tuple[Action, ...] = (Remove(path),) if team is None else (Set(path, team),)
-    return Update(key, actions, {"by_team": None, **entries(team)}, has_tag("Deal"))
+    return Update(key, actions, {"by_team": None, **entries(team)}, tag="Deal")
 
 
 def view(key: Key, by: int = 1, tag: str = "Deal") -> Update:
     """Increment the counter."""
-    return Update(key, (Increment(Path(("views",)), by),), {}, has_tag(tag))
+    return Update(key, (Increment(Path(("views",)), by),), tag=tag)
 
 
 def live(key: Key) -> Check:
@@ -133,7 +133,7 @@ def tx(*operations: Operation) -> Transact:
 
 
 def _update(key: Key, actions: tuple[Action, ...]) -> Update:
-    return Update(key, actions, {}, has_tag("Deal"))
+    return Update(key, actions, tag="Deal")
 
 
 def value_of(item: Item, keys: Mapping[str, Key]) -> Value:
@@ -220,7 +220,7 @@ def _applied(state: State, operations: Iterable[Operation]) -> State | None:
     for one in operations:
         before = state.get(one.key.partition)
         item = None if before is None else dict(before[0])
-        if one.condition is not None and not holds(one.condition, item):
+        if (condition := condition_of(one)) is not None and not holds(condition, item):
             return None
         if isinstance(one, Delete):
             made.pop(one.key.partition, None)
