@@ -26,6 +26,7 @@ a non-ASCII letter; and conditions whose filter is larger than 20 KB.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal
 from typing import Final, TypeAlias, cast
 
 from attrs import Factory, define, frozen
@@ -75,9 +76,19 @@ from odm.expressions.nodes import (
     Value,
     paths,
 )
+from odm.protocol.expressions import shape_of_condition
+from odm.protocol.predicates import has_tag, has_version
 
 _HERE: Final = Exists(Path((TAG,)))
 _FLIPPED: Final[dict[Comparator, Comparator]] = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+MOST: Final = 64
+"""Predicates with longer texts or bytes are made for each call."""
+
+_KEPT: Final = frozenset({bool, int, Decimal, type(None)})
+
+_NEW: Final = object()
+"""A predicate that was not made yet."""
 
 _Leaf: TypeAlias = Compare | Between | IsIn | StartsWith | Contains | Exists
 
@@ -118,6 +129,24 @@ def predicate(condition: Condition | None, form: Form, tag: Value = None) -> Pre
     """
     if condition is None:
         return Predicate(Nothing(), holds=False)
+    values: list[Value] = []
+    place = (tag, shape_of_condition(condition, values), *values)
+    if place[1] is None or not all(map(_is_short, values)):
+        return _made(condition, form, tag)
+    place = (*place, *map(type, values))  # 1, True and Decimal(1) are equal
+    known = form.predicates.get(place, _NEW)
+    if known is _NEW:
+        known = form.predicates.keep(place, _made(condition, form, tag))
+    asked: Predicate | None = known
+    return asked
+
+
+def _is_short(value: Value) -> bool:
+    """Whether a predicate with this value is kept: the same values are asked for again, such as those of a status."""
+    return type(value) in _KEPT or (type(value) in (str, bytes) and len(value) <= MOST)
+
+
+def _made(condition: Condition, form: Form, tag: Value) -> Predicate | None:
     of_none = holds(condition, None)
     placement = form.placement(tag)
     filters = _Filters(form, refuses=of_none, placement=placement)
@@ -131,6 +160,16 @@ def predicate(condition: Condition | None, form: Form, tag: Value = None) -> Pre
         return None
     said = placement.filter(said)
     return Predicate(said, not of_none) if fits(said) else None
+
+
+def predicate_of_own(tag: str, version: int | None, form: Form) -> Predicate | None:
+    """The predicate that there is an item with this tag, and with this version if it is not None. Made once."""
+    known = form.predicates.get((tag, version), _NEW)
+    if known is _NEW:
+        condition = has_tag(tag) if version is None else And((has_tag(tag), has_version(version)))
+        known = form.predicates.keep((tag, version), _made(condition, form, tag))
+    asked: Predicate | None = known
+    return asked
 
 
 class Unsayable(Exception):

@@ -1,7 +1,7 @@
 """How the attributes of a table are stored, according to the declarations of its entities."""
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from attrs import Factory, field, frozen
 
@@ -11,6 +11,7 @@ from odm.backends.bigtable.layout import is_wide
 from odm.backends.bigtable.native import Row
 from odm.backends.bigtable.ownership import Owned, owned_by
 from odm.backends.bigtable.placement import USUAL, Placement, misread, placement_of
+from odm.cache import Cache
 from odm.codec import TAG
 from odm.codec.stored import NULL, TEXT
 from odm.expressions.nodes import Item, Value
@@ -54,6 +55,8 @@ class Form:
         default=Factory(lambda self: dict.fromkeys(self.texts, read_text), takes_self=True),
     )
 
+    # By condition; Any, because `odm.backends.bigtable.expressions`, which fills it, imports this module.
+    predicates: Cache[tuple[object, ...], Any] = field(init=False, repr=False, eq=False, factory=Cache)
     _encoded: bool = field(
         init=False,
         repr=False,

@@ -23,7 +23,7 @@ from odm.backends.bigtable.codec import bookkeeping
 from odm.backends.bigtable.commit import Work, settle
 from odm.backends.bigtable.counters import count, counts, marked_version
 from odm.backends.bigtable.errors import NATIVE_FAILURES, is_lost, is_throttled, status, text_of, translate
-from odm.backends.bigtable.expressions import Predicate, predicate
+from odm.backends.bigtable.expressions import Predicate, predicate, predicate_of_own
 from odm.backends.bigtable.filters import chained, fits, interleave
 from odm.backends.bigtable.native import CheckAndMutateRow, Cookies, Entry, MutateRow, Mutation, Steps
 from odm.backends.bigtable.retry import Pauses, pause, until_answered
@@ -236,7 +236,7 @@ def _update_at_once(writer: Writer, request: Update, row_key: str) -> _Shot | No
         return None
     tag = request.tag
     made = blind(actions, writer.form, writer.now(), row_key, tag)
-    asked = predicate(_of_item(request), writer.form, tag)
+    asked = None if made is None else _of_item(writer, request)
     if made is None or asked is None:
         return None
     if made.requires:
@@ -259,7 +259,7 @@ def _delete_at_once(writer: Writer, request: Delete, row_key: str) -> _Shot | No
     """A delete whose predicate also checks that there is an item, so that the answer shows whether it existed."""
     if not writer.unlisted(request) or (request.tag is None and writer.form.placements):
         return None  # the tag decides where the cells stand
-    asked = predicate(_of_item(request), writer.form, request.tag)
+    asked = _of_item(writer, request)
     if asked is None:
         return None
     return _Shot(_if(writer, row_key, asked, writer.places.removed(row_key)), asked.holds, None, _not_there(request))
@@ -276,11 +276,14 @@ def _absent(request: Put | Update | Delete) -> Refused | None:
     return Refused(None) if lone else None
 
 
-def _of_item(request: Update | Delete) -> Condition | None:
-    """The condition of the request, and that there is an item with the tag that the request names, if any."""
+def _of_item(writer: Writer, request: Update | Delete) -> Predicate | None:
+    """The predicate of the request's condition, and that there is an item with the tag that the request names."""
+    if request.condition is None and request.tag is not None:
+        return predicate_of_own(request.tag, request.version if isinstance(request, Update) else None, writer.form)
     there = EXISTS if request.tag is None else has_tag(request.tag)
     condition = condition_of(request)
-    return condition if requires(condition, there) else every(there, condition)
+    asked = condition if requires(condition, there) else every(there, condition)
+    return predicate(asked, writer.form, request.tag)
 
 
 def _are_small(actions: Sequence[Action], limits: Limits) -> bool:

@@ -90,7 +90,7 @@ READABLE: Final = 20
 """Choices up to this number are written with a space between them, which counts as a byte of the expression."""
 
 _Shape: TypeAlias = Any
-"""An expression without its values, see `_shape`."""
+"""An expression without its values, see `shape_of_condition`."""
 
 _Place: TypeAlias = tuple[type, tuple[str, ...], int, _Shape]
 """The kind of request, the names that it has before an expression, the number of its values, and the shape."""
@@ -117,7 +117,7 @@ class ExpressionText:
         """
         before = self._size
         values: list[Value] = []
-        shape = _shape(condition, values)
+        shape = shape_of_condition(condition, values)
         place = self._place(shape)
         text = self._known(place, values)
         if text is None:
@@ -352,7 +352,7 @@ def _is_small(operand: Operand) -> bool:
             assert_never(operand)
 
 
-def _shape(condition: Condition, values: list[Value]) -> _Shape | None:
+def shape_of_condition(condition: Condition, values: list[Value]) -> _Shape | None:
     """What decides the text of a condition; None if its values decide more than placeholders, or a path is long.
 
     Args:
@@ -365,10 +365,10 @@ def _shape(condition: Condition, values: list[Value]) -> _Shape | None:
             left, right = _shape_of_operand(node.left, values), _shape_of_operand(node.right, values)
             return None if left is None or right is None or left == right else (node.op, left, right)
         case And() | Or():
-            parts = (*[_shape(part, values) for part in node.conditions],)
+            parts = (*[shape_of_condition(part, values) for part in node.conditions],)
             return None if None in parts else (type(node), parts)
         case Not():
-            part = _shape(node.condition, values)
+            part = shape_of_condition(node.condition, values)
             return None if part is None else (Not, part)
         case Between() | IsIn():
             return _shape_of_several(node, values)
@@ -407,7 +407,7 @@ def _shape_of_operand(operand: Operand, values: list[Value]) -> _Shape | None:
 
 
 def _shape_of_action(action: Action, values: list[Value]) -> _Shape | None:
-    """As `_shape`, of an action."""
+    """As `shape_of_condition`, of an action."""
     path = action.path.segments
     if len(path) > 1:
         return None

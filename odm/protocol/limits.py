@@ -320,6 +320,8 @@ def check_written(
     most = limits.item_bytes
     if most is None or not limits.expressions:
         return
+    if not entries and 4 * _short_sets(actions) <= min(most, MAP_KEY_BYTES):
+        return
     written = [(action.path, _operands(action)) for action in actions]
     written += [(Path((index,)), list(key)) for index, key in entries.items() if key is not None]
     names = sum([_ACTION + sum([len(str(part)) for part in path.segments]) for path, _ in written])
@@ -336,6 +338,21 @@ def check_written(
             f"if they replace others or are not stored; the largest part is {largest}: change less in one call, or put "
             "the whole item"
         )
+
+
+def _short_sets(actions: Iterable[Action]) -> int:
+    """A quarter of the most bytes of actions that set fields to text or numbers; for others, more than any item has."""
+    most = 0
+    for action in actions:
+        if type(action) is not Set or len(action.path.segments) > 1:
+            return ITEM_BYTES
+        value = action.value
+        if type(value) is str:
+            most += len(value)
+        elif type(value) is not int:
+            return ITEM_BYTES
+        most += _ACTION + _SCALAR + len(action.path.root)
+    return most
 
 
 def _operands(action: Action) -> Value:

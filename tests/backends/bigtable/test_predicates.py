@@ -109,6 +109,14 @@ EDGES: tuple[Value, ...] = (
 )
 
 
+@pytest.mark.parametrize("op", ["=", "<>", "<"])
+def test_equal_values_of_different_types_have_predicates_of_their_own(op: Comparator) -> None:
+    """A predicate is kept, and 1, True and Decimal(1) are equal keys of a dict."""
+    asked = [Compare(op, X, Const(value)) for value in (1, True, Decimal(1), "1", b"1", 1, True)]
+    form = Form({})
+    assert [predicate(one, form) for one in asked] == [predicate(one, Form({})) for one in asked]
+
+
 @pytest.fixture(scope="module")
 def connection(bigtable_emulator: str) -> Iterator[Connection[Any]]:
     yield from connected(bigtable_emulator, "predicates")
