@@ -1,7 +1,7 @@
-"""Row keys with binary parts: native requests of tables whose keys have a character for each byte; see `odm.keys.binary`.
+"""Row keys with binary parts: requests of tables whose keys have a character for each byte; see `odm.keys.binary`.
 
-The procedures only see keys that are text, and sort as such. Between them and the driver, `with_row_key_bytes` replaces the
-row keys of each native request by the text that the driver sends as these bytes, and those of each response back.
+The procedures only see keys that are text, and sort as such. Between them and the driver, `with_row_key_bytes` replaces
+the row keys of each native request by the text that the driver sends as these bytes, and those of each response back.
 """
 
 from typing import Any, Final, TypeVar

@@ -55,7 +55,8 @@ from odm.codec import TAG, WAS
 from odm.codec.containers import DictType
 from odm.codec.stored import StoredType
 from odm.codec.unions import bare
-from odm.errors import BackendError, BadValue
+from odm.codec.unreadable import unreadable_cell
+from odm.errors import BadValue
 from odm.expressions.nodes import Value
 from odm.keys import VerbatimKey
 from odm.schema.cells import MAX_QUALIFIER
@@ -132,10 +133,7 @@ class Spot:
             return {str(fault): cell}
         if "L" not in kinds:
             return [str(fault), cell]
-        raise BackendError(
-            f"a cell {self.family}:{self.cell} cannot be read ({fault}): another program wrote it; correct the cell, "
-            "or declare another encoding"
-        ) from fault
+        return unreadable_cell(str(fault), cell)
 
 
 @frozen

@@ -39,6 +39,7 @@ from odm.codec.stored import kind_of
 from odm.codec.stored_moments import is_datetime
 from odm.codec.terms import Shape, Term, compile_term, shape_of
 from odm.codec.unions import bare
+from odm.codec.unreadable import refusal_of
 from odm.codec.upgrades import FIRST, Upgrades
 from odm.codec.validation import ModelSchema, model_schema, reasons, validated
 from odm.entities.markers import Cell, TTLMarker, aggregates_of, entries_of, find_marker
@@ -138,6 +139,16 @@ class EntityCodec:
         return tuple(self._record.fields[name] for name in sorted(entries_of(self.cls)))
 
     @cached_property
+    def any_cells(self) -> tuple[RecordField, ...]:
+        """The fields with a cell of their own on Bigtable that take both lists and dicts.
+
+        Validation may accept what stands for such a cell that cannot be read.
+        """
+        of_any = (f for f in self._record.fields.values() if {"L", "M"} <= f.type.kinds)
+        infos = self.cls.model_fields
+        return tuple(f for f in of_any if f.name in infos and find_marker(infos[f.name], Cell) is not None)
+
+    @cached_property
     def _exact_fields(self) -> tuple[RecordField, ...]:
         """The fields with one stored form of each value."""
         return tuple(f for f in self._record.fields.values() if not isinstance(bare(f.type), BlobType | CompressedType))
@@ -200,6 +211,9 @@ class EntityCodec:
         stored = item
         if item.get(VERSION, 1) != self.upgrades.version:
             stored = self.upgrades.apply(self.cls.__name__, item, key)
+        for of in self.any_cells:
+            if refusal_of(stored.get(of.stored)) is not None:
+                raise self._other_form(of, NOTHING, stored, key)
         try:
             found = validated(self._record.validator, self._record.input(stored))
         except ValidationError as error:

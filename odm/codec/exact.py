@@ -34,7 +34,7 @@ from odm.codec.stored_forms import (
 )
 from odm.codec.stored_moments import ISO_FORMS, EpochType, FormatType, IsoType, epoch_type, format_type, iso_type
 from odm.codec.unions import UnionType, bare, with_places
-from odm.codec.unreadable import Unreadable
+from odm.codec.unreadable import Unreadable, refusal_of
 from odm.expressions.nodes import Value
 
 _NAMES: Final[Mapping[Kind | None, str]] = {
@@ -189,6 +189,8 @@ def _again(type_: StoredType, stored: Value) -> Any:
 
 def _refused_cell(type_: StoredType, stored: Value) -> tuple[str, bytes] | None:
     """The reason and the bytes of a cell that Bigtable's encoding of the field does not read: one member of a dict."""
+    if (refusal := refusal_of(stored)) is not None:
+        return refusal
     if type(stored) is not dict or len(stored) != 1 or "M" in type_.kinds:
         return None
     [(why, data)] = stored.items()

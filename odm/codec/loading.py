@@ -41,7 +41,7 @@ class Loads(Generic[P]):
         if found is None:
             # It must not refer to the codec, which would keep its entry in the weak dict alive.
             # Generated code reads some other forms, too; `EntityCodec.decode` checks the form of each field.
-            found = _decline if codec.exact else self._emitter().loader(codec.record, codec.marks)
+            found = _decline if codec.exact or codec.any_cells else self._emitter().loader(codec.record, codec.marks)
             self._made[codec] = found
         return found
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Final
 
 import pytest
+from pydantic import JsonValue
 
 from odm import (
     Cell,
@@ -146,3 +147,55 @@ def test_filters_of_other_fields_judge_them(place: tuple[Place, Any]) -> None:
     assert opened.db.count(query.where(cls.note == "n")) == 1
     with pytest.raises(ItemInvalid):
         list(opened.db.query(query.where(missing(cls.note))))
+
+
+documents = Table("documents", row_style="verbatim")
+own_documents = Table("own_documents")
+
+
+class Document(Entity, table=documents):
+    id: str
+    any: Annotated[Any, Cell("m:any", "json")] = None
+    json_value: Annotated[JsonValue, Cell("m:json", "json")] = None
+    note: Annotated[str | None, Cell("m:z", "text")] = None
+
+    primary = PrimaryKey("A", "{id}")
+
+
+class OwnDocument(Entity, table=own_documents):
+    id: str
+    any: Annotated[Any, Cell("m:any", "json")] = None
+    json_value: Annotated[JsonValue, Cell("m:json", "json")] = None
+    note: Annotated[str | None, Cell("m:z", "text")] = None
+
+    primary = PrimaryKey("A", "{id}")
+
+
+@pytest.mark.parametrize("cls", [Document, OwnDocument])
+@pytest.mark.parametrize("column", ["any", "json"])
+@pytest.mark.parametrize("cell", [b"{", b"\xff", b"NaN", b"1e999", b"[" * 10_000, b""])
+def test_a_cell_of_any_json_that_cannot_be_read(bigtable_emulator: str, cls: Any, column: str, cell: bytes) -> None:
+    """No value of JSON is one that such a field does not take."""
+    place = Place(bigtable_emulator, cls.__odm_table__)
+    db, query = place.db, cls.primary()
+    for number in (1, 2, 3):
+        db.put(cls(id=str(number), any={"a": [1]}, json_value=[1.5], note="x"))
+    place.send(MutateRow(place.name, Entry("A#2", (SetCell(column, cell, SERVER_TIME, "m"),))))
+    key = cls.primary(id="2")
+    calls: list[Callable[[], Any]] = [
+        lambda: db.get(key),
+        lambda: list(db.query(query)),
+        lambda: list(db.query(query.where(cls.any == 1))) + list(db.query(query.where(cls.json_value == 1))),
+        lambda: list(db.scan()),
+        lambda: db.update(key, set_(cls.note, "y"), returning="new"),
+    ]
+    for call in calls:
+        with pytest.raises(ItemInvalid, match=r"has the cell b"):
+            call()
+    with Store(cls.__odm_table__, place.backend, prefix=place.prefix, on_invalid="skip") as skipping:
+        assert [one.id for one in skipping.query(query)] == ["1", "3"]
+        assert [one.id for one in skipping.scan(cls)] == ["1", "3"]
+    db.put(cls(id="2", any=1))
+    assert db.one(key).any == 1
+    db.drop()
+    db.close()
