@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 from attrs import evolve
-from google.cloud.bigtable.data import BigtableDataClient
+from google.cloud.bigtable.data import BigtableDataClient, ReadRowsQuery
 from google.cloud.bigtable.data import SetCell as GoogleCell
 
 from odm import (
@@ -24,6 +24,8 @@ from odm import (
     Store,
     Stored,
     Table,
+    exists,
+    field,
     increment,
     set_,
     starts_with,
@@ -107,8 +109,6 @@ def table_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Place], Any]
 
 
 def rows_of(table: Any) -> dict[bytes, dict[str, bytes]]:
-    from google.cloud.bigtable.data import ReadRowsQuery
-
     return {
         row.row_key: {f"{cell.family}:{cell.qualifier.decode()}": cell.value for cell in row.cells}
         for row in table.read_rows(ReadRowsQuery())
@@ -281,3 +281,51 @@ def test_the_same_models_elsewhere() -> None:
         found = list(db.query(Event.primary(user="zoë").where(Event.at > NOON)))
         assert [one.text for one in found] == ["100000", "60", "1"]
         assert db.get(Event, user="zoë", at=NOON) == EVENTS[0]
+
+
+uids = Table("tsdb-uid", row_style="verbatim")
+
+
+class Metric(Entity, table=uids, match=exists(field("uid"))):
+    """The table of ids of OpenTSDB: by name, and the other way round."""
+
+    text: str
+    uid: Annotated[bytes | None, Cell("id:metrics", "bytes")] = None
+
+    primary = PrimaryKey("{text}")
+
+
+class Uid(Entity, table=uids, match=exists(field("name"))):
+    id: bytes
+    name: Annotated[str | None, Cell("name:metrics", "text")] = None
+
+    primary = PrimaryKey("{id:bytes3}")
+
+
+def test_the_ids_of_opentsdb(open_: Callable[[Table], Place], table_of: Callable[[Place], Any]) -> None:
+    """The highest id stands in the row 0, as 8 bytes."""
+    place = open_(uids)
+    table, db = table_of(place), place.db
+    table.mutate_row(b"\0", [GoogleCell("id", "metrics", struct.pack(">q", 2))])
+    for number, name in ((1, "sys.cpu"), (2, "net\u00e9")):
+        uid = bytes([0, 0, number])
+        table.mutate_row(name, [GoogleCell("id", "metrics", uid)])
+        table.mutate_row(uid, [GoogleCell("name", "metrics", name)])
+    before = rows_of(table)
+    assert db.get(Metric, text="net\u00e9") == Metric(text="net\u00e9", uid=b"\0\0\2")
+    assert db.get(Uid, id=b"\0\0\1") == Uid(id=b"\0\0\1", name="sys.cpu")
+    assert [one.text for one in db.scan(Metric)] == ["\0", "net\u00e9", "sys.cpu"]
+    for one in db.scan():
+        db.put(one)
+    assert rows_of(table) == before
+
+
+def test_points_of_opentsdb_have_columns_that_are_not_text(
+    open_: Callable[[Table], Place], table_of: Callable[[Place], Any]
+) -> None:
+    """The column is the second in the hour and the type of the value, in 2 bytes; such a column stays as it is."""
+    place = open_(points)
+    table = table_of(place)
+    table.mutate_row(bytes.fromhex("0000000150E2270000000001000001"), GoogleCell("t", b"\x8f\xf0", b"\x07"))
+    assert list(place.db.scan()) == []
+    assert len(table.read_rows(ReadRowsQuery())) == 1
