@@ -365,15 +365,7 @@ def _explain_write(session: Session, intent: WriteIntent) -> Explanation:
         in_transaction=session.context.transactions,
         writes=True,
         keep=keep,
-        note=whole or note
-        if guarded or whole
-        else _CREATES
-        if nested
-        else _KEEPS
-        if keeps(intent)
-        else _LARGE
-        if reading
-        else "",
+        note=note,
         native=rehearsal.sent[0],
         then=rehearsal.sent[1:],
         stored=rehearsal.stored,
