@@ -67,7 +67,7 @@ def _in_rest(item: pytest.Item) -> bool:
         return True
     if _by_default(item):
         return False
-    share = 5 if SUITE in item.path.parents else 3
+    share = 7 if SUITE in item.path.parents else 4
     # The bits of the checksum that the other choices do not look at.
     return not _parameters(item) or (crc32(item.nodeid.encode()) >> 16) % share == 0
 
