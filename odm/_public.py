@@ -1,6 +1,4 @@
-"""All public names of `odm`. The package imports this module when one of them is first used."""
-
-from types import FunctionType
+"""All public names of `odm`, for type checkers. The package imports the modules of the names that a program uses."""
 
 from odm.entities.blobs import Blob, LazyBytes
 from odm.entities.changes import Change, Changed, Inserted, Removed
@@ -213,8 +211,3 @@ __all__ = [
     "starts_with",
     "upgrade",
 ]
-
-for _name in __all__:
-    _public = globals()[_name]
-    if isinstance(_public, type | FunctionType):
-        _public.__module__ = "odm"  # tracebacks, reprs and pickles show the path that users import

@@ -1,5 +1,11 @@
-"""`Cache`: what was compiled for the shapes of calls, bounded. Thread-safe, as a dict is."""
+"""What is compiled once: `Cache` for the shapes of calls, bounded; `pattern` for regular expressions.
 
+Both are thread-safe, as a dict is.
+"""
+
+import re
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Final, TypeVar
 
 K = TypeVar("K")
@@ -24,3 +30,8 @@ class Cache(dict[K, V]):
                 self.pop(old, None)
         self[shape] = compiled
         return compiled
+
+
+def pattern(text: str, flags: int = 0) -> Callable[[], re.Pattern[str]]:
+    """A regular expression that its first use compiles; most programs use few of those that they import."""
+    return cache(partial(re.compile, text, flags))

@@ -29,8 +29,10 @@ from reprlib import Repr
 from typing import Any, Final
 
 import odm._installation  # noqa: F401  # checks the installation first: every module of odm imports this one
+from odm._published import public
 
 
+@public
 class OdmError(Exception):
     """The base of every error that odm raises.
 
@@ -43,38 +45,47 @@ class OdmError(Exception):
     left: tuple[Any, ...] = ()
 
 
+@public
 class SchemaError(OdmError):
     """The models cannot be compiled; the message names the class, the pattern, the fault and the fix."""
 
 
+@public
 class BadValue(OdmError, ValueError):
     """A value in a call cannot be used; nothing was sent."""
 
 
+@public
 class KeyValueError(BadValue):
     """A value cannot be used in a key; the message names entity, field and value."""
 
 
+@public
 class ItemTooLarge(BadValue):
     """An item or one of its keys is over the size limit; nothing was sent."""
 
 
+@public
 class BadCursor(BadValue):
     """The cursor is damaged, forged, or belongs to another query."""
 
 
+@public
 class NoAccessPattern(OdmError):
     """No declared access pattern can answer this query without a scan."""
 
 
+@public
 class Unsupported(OdmError):
     """The backend cannot do this and keep odm's guarantees; the message says what to do instead."""
 
 
+@public
 class ItemNotFound(OdmError):
     """No item has this key. An expired item counts as absent."""
 
 
+@public
 class ItemExists(OdmError):
     """The key of an insert is already in use.
 
@@ -87,6 +98,7 @@ class ItemExists(OdmError):
         self.item = item
 
 
+@public
 class ConditionFailed(OdmError):
     """The condition of a write did not hold; nothing was written.
 
@@ -99,10 +111,12 @@ class ConditionFailed(OdmError):
         self.item = item
 
 
+@public
 class Conflict(ConditionFailed):
     """Another writer changed the item first: its revision is not the one that you read."""
 
 
+@public
 class TransactionFailed(OdmError):
     """A transaction was rejected; none of its operations was applied.
 
@@ -115,6 +129,7 @@ class TransactionFailed(OdmError):
         self.reasons = tuple(reasons)
 
 
+@public
 class ItemInvalid(OdmError):
     """Stored data does not validate against the model.
 
@@ -132,6 +147,7 @@ class ItemInvalid(OdmError):
         return type(self), (self.args[0], self.key, self.item), self.__dict__
 
 
+@public
 class Throttled(OdmError):
     """The store still throttled the requests after all retries.
 
@@ -144,6 +160,7 @@ class Throttled(OdmError):
         self.left = tuple(left)
 
 
+@public
 class OutcomeUnknown(OdmError):
     """The response to a write was lost: the write may or may not have been applied.
 
@@ -152,10 +169,12 @@ class OutcomeUnknown(OdmError):
     """
 
 
+@public
 class BackendError(OdmError):
     """The store failed, and a write of one item was not applied; the vendor's error is the ``__cause__``."""
 
 
+@public
 class TableNotFound(BackendError):
     """The table, or on Bigtable that of one of its indexes, does not exist."""
 

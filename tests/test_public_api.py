@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import odm
+from odm import _public
 
 NAMES = [
     "AUTO",
@@ -132,7 +133,7 @@ def test_the_public_names() -> None:
 
 
 def test_nothing_else_is_public() -> None:
-    assert callable(odm.Store)  # names load at their first use
+    assert all(hasattr(odm, name) for name in NAMES)  # names load at their first use
     public = {name for name, value in vars(odm).items() if not name.startswith("_") and not inspect.ismodule(value)}
     assert public - {"TYPE_CHECKING"} == set(NAMES)
 
@@ -166,7 +167,8 @@ def test_a_traceback_names_the_public_error() -> None:
 
 
 def test_every_error_is_an_odm_error() -> None:
-    errors = [value for value in vars(odm).values() if inspect.isclass(value) and issubclass(value, Exception)]
+    public = [getattr(odm, name) for name in NAMES]
+    errors = [value for value in public if inspect.isclass(value) and issubclass(value, Exception)]
     assert all(issubclass(error, odm.OdmError) for error in errors)
     assert [error.__name__ for error in errors if issubclass(error, ValueError)] == [
         "BadCursor",
@@ -207,6 +209,52 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 def test_names_load_at_the_first_use() -> None:
     code = "import sys, odm; assert 'pydantic' not in sys.modules; odm.Entity; assert 'pydantic' in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parent.parent)
+
+
+PROGRAM = """
+import sys
+from odm import Entity, PrimaryKey, Store, Table
+from odm.backends.local import Memory
+
+table = Table("shop")
+
+class Order(Entity, table=table):
+    order_id: str
+    primary = PrimaryKey("ORDER#{order_id}")
+
+with Store(table, Memory()) as db:
+    db.create()
+    db.put(Order(order_id="o1"))
+    assert db.get(Order, order_id="o1") is not None
+print(*sys.modules)
+"""
+
+UNUSED = {
+    *("asyncio", "boto3", "botocore", "gzip", "sqlite3", "ssl"),
+    *("odm._public", "odm.backends.local.faults", "odm.backends.local.file", "odm.schema.lint", "odm.schema.lockfile"),
+    *("odm.procedures.backfill", "odm.procedures.explain", "odm.procedures.raw", "odm.procedures.rekey"),
+    *("odm.procedures.scan", "odm.procedures.sweep", "odm.stores.asynchronous", "odm.stores.blobs"),
+    *("pydantic.networks", "pydantic.root_model"),
+}
+
+
+def test_a_program_loads_what_it_uses() -> None:
+    """Each of these takes a hundredth of the start of the program, or more."""
+    command = [sys.executable, "-c", PROGRAM]
+    found = subprocess.run(command, check=True, cwd=Path(__file__).parent.parent, capture_output=True, text=True)
+    assert set(found.stdout.split()) & UNUSED == set()
+
+
+def test_names_are_shown_by_their_public_path_whatever_imports_them_first() -> None:
+    code = "from odm.procedures.sweep import Swept; from odm.errors import Throttled; print(Swept, Throttled)"
+    command = [sys.executable, "-c", code]
+    found = subprocess.run(command, check=True, cwd=Path(__file__).parent.parent, capture_output=True, text=True)
+    assert found.stdout == "<class 'odm.Swept'> <class 'odm.Throttled'>\n"
+
+
+def test_the_names_are_those_that_type_checkers_see() -> None:
+    assert odm.__all__ == _public.__all__
+    assert all(getattr(odm, name) is getattr(_public, name) for name in NAMES)
 
 
 def test_the_listing_of_the_module_has_every_name() -> None:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from random import Random
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from odm.backends.dynamodb.attributes import Attributes, from_attribute
 from odm.backends.dynamodb.codec import put_values, read_entries, read_item, read_key, to_attribute
@@ -19,9 +19,12 @@ from odm.protocol.admin import Survey, Tell
 from odm.protocol.connection import run
 from odm.protocol.requests import CreateTables, Put, Request, Scan
 from odm.schema.evidence import Stored, judge
-from odm.schema.lockfile import Finding
 from odm.schema.model import Schema
 from odm.schema.rewrites import Rewrite, rewritten
+
+if TYPE_CHECKING:
+    from odm.schema.lockfile import Finding
+
 
 R = TypeVar("R")
 
@@ -71,8 +74,10 @@ def _sample(layout: Layout, most: int) -> Steps[list[Attributes]]:
     return list(response["Items"])
 
 
-def _shadowed(layout: Layout, items: Iterable[Attributes]) -> Iterator[Finding]:
+def _shadowed(layout: Layout, items: Iterable[Attributes]) -> "Iterator[Finding]":
     """Fields that are also attributes of stored items, but not in the models: a put would remove the attributes."""
+    from odm.schema.lockfile import Finding
+
     if layout.described is None:
         return
     counts = Counter(field for attributes in items for field in layout.described.shadowed(attributes))

@@ -3,7 +3,6 @@
 The native requests of this backend are those of the core. The engine performs each in one step.
 """
 
-import asyncio
 import os
 import time
 from collections.abc import Callable
@@ -12,26 +11,18 @@ from functools import partial
 from math import inf
 from pathlib import Path
 from threading import TIMEOUT_MAX
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import evolve, frozen
 
-from odm.backends.local.clients import turns_of
+from odm.backends import local  # its names in annotations: they are imported at their first use
 from odm.backends.local.codec import decode, write_item
-from odm.backends.local.errors import FILE_ERRORS, translated, translating
-from odm.backends.local.fault_connection import FaultConnection
-from odm.backends.local.faults import Faults
-from odm.backends.local.file import FileStorage
-from odm.backends.local.lag import LaggingTable
 from odm.backends.local.log import seconds_of
 from odm.backends.local.memory import MemoryStorage, MemoryTable
-from odm.backends.local.places import resolved
 from odm.backends.local.requests import PAGE_BYTES, Engine
 from odm.backends.local.storage import Storage
-from odm.backends.local.units import Measured, measured
-from odm.backends.local.upkeep import Compaction, compact, copy
 from odm.codec import EntityCodec
-from odm.errors import BackendError, BadValue, brief
+from odm.errors import BackendError, BadValue, OdmError, brief
 from odm.expressions.nodes import Item
 from odm.protocol.capacity import Units
 from odm.protocol.connection import Backend, Connection, ForwardingConnection, NativeGen, RetryPolicy
@@ -40,6 +31,9 @@ from odm.protocol.requests import Request, Split
 from odm.protocol.turns import Turns
 from odm.schema.misfits import other_keys
 from odm.schema.model import Schema
+
+if TYPE_CHECKING:
+    from odm.backends.local.units import Measured
 
 UNLIMITED: Final = Limits(None, None, None, None, None, None, map_key_bytes=None, expressions=False)
 
@@ -61,6 +55,11 @@ class LocalConnection(Connection[Request]):
         self._path = path
         self._closed = False
         self._turns = turns
+        self._errors: tuple[type[Exception], ...] = (OSError, UnicodeDecodeError)
+        if path is not None:
+            from odm.backends.local.errors import FILE_ERRORS
+
+            self._errors = FILE_ERRORS
 
     @property
     def turns(self) -> Turns | None:
@@ -86,8 +85,8 @@ class LocalConnection(Connection[Request]):
             return None  # the engine numbers the segments of a scan
         try:
             return (yield request)
-        except FILE_ERRORS as error:
-            raise translated(error, self._path) from error
+        except self._errors as error:
+            raise _translated(error, self._path) from error
 
     def item_of(self, part: object) -> Item | None:
         """The item of a row's bytes."""
@@ -105,8 +104,8 @@ class LocalConnection(Connection[Request]):
         """The response to a request, in one step."""
         try:
             return self.call(request)
-        except FILE_ERRORS as error:
-            raise translated(error, self._path) from error
+        except self._errors as error:
+            raise _translated(error, self._path) from error
 
     def call(self, native: Request) -> Any:
         if self._closed:
@@ -136,20 +135,40 @@ class LocalConnection(Connection[Request]):
 
     async def without_blocking(self, call: Callable[[Request], Any], native: Request) -> Any:
         """Call a function that performs a request; for a file in a thread, because it may block."""
-        return call(native) if self._path is None else await asyncio.to_thread(call, native)
+        if self._path is None:
+            return call(native)
+        from asyncio import to_thread
+
+        return await to_thread(call, native)
 
     def close(self) -> None:
         self._closed = True
         try:
             self._engine.storage.close()
-        except FILE_ERRORS as error:
-            raise translated(error, self._path) from error
+        except self._errors as error:
+            raise _translated(error, self._path) from error
 
     async def aclose(self) -> None:
         if self._path is None:
             self.close()
         else:
-            await asyncio.to_thread(self.close)
+            from asyncio import to_thread
+
+            await to_thread(self.close)
+
+
+def _translated(error: Exception, path: Path | None) -> OdmError:
+    from odm.backends.local.errors import translated  # it imports sqlite3
+
+    return translated(error, path)
+
+
+def _with_faults(connection: LocalConnection, faults: "local.Faults | None", schema: Schema) -> Connection[Request]:
+    if faults is None:
+        return connection
+    from odm.backends.local.fault_connection import FaultConnection
+
+    return FaultConnection(connection, faults, schema)
 
 
 @frozen
@@ -162,11 +181,13 @@ class MeteredConnection(ForwardingConnection[Request]):
         answer: Measured | None = yield from self.inner.steps(request)
         return None if answer is None else answer.response
 
-    def units(self, native: Request, response: Measured) -> Units | None:
+    def units(self, native: Request, response: "Measured") -> Units | None:
         """The capacity units that the request would consume on DynamoDB."""
         return response.units
 
-    def call(self, native: Request) -> Measured:
+    def call(self, native: Request) -> "Measured":
+        from odm.backends.local.units import measured
+
         engine = self.inner.engine
         try:
             return measured(engine, native)
@@ -206,7 +227,7 @@ class Memory(Backend):
         *,
         clock: Callable[[], float] = time.time,
         index_lag: float = 0,
-        faults: Faults | None = None,
+        faults: "local.Faults | None" = None,
         page_bytes: int = PAGE_BYTES,
         changes: bool | timedelta = False,
     ) -> None:
@@ -216,7 +237,11 @@ class Memory(Backend):
         _check_page(page_bytes)
         self.clock = clock
         self._tables: dict[str, MemoryTable] = {}
-        self._make = partial(LaggingTable, clock, index_lag) if index_lag else MemoryTable
+        self._make: Callable[[], MemoryTable] = MemoryTable
+        if index_lag:
+            from odm.backends.local.lag import LaggingTable
+
+            self._make = partial(LaggingTable, clock, index_lag)
         self._faults = faults
         self._page_bytes = page_bytes
 
@@ -226,7 +251,7 @@ class Memory(Backend):
     def connect(self, schema: Schema) -> Connection[Request]:
         storage = MemoryStorage(self._tables, schema.name, self._make, self._changes, self.clock)
         connection = LocalConnection(_engine(schema, storage, self._page_bytes))
-        return connection if self._faults is None else FaultConnection(connection, self._faults, schema)
+        return _with_faults(connection, self._faults, schema)
 
 
 class LocalFile(Backend):
@@ -267,7 +292,7 @@ class LocalFile(Backend):
         *,
         timeout: float = 60.0,
         clock: Callable[[], float] = time.time,
-        faults: Faults | None = None,
+        faults: "local.Faults | None" = None,
         page_bytes: int = PAGE_BYTES,
         changes: bool | timedelta = False,
     ) -> None:
@@ -285,13 +310,16 @@ class LocalFile(Backend):
         return f"LocalFile({str(self.path)!r})"
 
     def connect(self, schema: Schema) -> Connection[Request]:
+        from odm.backends.local.clients import turns_of
+        from odm.backends.local.file import FileStorage
+
         path = self._real_path()
         storage = FileStorage(path, schema.name, self.timeout, self._changes, self.clock)
         turns = turns_of(path, schema.name)
         connection = LocalConnection(_engine(schema, storage, self._page_bytes), path, turns)
-        return connection if self._faults is None else FaultConnection(connection, self._faults, schema)
+        return _with_faults(connection, self._faults, schema)
 
-    def compact(self) -> Compaction:
+    def compact(self) -> "local.Compaction":
         """Return the disk space of deleted items to the file system. Writers wait meanwhile, readers do not.
 
         It rewrites the file in one atomic step: after a crash, the file is unchanged. Meanwhile it needs additional
@@ -304,6 +332,8 @@ class LocalFile(Backend):
             BackendError: the file does not exist, is not odm's, or the disk is full.
             Throttled: other writers held the writer lock for longer than ``timeout``.
         """
+        from odm.backends.local.upkeep import compact
+
         return compact(self._real_path(), self.timeout)
 
     def copy(self, to: str | os.PathLike[str]) -> None:
@@ -318,10 +348,15 @@ class LocalFile(Backend):
             BackendError: ``to`` exists or its folder does not, the file does not exist or is not odm's, or the disk is
                 full.
         """
+        from odm.backends.local.upkeep import copy
+
         copy(self._real_path(), _absolute(to), self.timeout)
 
     def _real_path(self) -> Path:
         """The path with symbolic links resolved; SQLite creates its other files next to it."""
+        from odm.backends.local.errors import translating
+        from odm.backends.local.places import resolved
+
         with translating(self.path):
             return resolved(self.path)
 

@@ -1,6 +1,5 @@
 """The connection of a `Memory` or `LocalFile` with `Faults`: it wraps the engine's connection and injects faults."""
 
-import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -100,7 +99,9 @@ class FaultConnection(ForwardingConnection[Request]):
     async def _ado(self, step: _Step) -> Any:
         match step:
             case Delay(seconds):
-                return await _aact(self._sleep(seconds) or partial(asyncio.sleep, seconds))
+                from asyncio import sleep
+
+                return await _aact(self._sleep(seconds) or partial(sleep, seconds))
             case Before(act):
                 return await _aact(act)
             case _:

@@ -5,6 +5,7 @@ equal raises `SchemaError`, which names class, field, fault and fix.
 """
 
 import ipaddress
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass
@@ -34,7 +35,7 @@ from uuid import UUID
 
 import pydantic
 from attrs import evolve
-from pydantic import BaseModel, RootModel, ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import MultiHostUrl, PydanticUndefined, Url
 from typing_extensions import TypeAliasType
@@ -43,6 +44,7 @@ from odm.codec import moments, scalars
 from odm.codec.blobs import KINDS, BlobType
 from odm.codec.choices import EnumType, LiteralType, enum_type, literal_type
 from odm.codec.compressed import compressed_type
+from odm.codec.constraints import is_root
 from odm.codec.containers import DictType, FixedTupleType, dict_type, list_type, set_type, tuple_type
 from odm.codec.faults import NOTHING, Unfit
 from odm.codec.models import Place, check_default, check_names, complete, empty_record, field_infos
@@ -79,7 +81,7 @@ from odm.entities.markers import (
     metadata_of,
 )
 from odm.errors import SchemaError
-from odm.keys.types import admits_none, stripped
+from odm.keys.types import NETWORKS, admits_none, is_email, stripped
 
 _Factory: TypeAlias = Callable[[], Any]
 _NONE: Final = literal_type((None,))
@@ -103,7 +105,6 @@ _SCALARS: Final[Mapping[Any, StoredType]] = {
     pydantic.FutureDatetime: moments.DATETIME,
     pydantic.PastDate: moments.DATE,
     pydantic.FutureDate: moments.DATE,
-    pydantic.EmailStr: scalars.STR,
     pydantic.ByteSize: scalars.INT,
 }
 _TEXTS: Final[frozenset[type]] = frozenset(
@@ -123,7 +124,6 @@ _TEXTS: Final[frozenset[type]] = frozenset(
         MultiHostUrl,
     }
 )
-_URLS: Final = (pydantic.AnyUrl, pydantic.PostgresDsn, pydantic.MongoDsn, pydantic.NatsDsn)
 _CHANGING: Final[tuple[Any, ...]] = (pydantic.types.Json, pydantic.EncodedBytes, pydantic.EncodedStr)
 """Annotations whose validation cannot take its own result: loading would decode a decoded value again."""
 
@@ -271,7 +271,7 @@ class TypeCompiler:
     def _class(self, cls: type[Any], place: Place) -> StoredType:
         if issubclass(cls, Enum):
             return _enum(cls, place)
-        if issubclass(cls, RootModel):
+        if is_root(cls):
             return self._root(cls, place)
         if issubclass(cls, BaseModel):
             return self._record(cls)
@@ -282,7 +282,7 @@ class TypeCompiler:
             hints = get_type_hints(cls, include_extras=True)
             items = tuple(self._type(hints.get(name, Any), place) for name in names)
             return FixedTupleType(cls.__name__, LIST, items, cls)
-        if cls in _TEXTS or issubclass(cls, _URLS):
+        if cls in _TEXTS or _is_url(cls):
             return TextType(cls.__name__, TEXT, cls, cls)
         raise _unknown(cls, place)
 
@@ -428,10 +428,18 @@ def _meaning(alias: TypeAliasType, place: Place) -> Any:
 
 
 def _scalar(annotation: Any) -> StoredType | None:
+    if is_email(annotation):
+        return scalars.STR
     try:
         return _SCALARS.get(annotation)
     except TypeError:  # Annotated with metadata that has no hash
         return None
+
+
+def _is_url(cls: type[Any]) -> bool:
+    if NETWORKS not in sys.modules:  # then no model has one of its types
+        return False
+    return issubclass(cls, (pydantic.AnyUrl, pydantic.PostgresDsn, pydantic.MongoDsn, pydantic.NatsDsn))
 
 
 def _enum(cls: type[Enum], place: Place) -> StoredType:

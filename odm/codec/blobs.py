@@ -6,7 +6,7 @@ content of a blob never changes.
 
 from collections.abc import Collection, Mapping
 from hashlib import sha256
-from re import compile as compiled
+from re import fullmatch
 from secrets import token_hex
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ KINDS: Final = BINARY | MAP
 BLOB: Final = "blob"
 """The name of the part of a pointer that has the name of the blob."""
 
-_NAME: Final = compiled("[0-9a-f]{32}")
+_NAME: Final = "[0-9a-f]{32}"
 _PARTS: Final = {BLOB, "size", "sha256"}
 _MOST: Final = 2**20
 
@@ -57,7 +57,7 @@ def kept_inline(names: Collection[str], before: Item, made: dict[str, Value]) ->
 
 def is_name(text: str) -> bool:
     """Whether this is the name of a blob."""
-    return _NAME.fullmatch(text) is not None
+    return fullmatch(_NAME, text) is not None
 
 
 def placeholders(eager: Mapping[str, bool], item: Item) -> Item:

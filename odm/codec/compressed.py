@@ -4,7 +4,6 @@ The stored value is text or bytes as they are, or one plain zstd or gzip frame, 
 programs can read and write it, and the algorithm of a field can be changed while values of the other one are stored.
 """
 
-import gzip
 import importlib
 import sys
 import zlib
@@ -68,6 +67,8 @@ class CompressedType(StoredType):
         if len(data) <= self.how.over and (isinstance(given, str) or not given.startswith((ZSTD, GZIP))):
             return given
         if self.how.algorithm == "gzip":
+            import gzip
+
             return gzip.compress(data, 6 if self.how.level is None else self.how.level, mtime=0)
         made: bytes = zstd().compress(data, 3 if self.how.level is None else self.how.level)
         return made

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import is_dataclass
 from functools import lru_cache
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, TypeGuard, Union, get_args, get_origin
 
-from pydantic import BaseModel, RootModel
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from odm.codec.models import field_infos
@@ -55,6 +55,11 @@ def _whole(info: FieldInfo) -> Any:
     return Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
 
 
+def is_root(annotation: object) -> TypeGuard[type[BaseModel]]:
+    """Whether it is a `pydantic.RootModel`, which takes time to import."""
+    return isinstance(annotation, type) and getattr(annotation, "__pydantic_root_model__", False)
+
+
 def _types(annotation: Any) -> Iterator[Any]:
     """The types that an annotation stands for: members of unions, without metadata; of a root model, its root's."""
     annotation = meaning(annotation)
@@ -64,7 +69,7 @@ def _types(annotation: Any) -> Iterator[Any]:
     elif origin in {Union, UnionType}:
         for member in get_args(annotation):
             yield from _types(member)
-    elif isinstance(annotation, type) and issubclass(annotation, RootModel):
+    elif is_root(annotation):
         yield from _types(annotation.model_fields["root"].annotation)
     else:
         yield annotation
@@ -81,5 +86,5 @@ def _marks(annotation: Any) -> Iterator[Any]:
     elif origin in {Union, UnionType}:
         for member in get_args(annotation):
             yield from _marks(member)
-    elif isinstance(annotation, type) and issubclass(annotation, RootModel):
+    elif is_root(annotation):
         yield from _marks(_whole(annotation.model_fields["root"]))

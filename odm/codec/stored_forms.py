@@ -3,16 +3,16 @@
 A form loads only the text, number or bytes that it would write. See `odm.codec.stored_moments` for times.
 """
 
-import json
-import re
 from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Collection, Mapping
 from decimal import Decimal
-from typing import Any, Final
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from attrs import field, frozen
 
+from odm.cache import pattern
 from odm.codec.compressed import parts_of
 from odm.codec.containers import DictType, FixedTupleType, ListType
 from odm.codec.faults import Unfit
@@ -25,6 +25,9 @@ from odm.codec.unions import bare
 from odm.codec.unreadable import Unreadable
 from odm.errors import brief
 from odm.expressions.nodes import Number, Value
+
+if TYPE_CHECKING:
+    from json import JSONDecoder
 
 
 class FormType(StoredType):
@@ -66,7 +69,7 @@ class NumberTextType(FormType):
         return self._written(self.inner.dump(value))
 
     def parsed(self, value: Any) -> Any:
-        return self.inner.load(canonical(Decimal(value))) if _PLAIN_NUMBER.fullmatch(value) else None
+        return self.inner.load(canonical(Decimal(value))) if _PLAIN_NUMBER().fullmatch(value) else None
 
     def loose(self, value: Any) -> Value:
         return self._written(canonical(value))
@@ -77,7 +80,7 @@ class NumberTextType(FormType):
         return _digits(number)
 
 
-_PLAIN_NUMBER: Final = re.compile(r"-?[0-9]{1,126}(\.[0-9]{1,130})?")
+_PLAIN_NUMBER: Final = pattern(r"-?[0-9]{1,126}(\.[0-9]{1,130})?")
 
 
 @frozen
@@ -157,7 +160,7 @@ class JsonTextType(FormType):
 
     def load(self, value: Value) -> Any:
         try:
-            inner = _canonical(_DECODER.decode(value))
+            inner = _canonical(_decoder().decode(value))
             text = _json(inner, JSON_FORMS[self.name], self.inner)
         except (Unfit, ValueError, TypeError, RecursionError):
             inner = text = None
@@ -221,7 +224,11 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not a number of JSON")
 
 
-_DECODER: Final = json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse)
+@cache
+def _decoder() -> "JSONDecoder":
+    from json import JSONDecoder
+
+    return JSONDecoder(parse_float=Decimal, parse_constant=_refuse)
 
 
 def _canonical(value: Any) -> Value:
@@ -259,7 +266,9 @@ def _json(value: Value, style: _JsonStyle, type_: StoredType | None = None) -> s
             return style.float(value) if type(plain) is FloatType else style.number(value)
         case bytes() | frozenset():
             raise Unfit(f"is of type {type(value).__name__}, which JSON does not have: declare text or a list", value)
-    return json.dumps(value, ensure_ascii=style.ascii)
+    from json import dumps
+
+    return dumps(value, ensure_ascii=style.ascii)
 
 
 def _type_at(type_: StoredType | None, at: int | str) -> StoredType | None:

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 from attrs import field, frozen
 
+from odm.cache import pattern
 from odm.codec.faults import Unfit
 from odm.codec.moments import DATETIME, in_utc
 from odm.codec.numbers import canonical
@@ -40,7 +41,7 @@ _WIDTHS: Final = {"Y": 4, "m": 2, "d": 2, "H": 2, "M": 2, "S": 2, "3f": 3, "f": 
 _CLOCK: Final = {"H": "hour", "M": "minute", "S": "second", "f": "microsecond"}
 _ZONES: Final = {"z": "+0000", ":z": "+00:00"}
 _ORDER: Final = ("Y", "m", "d", "H", "M", "S", "f")
-_DIRECTIVE: Final = re.compile(r"%(:z|3f|.)", re.DOTALL)
+_DIRECTIVE: Final = pattern(r"%(:z|3f|.)", re.DOTALL)
 DIRECTIVES: Final = "%Y %m %d %H %M %S %3f %f %z %:z %%"
 
 
@@ -119,7 +120,7 @@ class FormatType(StoredType):
             raise unfit(self.of.__name__, value)
         if isinstance(value, datetime):
             value = in_utc(value)
-        text = _DIRECTIVE.sub(lambda found: _written(found[1], value), self.form)
+        text = _DIRECTIVE().sub(lambda found: _written(found[1], value), self.form)
         if self.load(text) != value:
             raise Unfit(f"has parts that the format {self.form!r} does not store: round it", value)
         return text
@@ -167,7 +168,7 @@ class IsoType(StoredType):
     def load(self, value: Value) -> Any:
         if type(value) is not str:
             return value if isinstance(value, datetime) else Unreadable(value)
-        found = _ISO.fullmatch(value)
+        found = _ISO().fullmatch(value)
         if found is None or found["zone"] != self._style.zone:
             return Unreadable(value)
         if found["nanos"] and found["nanos"].strip("0"):
@@ -183,7 +184,7 @@ class IsoType(StoredType):
         return False
 
 
-_ISO: Final = re.compile(
+_ISO: Final = pattern(
     r"(?P<minute>[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2})((?P<second>:[0-9]{2})(?P<micros>\.[0-9]{1,6})?"
     r"(?P<nanos>[0-9]{1,3})?)?(?P<zone>Z|[+-][0-9]{2}:[0-9]{2})?"
 )
@@ -274,7 +275,7 @@ def iso_type(name: str) -> IsoType:
 
 def format_type(form: str, of: type) -> FormatType:
     """The type of a datetime or date as text. Raises ValueError for a format that cannot be read back."""
-    used = [found[1] for found in _DIRECTIVE.finditer(form)]
+    used = [found[1] for found in _DIRECTIVE().finditer(form)]
     known = (*_WIDTHS, *_ZONES, "%") if of is datetime else ("Y", "m", "d", "%")
     if unknown := [name for name in used if name not in known]:
         raise ValueError(f"format={brief(form)} has %{unknown[0]}, and odm reads {DIRECTIVES}")
@@ -287,12 +288,12 @@ def format_type(form: str, of: type) -> FormatType:
 
 
 def _directives(form: str) -> list[tuple[str]]:
-    return [(found[1],) for found in _DIRECTIVE.finditer(form) if found[1] in _WIDTHS]
+    return [(found[1],) for found in _DIRECTIVE().finditer(form) if found[1] in _WIDTHS]
 
 
 def _pattern(form: str) -> re.Pattern[str]:
     pieces, at = "", 0
-    for found in _DIRECTIVE.finditer(form):
+    for found in _DIRECTIVE().finditer(form):
         name = found[1]
         width = _WIDTHS.get(name)
         digits = f"(?P<{'ms' if name == '3f' else name}>[0-9]{{{width}}})" if width else ""

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from attrs import field, frozen
-from pydantic import RootModel
 
 from odm.codec.choices import EnumType, LiteralType
+from odm.codec.constraints import is_root
 from odm.codec.faults import Unfit
 from odm.codec.plain import AnyType
 from odm.codec.records import RecordType, can_tell_apart
@@ -192,7 +192,7 @@ class RootType(Around):
     opaque: bool
 
     def dump(self, value: Any) -> Value:
-        if not isinstance(value, RootModel) or type(value) is not self.cls:
+        if not is_root(type(value)) or type(value) is not self.cls:
             raise unfit(self.text, value)
         return self.inner.dump(value.root)
 

@@ -11,10 +11,12 @@ from attrs import frozen
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
+from odm._published import public
 from odm.entities.markers import Marker
 from odm.errors import BadValue
 
 
+@public
 @frozen
 class Blob(Marker):
     """Keep a long value outside the table: ``body: Annotated[bytes, Blob(over=100_000)]``.
@@ -44,6 +46,7 @@ class BlobSource(Protocol):
     async def aread(self) -> bytes: ...
 
 
+@public
 class LazyBytes:
     """A value of a field with `odm.Blob` that is read when asked.
 

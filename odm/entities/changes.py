@@ -9,11 +9,13 @@ from typing import Any, Generic, TypeVar
 
 from attrs import field, frozen
 
+from odm._published import public
 from odm.entities.entity import Entity
 
 E_co = TypeVar("E_co", bound=Entity, covariant=True)
 
 
+@public
 @frozen(kw_only=True)
 class Change(Generic[E_co]):
     """The change that a write made to one item; the base of `Inserted`, `Changed` and `Removed`.
@@ -55,16 +57,19 @@ class Change(Generic[E_co]):
         return frozenset(name for name in type(new).model_fields if getattr(old, name) != getattr(new, name))
 
 
+@public
 @frozen(kw_only=True)
 class Inserted(Change[E_co]):
     """An item was created: `old` is None."""
 
 
+@public
 @frozen(kw_only=True)
 class Changed(Change[E_co]):
     """An item was replaced or updated."""
 
 
+@public
 @frozen(kw_only=True)
 class Removed(Change[E_co]):
     """An item was deleted: `new` is None."""

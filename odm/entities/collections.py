@@ -5,6 +5,7 @@ from typing import Any, Literal, TypeVar, overload
 
 from attrs import evolve
 
+from odm._published import public
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, brief
@@ -16,6 +17,7 @@ E3 = TypeVar("E3", bound=Entity)
 E4 = TypeVar("E4", bound=Entity)
 
 
+@public
 def select(entity: type[E]) -> Query[E]:
     """A query that names no pattern: the planner picks the pattern that serves its conditions.
 
@@ -68,6 +70,7 @@ def collection(
 def collection(
     of: Query[Any], /, *kinds: type[E], prefix: bool = False, through: Query[Any] | None = None
 ) -> Query[E]: ...
+@public
 def collection(
     of: Query[Any], *kinds: type[Any], prefix: bool = False, through: Query[Any] | None = None
 ) -> Query[Any]:
@@ -117,6 +120,7 @@ def _check_through(of: Query[Any], through: object, *, prefix: bool) -> None:
         )
 
 
+@public
 class Grouped:
     """Items by their class, such as the results of a `collection`: ``Grouped(db.query(collection(...)))[Order]``.
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, Ty
 
 from attrs import evolve, frozen
 
+from odm._published import public
 from odm.entities.markers import Compressed, Marker, Stored
 from odm.entities.metaclass import ReferringModel
 from odm.entities.upgrades import upgrades_of
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=ReferringModel)
 
 
+@public
 @frozen
 class Effect(Generic[E]):
     """How a write changes one item.

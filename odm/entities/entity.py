@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, runtime_checka
 
 from pydantic import ConfigDict
 
+from odm._published import public
 from odm.entities.automatic import give_defaults
 from odm.entities.companions import BaseCompanion
 from odm.entities.metaclass import ReferringModel
@@ -46,6 +47,7 @@ def _no_option(cls: type, name: str) -> SchemaError:
     )
 
 
+@public
 class Entity(ReferringModel):
     """A stored object: a Pydantic model with a primary key and access patterns.
 

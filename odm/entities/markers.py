@@ -30,6 +30,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema
 from typing_extensions import TypeAliasType
 
+from odm._published import public
 from odm.errors import SchemaError
 from odm.expressions.collection import GCRule
 
@@ -146,6 +147,7 @@ class ColumnsMarker(Marker):
     _odm_usage = "Annotated[set[str], Columns] = set()"
 
 
+@public
 @frozen
 class CellVersions(Marker):
     """Keep the former values of the field, up to ``count`` values in all: ``Annotated[Decimal, CellVersions(5)]``.
@@ -167,6 +169,7 @@ class CellVersions(Marker):
     count: int
 
 
+@public
 @frozen
 class Stored(Marker):
     """Store the field under another name, or in another form: ``Annotated[str, Stored("c")]``.
@@ -216,6 +219,7 @@ Encoding: TypeAlias = Literal[
 """The bytes of a cell, see `Cell`."""
 
 
+@public
 @frozen
 class Cell(Marker):
     """On Bigtable the field is this cell, and no other: ``Annotated[float, Cell("MD:ASK", "float64be")]``.
@@ -245,6 +249,7 @@ class Cell(Marker):
     encoding: Encoding | None = None
 
 
+@public
 @frozen
 class Compressed(Marker):
     """Store a long str or bytes compressed: ``Annotated[str, Compressed("zstd")]``.
@@ -302,6 +307,7 @@ class UpdatedAtMarker(AutomaticMarker):
     _odm_usage = "Annotated[datetime, UpdatedAt] = AUTO"
 
 
+@public
 @frozen
 class Id(AutomaticMarker):
     """A unique id, which the store assigns to an entity without one: ``id: Annotated[str, Id()] = AUTO``.

@@ -31,7 +31,7 @@ class EntityMeta(type(BaseModel)):  # type: ignore[misc]  # pydantic's metaclass
             made: type = super().__new__(mcs, name, bases, namespace, **kwargs)
             return made
         except (PydanticUserError, ValueError) as error:
-            if (reserved := _RESERVED.search(str(error))) is None:
+            if (reserved := re.search(_RESERVED, str(error))) is None:
                 raise
             raise SchemaError(_reserved(name, reserved[1] or reserved[2])) from error
         finally:
@@ -45,9 +45,7 @@ class EntityMeta(type(BaseModel)):  # type: ignore[misc]  # pydantic's metaclass
         raise AttributeError(_no_such_name(cls, name))
 
 
-_RESERVED: Final = re.compile(
-    r"^`(model_config)` cannot be used as a model field name|^Field '(\w+)' conflicts with member"
-)
+_RESERVED: Final = r"^`(model_config)` cannot be used as a model field name|^Field '(\w+)' conflicts with member"
 """What pydantic says of a field whose name it uses itself."""
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Never, ParamSpec, TypeV
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema
 
+from odm._published import public
 from odm.entities.metaclass import ReferringModel
 from odm.entities.query import Query
 from odm.errors import SchemaError
@@ -23,6 +24,9 @@ from odm.keys import Shards
 
 E = TypeVar("E", bound=ReferringModel)
 P = ParamSpec("P")
+
+public(Query)
+public(Condition)
 
 
 @options_of(KEY_OPTIONS)
@@ -84,6 +88,7 @@ class Pattern:
         return f'{type(self).__name__}("{self.partition}"{sort})'
 
 
+@public
 class PrimaryKey(Pattern):
     """The primary key: each item has its own.
 
@@ -95,6 +100,7 @@ class PrimaryKey(Pattern):
     """
 
 
+@public
 @options_of(KEY_OPTIONS)
 class AccessPattern(Pattern):
     """Another way to query items: a secondary index.
@@ -215,6 +221,7 @@ def _is_entity_subclass(cls: type) -> bool:
     return any(getattr(base, "__odm_table__", None) is not None for base in cls.__mro__[1:])
 
 
+@public
 def primary_key(entity: type) -> PrimaryKey:
     """The primary key of an entity as declared: its templates, its fields and its name.
 

@@ -5,6 +5,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
 
+from odm._published import public
 from odm.errors import SchemaError
 
 F = TypeVar("F", bound="Callable[..., Any] | staticmethod[..., Any] | classmethod[Any, ..., Any]")
@@ -13,6 +14,7 @@ MARK: Final = "__odm_upgrade__"
 """The attribute of such a function that holds the version it starts from."""
 
 
+@public
 def upgrade(*, from_: int) -> Callable[[F], F]:
     """Declare a function that turns stored items of one version of the entity into items of the next version.
 

@@ -7,7 +7,10 @@ a view.
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
+from odm._published import public
 
+
+@public
 class PatternView(Protocol):
     """A primary key or an access pattern, compiled."""
 
@@ -45,6 +48,7 @@ class PatternView(Protocol):
         ...
 
 
+@public
 class EntityView(Protocol):
     """An entity, compiled."""
 
@@ -102,6 +106,7 @@ class EntityView(Protocol):
         ...
 
 
+@public
 class PlanView(Protocol):
     """How a query will be answered."""
 
@@ -127,6 +132,7 @@ class PlanView(Protocol):
         ...
 
 
+@public
 class SchemaView(Protocol):
     """A table, compiled."""
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
+from odm._published import public
 from odm.errors import BadValue, brief
 from odm.expressions.nodes import (
     Action,
@@ -41,6 +42,7 @@ from odm.expressions.references import Reference, SizeReference, operand_of, pat
 T = TypeVar("T")
 
 
+@public
 def field(name: str) -> Any:
     """A reference by name, for ``when=`` inside a class body, where the class does not exist yet.
 
@@ -50,26 +52,31 @@ def field(name: str) -> Any:
     return Reference(Path((name,)))
 
 
+@public
 def some(reference: T | None) -> T:
     """The same reference, with ``None`` taken away for type checkers: ``some(Order.opened_at) > january``."""
     return reference  # type: ignore[return-value]
 
 
+@public
 def between(reference: T, low: T, high: T) -> Condition:
     """``low <= reference <= high``, both ends included."""
     return Between(operand_of(reference), operand_of(low), operand_of(high))
 
 
+@public
 def starts_with(reference: str | bytes | None, prefix: str | bytes) -> Condition:
     """The text or bytes field begins with ``prefix``."""
     return StartsWith(path_of(reference), Const(prefix))
 
 
+@public
 def contains(reference: Any, value: Any) -> Condition:
     """A text field holds ``value`` as a substring, or a list or set field holds it as an element."""
     return Contains(path_of(reference), Const(value))
 
 
+@public
 def size(reference: Any) -> int:
     """The size of a field, to compare with a number: UTF-16 units of text, bytes, or number of elements.
 
@@ -78,16 +85,19 @@ def size(reference: Any) -> int:
     return SizeReference(Size(path_of(reference)))  # type: ignore[return-value]
 
 
+@public
 def exists(reference: Any) -> Condition:
     """The attribute is stored. A field whose default is None is not stored while it is None."""
     return Exists(path_of(reference))
 
 
+@public
 def missing(reference: Any) -> Condition:
     """The attribute is not stored."""
     return Missing(path_of(reference))
 
 
+@public
 def is_in(reference: T, choices: Iterable[T]) -> Condition:
     """The field equals one of the choices.
 
@@ -106,11 +116,13 @@ def is_in(reference: T, choices: Iterable[T]) -> Condition:
     return IsIn(operand_of(reference), constants)
 
 
+@public
 def not_(condition: Condition | bool) -> Condition:
     """The condition does not hold; at run time ``~condition`` is the same."""
     return Not(checked(condition, "not_()"))
 
 
+@public
 def set_(reference: T, value: T) -> Action:
     """Give the field this value; for a whole field, its validator runs."""
     if isinstance(reference, type | Mapping):
@@ -120,6 +132,7 @@ def set_(reference: T, value: T) -> Action:
     return Set(path_of(reference), value)
 
 
+@public
 def set_fields(entity: type[BaseModel], values: Mapping[str, object]) -> list[Action]:
     """A `set_` for each field of a dict, such as the changes that an API got.
 
@@ -161,21 +174,25 @@ def _no_field(entity: type[BaseModel], name: object) -> str:
     return f"{entity.__name__} has no field {name!r}: {hint}"
 
 
+@public
 def set_if_missing(reference: T, value: T) -> Action:
     """Give the field this value unless it is stored already."""
     return SetIfMissing(path_of(reference), value)
 
 
+@public
 def remove(reference: Any) -> Action:
     """Remove the attribute; the field then reads as its default."""
     return Remove(path_of(reference))
 
 
+@public
 def increment(reference: float | Decimal | None, by: int | Decimal = 1) -> Action:
     """Add ``by`` (negative to subtract) to a number; an absent field counts as its default, or 0."""
     return Increment(path_of(reference), by)
 
 
+@public
 def add_value(reference: int | None, value: int) -> Action:
     """Add a value to an aggregate: a field with `odm.Sum`, `odm.Min` or `odm.Max`.
 
@@ -184,21 +201,25 @@ def add_value(reference: int | None, value: int) -> Action:
     return AddValue(path_of(reference), value)
 
 
+@public
 def append(reference: Sequence[T] | None, *values: T) -> Action:
     """Put values at the end of a list; an absent field counts as its default, or empty."""
     return Append(path_of(reference), values)
 
 
+@public
 def prepend(reference: Sequence[T] | None, *values: T) -> Action:
     """Put values at the front of a list; an absent field counts as its default, or empty."""
     return Prepend(path_of(reference), values)
 
 
+@public
 def add_to(reference: AbstractSet[T], *members: T) -> Action:
     """Add members to a set."""
     return AddTo(path_of(reference), _members("add_to", reference, members))
 
 
+@public
 def discard_from(reference: AbstractSet[T], *members: T) -> Action:
     """Remove members from a set; members that are not in it are ignored."""
     return DiscardFrom(path_of(reference), _members("discard_from", reference, members))

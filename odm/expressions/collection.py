@@ -11,6 +11,7 @@ from typing import Final
 
 from attrs import frozen
 
+from odm._published import public
 from odm.errors import SchemaError
 
 MAX_AGE: Final = timedelta(days=3_652_500)
@@ -32,6 +33,7 @@ _UNITS: Final = (
 )
 
 
+@public
 class GCRule(ABC):
     """A rule of garbage collection: which cells of a column family Bigtable deletes, at some time of its choice.
 
@@ -72,6 +74,7 @@ class GCRule(ABC):
         return self.collects(timedelta.max, 1)
 
 
+@public
 @frozen(init=False, repr=False)
 class MaxAge(GCRule):
     """Delete cells that were written longer ago than this: ``MaxAge(days=90)``, ``MaxAge(timedelta(hours=12))``.
@@ -125,6 +128,7 @@ class MaxAge(GCRule):
         return f"MaxAge({', '.join(written)})"
 
 
+@public
 @frozen(repr=False)
 class MaxVersions(GCRule):
     """Delete the cells of a column except the newest: ``MaxVersions(5)``.

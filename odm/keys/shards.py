@@ -14,6 +14,7 @@ from zlib import crc32
 from attrs import evolve, frozen
 from pydantic.fields import FieldInfo
 
+from odm._published import public
 from odm.errors import SchemaError
 from odm.keys.grammar import near
 from odm.keys.shapes import DIGITS, Shape
@@ -23,6 +24,7 @@ MOST: Final = 1000
 """Most shards of a partition, all of which a query may have to read."""
 
 
+@public
 @frozen(repr=False)
 class Shards:
     """Spreads each partition of a key over several, for more writes than one partition takes.

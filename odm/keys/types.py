@@ -6,17 +6,18 @@ the constraints among its metadata, wherever in `Annotated[X, ...] | None` they 
 
 import math
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum, Flag
 from fractions import Fraction
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 from uuid import UUID
 
 from annotated_types import Ge, GroupedMetadata, Gt, Le, Lt
-from pydantic import AwareDatetime, EmailStr, FutureDate, FutureDatetime, PastDate, PastDatetime
+from pydantic import AwareDatetime, FutureDate, FutureDatetime, PastDate, PastDatetime
 from pydantic.fields import FieldInfo
 
 from odm.errors import brief
@@ -36,7 +37,6 @@ _ALIASES: dict[Any, type] = {
     FutureDatetime: datetime,
     PastDate: date,
     FutureDate: date,
-    EmailStr: str,
 }
 
 
@@ -72,7 +72,16 @@ def stripped(annotation: Any, metadata: Sequence[Any]) -> tuple[Any, list[Any]]:
     for alias in ("__value__", "__supertype__"):  # `type X = ...`, NewType
         if hasattr(annotation, alias):
             return stripped(getattr(annotation, alias), metadata)
-    return _ALIASES.get(annotation, annotation), list(metadata)
+    return str if is_email(annotation) else _ALIASES.get(annotation, annotation), list(metadata)
+
+
+NETWORKS: Final = "pydantic.networks"
+
+
+def is_email(annotation: object) -> bool:
+    """Whether it is `pydantic.EmailStr`, whose module takes time to import."""
+    email = getattr(sys.modules.get(NETWORKS), "EmailStr", None)
+    return email is not None and annotation is email
 
 
 def admits_none(annotation: Any) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from attrs import evolve, frozen
 
+from odm._published import public
 from odm.observe.meter import UNANSWERED, Meter, Sent
 from odm.protocol.capacity import Units
 from odm.protocol.connection import Connection, Later, NativeGen
@@ -23,6 +24,7 @@ N = TypeVar("N")
 LOG: Final = logging.getLogger("odm")
 
 
+@public
 @frozen
 class RequestInfo:
     """One native request that was sent, as ``Store(on_request=...)`` gets it. A retry is a request of its own.

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from attrs import define, field, frozen
 
+from odm._published import public
 from odm.protocol.capacity import Units, computed, weights
 from odm.protocol.requests import Request
 
@@ -30,6 +31,7 @@ class Sent:
     index: str | None = None
 
 
+@public
 @frozen
 class Usage:
     """The number of requests, and the capacity units that they used.
@@ -48,6 +50,7 @@ class Usage:
         return Usage(self.calls + other.calls, self.read_units + other.read_units, self.write_units + other.write_units)
 
 
+@public
 @define(eq=False, repr=False)
 class Meter:
     """The usage of the requests inside a ``with db.meter() as meter:`` block. Print it, or read its attributes.

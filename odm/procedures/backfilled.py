@@ -4,12 +4,14 @@ from typing import Final
 
 from attrs import field, frozen
 
+from odm._published import public
 from odm.errors import OdmError
 
 MOST_FAILURES: Final = 1000
 """The most items in `Backfilled.failures`."""
 
 
+@public
 @frozen
 class Unfilled:
     """An item that a backfill could not write.
@@ -29,6 +31,7 @@ class Unfilled:
         return f"{self.partition}{' | ' * bool(self.sort)}{self.sort}: {self.error}"
 
 
+@public
 @frozen
 class Backfilled:
     """The progress or the result of a backfill.

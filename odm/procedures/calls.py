@@ -7,26 +7,35 @@ A procedure is a generator function that makes its calls with ``yield from do.ge
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import wraps
 from random import Random
-from typing import Any, Concatenate, Generic, Never, ParamSpec, Protocol, TypeAlias, TypeVar, overload
+from typing import (
+    Any,
+    Concatenate,
+    Final,
+    Generic,
+    Never,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    overload,
+)
 
 from attrs import frozen
 
+import odm
+from odm._published import public
 from odm.entities.companions import BaseCompanion, Effect
 from odm.entities.entity import Entity
 from odm.entities.query import Finding, Query
 from odm.errors import BadValue, Unsupported, brief
 from odm.expressions.nodes import Action, Condition
-from odm.procedures.backfilled import Backfilled
 from odm.procedures.batch import BatchSteps
 from odm.procedures.cell_versions import CellVersion
-from odm.procedures.changes import Changes
 from odm.procedures.companion_writes import CompanionWrites
 from odm.procedures.partial import Partial
-from odm.procedures.raw import PAGE, RawItem
 from odm.procedures.session import Page
 from odm.procedures.transaction import TransactionSteps
 from odm.procedures.update import Returning, Validate
-from odm.protocol.changes import ChangeShard
 from odm.protocol.connection import CoreGen
 
 E = TypeVar("E", bound=Entity)
@@ -37,7 +46,13 @@ R_co = TypeVar("R_co", covariant=True)
 Only: TypeAlias = Sequence[object]
 When: TypeAlias = Condition | bool | None
 
+PAGE: Final = 250
+"""The default number of raw items a page: 100 MB if each has the maximum of 400 KB."""
+DAY: Final = 86_400.0
+"""The default of `odm.Store.sweep` for the age in seconds from which a blob may be removed."""
 
+
+@public
 class Calls(Protocol):
     """The calls of a store as steps of a procedure: ``order = yield from do.get(Order, order_id="o1")``.
 
@@ -179,8 +194,8 @@ class Calls(Protocol):
         rate: float | None = None,
         after: str | None = None,
         size: int = PAGE,
-        on_progress: Callable[[Backfilled], object] | None = None,
-    ) -> CoreGen[Backfilled]:
+        on_progress: "Callable[[odm.Backfilled], object] | None" = None,
+    ) -> "CoreGen[odm.Backfilled]":
         """Bring stored items up to date with the models, while other programs read and write."""
         ...
 
@@ -193,8 +208,8 @@ class Calls(Protocol):
         rate: float | None = None,
         after: str | None = None,
         size: int = PAGE,
-        on_progress: Callable[[Backfilled], object] | None = None,
-    ) -> CoreGen[Backfilled]:
+        on_progress: "Callable[[odm.Backfilled], object] | None" = None,
+    ) -> "CoreGen[odm.Backfilled]":
         """Move the stored items of a class to the primary key of another one."""
         ...
 
@@ -265,19 +280,19 @@ class Calls(Protocol):
         expired: bool = False,
         consistent: bool = True,
         where: Query[Any] | None = None,
-    ) -> CoreGen[Page[RawItem]]:
+    ) -> "CoreGen[Page[odm.RawItem]]":
         """A page of the whole table, or of a part of it, as raw items."""
         ...
 
-    def put_raw(self, items: Sequence[RawItem]) -> CoreGen[None]:
+    def put_raw(self, items: "Sequence[odm.RawItem]") -> CoreGen[None]:
         """Write raw items unchanged; replaces items under their keys."""
         ...
 
-    def change_shards(self) -> CoreGen[Sequence[ChangeShard]]:
+    def change_shards(self) -> "CoreGen[Sequence[odm.ChangeShard]]":
         """The shards of the table's change feed, parents before their children; raises Unsupported without a feed."""
         ...
 
-    def changes(self, shard: str, after: str | None = None, *, size: int = PAGE) -> CoreGen[Changes]:
+    def changes(self, shard: str, after: str | None = None, *, size: int = PAGE) -> "CoreGen[odm.Changes]":
         """A page of changes of a shard, after a position or from the oldest change on; empty if there is none now."""
         ...
 
@@ -293,7 +308,7 @@ class Calls(Protocol):
         """The entity with the Id and CreatedAt that a put would assign."""
         ...
 
-    def raw_item(self, entity: Entity) -> RawItem:
+    def raw_item(self, entity: Entity) -> "odm.RawItem":
         """The item that a batch would put for an entity, for `put_raw`."""
         ...
 
@@ -346,6 +361,7 @@ class Calls(Protocol):
         ...
 
 
+@public
 class Companion(BaseCompanion):
     """A declaration in an entity's body that updates items of its own with every write of the entity.
 
@@ -425,6 +441,7 @@ class Companion(BaseCompanion):
         yield from ()
 
 
+@public
 @frozen(repr=False)
 class Procedure(Finding, Generic[R_co]):
     """The result of calling a `procedure` function: its steps, ready for ``db.run(...)``."""
@@ -440,6 +457,7 @@ class Procedure(Finding, Generic[R_co]):
         return self.text
 
 
+@public
 def procedure(steps: Callable[Concatenate[Calls, P], CoreGen[R]]) -> Callable[P, Procedure[R]]:
     """Make a procedure from a generator function whose first parameter is the `Calls` of the store that runs it.
 

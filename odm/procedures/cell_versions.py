@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from attrs import evolve, frozen
 
+from odm._published import public
 from odm.codec import WAS
 from odm.errors import BadValue
 from odm.expressions.evaluate import apply, equal
@@ -35,6 +36,7 @@ Former: TypeAlias = list[list[Value]]
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+@public
 @frozen
 class CellVersion(Generic[T_co]):
     """One value that a field has, or had.

@@ -5,6 +5,7 @@ from typing import Any
 
 from attrs import Factory, frozen
 
+from odm._published import public
 from odm.entities.changes import Change
 from odm.errors import BadValue, brief
 from odm.procedures.context import Context
@@ -13,6 +14,7 @@ from odm.protocol.changes import ChangePage, ChangeShard, change_of
 from odm.protocol.connection import CoreGen
 
 
+@public
 @frozen
 class Changes:
     """A page of changes of one shard.

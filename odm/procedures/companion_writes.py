@@ -5,6 +5,7 @@ from typing import Any
 
 from attrs import frozen
 
+from odm._published import public
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, ItemInvalid, OdmError, Unsupported
@@ -85,6 +86,7 @@ class SideWrite:
         return self.refused(None if item is None else context.decode(item, self.intent.target.key))
 
 
+@public
 class CompanionWrites:
     """Collects the writes of a companion for one write of its entity; its methods are those of a transaction.
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
+from odm._published import public
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, brief
@@ -36,6 +37,7 @@ SHOWN = 5
 """The number of partitions, or lines of a request, that are shown in full."""
 
 
+@public
 @frozen
 class Explanation:
     """What a call will do. Print it, or read its attributes.

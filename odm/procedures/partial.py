@@ -9,6 +9,7 @@ from typing import Any, Final, Generic, NoReturn, TypeVar
 
 from attrs import evolve, frozen
 
+from odm._published import public
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
 from odm.codec.faults import NOTHING
 from odm.codec.parts import FieldPart
@@ -88,6 +89,7 @@ class Wanted:
         return ", ".join(str(Path(segments)) for segments in self.parts)
 
 
+@public
 class Partial(Generic[E]):
     """Some fields of an item, from a read with ``only=``: ``part[Order.total]``.
 

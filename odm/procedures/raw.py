@@ -5,10 +5,11 @@ not know. A copy of raw items does none of this; it only computes their keys and
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from attrs import evolve, field, frozen
 
+from odm._published import public
 from odm.codec import TTL_ATTRIBUTE, EntityCodec
 from odm.codec.blobs import pointer_of
 from odm.entities.entity import Entity
@@ -30,10 +31,8 @@ from odm.schema.entity import EntitySchema, Key
 from odm.schema.evidence import same_entry
 from odm.schema.target import Target
 
-PAGE: Final = 250
-"""The default number of items a page: 100 MB if each has the maximum of 400 KB."""
 
-
+@public
 @frozen
 class RawItem:
     """A stored item, for `odm.Store.put_raw` of another store.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, NoRe
 from attrs import evolve, frozen
 from pydantic import ConfigDict, Field
 
+from odm._published import public
 from odm.entities.patterns import BoundPattern
 from odm.entities.query import Finding, Query
 from odm.errors import BackendError, BadCursor, BadValue, ItemTooLarge, Unsupported, brief
@@ -14,17 +15,21 @@ from odm.expressions.build import checked
 from odm.expressions.nodes import Condition
 from odm.hints import PAGE, Hinted
 from odm.planner.key_conditions import owner_of
-from odm.procedures import cursor, raw, read, scan
+from odm.procedures import read
 from odm.procedures.context import Context
-from odm.procedures.raw import RawItem
 from odm.procedures.read import Reading
-from odm.procedures.scan import Scanning, Segment
 from odm.protocol.connection import Connection, CoreGen
 from odm.protocol.requests import Part, Position
+
+if TYPE_CHECKING:
+    from odm.procedures.raw import RawItem
+    from odm.procedures.scan import Scanning, Segment
+
 
 T_co = TypeVar("T_co", covariant=True)
 
 
+@public
 @dataclass(frozen=True)  # not of attrs: pydantic knows generic dataclasses, and does not validate them again
 class Page(Hinted, Generic[T_co]):
     """One page of results. ``Page[Order]`` is also a type for pydantic, such as the response model of an API.
@@ -119,7 +124,9 @@ class Session:
         reading = read.begin(self.context, wanted, consistent=consistent, only=only)
         if after is None or reading is None:
             return reading
-        return cursor.decode_cursor(self.context.schema, reading, after, self.secret)
+        from odm.procedures.cursor import decode_cursor
+
+        return decode_cursor(self.context.schema, reading, after, self.secret)
 
     def start(self, query: object, *, end: bool = False) -> str | None:
         """The cursor at which a query begins, or that goes back from its end; None if no key can match.
@@ -135,7 +142,9 @@ class Session:
         return self._cursor(reading.turned(read.Place(reading.plan.reading_order[-1]), None))
 
     def _cursor(self, reading: Reading | None) -> str | None:
-        return None if reading is None else cursor.encode_cursor(self.context.schema, reading, self.secret)
+        from odm.procedures.cursor import encode_cursor
+
+        return None if reading is None else encode_cursor(self.context.schema, reading, self.secret)
 
     def page(self, reading: Reading | None, size: int, max_requests: int | None = None) -> CoreGen[Page[Any]]:
         """A page of a reading, with the cursors of the pages around it.
@@ -164,13 +173,15 @@ class Session:
         entity: type | None,
         conditions: Sequence[object],
         **options: Any,
-    ) -> Scanning | None:
+    ) -> "Scanning | None":
         """A scan of the table; None: no item can be found. The options are those of `odm.procedures.scan.begin`.
 
         Raises:
             BadValue: a condition does not fit the model, or an option is out of range.
             Unsupported: a range of partitions that have no order.
         """
+        from odm.procedures import scan
+
         if isinstance(entity, Condition):
             owner = owner_of(entity)
             name = "Order" if owner is None else owner.__name__
@@ -182,13 +193,17 @@ class Session:
 
     def parts(self, parts: int) -> CoreGen[list[str]]:
         """The cursors at which parts of the table begin."""
+        from odm.procedures import raw
+
         found = yield from raw.cut(parts)
         return [self.place(segment) for segment in found]
 
     def scan_page(
         self, after: object, size: int, *, expired: bool, consistent: bool, where: object = None
-    ) -> CoreGen[Page[RawItem]]:
+    ) -> "CoreGen[Page[RawItem]]":
         """A page of a part of the table, with the cursor of the next page."""
+        from odm.procedures import raw
+
         segment = self.segment(after)
         chosen = None if where is None else self.query(where)
         try:
@@ -205,23 +220,29 @@ class Session:
             raise BadCursor(f"the cursor is not one of {self.backend}, which does not number the parts") from error
         return Page(items, None if further is None else self.place(evolve(segment, after=further)))
 
-    def segment(self, after: object) -> Segment:
+    def segment(self, after: object) -> "Segment":
         """The segment to read: from a cursor, or the whole table from its beginning.
 
         Raises:
             BadCursor: the cursor is damaged or belongs to another table or backend.
         """
+        from odm.procedures.scan import Segment
+
         if after is None:
             return Segment()
         if not isinstance(after, str) or not after:
             raise BadCursor(
                 f"{brief(after)} is not a cursor: pass None, one of parts(), or the cursor of the page before"
             )
-        return cursor.decode_segment(self.context.schema, self.backend, after, self.secret)
+        from odm.procedures.cursor import decode_segment
 
-    def place(self, segment: Segment) -> str:
+        return decode_segment(self.context.schema, self.backend, after, self.secret)
+
+    def place(self, segment: "Segment") -> str:
         """The cursor of a position in a scan."""
-        return cursor.encode_segment(self.context.schema, self.backend, segment, self.secret)
+        from odm.procedures.cursor import encode_segment
+
+        return encode_segment(self.context.schema, self.backend, segment, self.secret)
 
 
 _LONG: Final = "the cursor's place is longer than a key can be: start again without a cursor"

@@ -3,7 +3,7 @@
 The first attempt of an item without companions is sent directly. Only if it is refused, the pipeline continues.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any, TypeVar
 
@@ -12,12 +12,10 @@ from odm.entities.companions import BaseCompanion
 from odm.entities.entity import Entity, hold_stored
 from odm.errors import ItemInvalid, ItemNotFound, Unsupported
 from odm.expressions.nodes import Condition, Item
-from odm.procedures.blob_commit import commit_with_blobs
 from odm.procedures.blobs import check_eager, concerns
 from odm.procedures.calls import Calls
 from odm.procedures.cell_versions import keeps
 from odm.procedures.commit import ALONE, InTransaction, Sender, commit
-from odm.procedures.companion_commit import InSteps
 from odm.procedures.companion_intent import IntentWithCompanions, concerned
 from odm.procedures.concurrent import concurrent
 from odm.procedures.context import Context
@@ -190,11 +188,23 @@ def write_transaction(context: Context, do: Calls, intents: Sequence[WriteIntent
         TransactionFailed: nothing was written; its ``reasons``, one an operation, say why.
     """
     together = context.transactions or not any(map(concerned, intents))
-    sender = InTransaction(context) if together else InSteps(context, do, lone=False)
-    committing = commit_with_blobs if any(map(concerns, intents)) else commit
+    sender = InTransaction(context) if together else _in_steps(context, do, lone=False)
+    committing = _commit_with_blobs() if any(map(concerns, intents)) else commit
     plans, _ = yield from committing(context, [IntentWithCompanions(intent) for intent in intents], sender)
     for plan in plans:
         yield from _settle(do, plan)
+
+
+def _in_steps(context: Context, do: Calls, *, lone: bool = True) -> Sender:
+    from odm.procedures.companion_commit import InSteps  # not every store writes companions in steps, or blobs
+
+    return InSteps(context, do, lone=lone)
+
+
+def _commit_with_blobs() -> Callable[..., CoreGen[tuple[Sequence[Planned], req.Written]]]:
+    from odm.procedures.blob_commit import commit_with_blobs
+
+    return commit_with_blobs
 
 
 def marked(context: Context, companion: BaseCompanion, key: object) -> CoreGen[tuple[Any, str | None]]:
@@ -220,8 +230,8 @@ def _write(
                 "one item at a time: odm cannot know whether a write was applied if its response is lost. Say "
                 "Table(..., transactions=True); or leave retry_safe out, and read the item on an OutcomeUnknown"
             )
-        sender = InSteps(context, do)
-    committing = commit_with_blobs if concerns(intent) else commit
+        sender = _in_steps(context, do)
+    committing = _commit_with_blobs() if concerns(intent) else commit
     (plan,), answer = yield from committing(context, (one,), sender)
     yield from _settle(do, plan)
     return plan, answer

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from attrs import evolve, frozen
 
+from odm._published import public
 from odm.codec.blobs import BLOB, pointer_of
 from odm.errors import BadValue, Unsupported, brief
 from odm.procedures import raw
@@ -20,7 +21,6 @@ from odm.protocol import requests as req
 from odm.protocol.blobs import BlobFolder, CheckFolder, ListBlobs, Listing, RemoveBlob
 from odm.protocol.connection import CoreGen
 
-DAY: Final = 86_400.0
 HOUR: Final = 3600.0
 
 PARTS: Final = 8
@@ -30,6 +30,7 @@ TOGETHER: Final = 16
 """The blobs that are removed together."""
 
 
+@public
 @frozen
 class Swept:
     """What a sweep found.

@@ -4,11 +4,13 @@ These calls are blocking and not part of a store, because people run them, not p
 """
 
 from collections.abc import Callable
-from typing import Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from attrs import frozen
 
-from odm.schema.lockfile import Finding
+if TYPE_CHECKING:
+    from odm.schema.lockfile import Finding
+
 
 Kind = Literal["refused", "create", "change", "add", "problem", "extra"]
 
@@ -55,7 +57,7 @@ class Survey:
     """
 
     changes: tuple[TableChange, ...]
-    findings: tuple[Finding, ...] = ()
+    findings: "tuple[Finding, ...]" = ()
     read: int | None = None
 
 

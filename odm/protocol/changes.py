@@ -6,6 +6,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from attrs import Factory, field, frozen
 
+from odm._published import public
 from odm.entities.changes import Change, Changed, Inserted, Removed
 from odm.errors import ItemInvalid
 from odm.expressions.nodes import Item
@@ -17,6 +18,7 @@ Kind: TypeAlias = Literal["insert", "modify", "remove"]
 _CLASSES: Final[Mapping[Kind, type[Change[Any]]]] = {"insert": Inserted, "modify": Changed, "remove": Removed}
 
 
+@public
 @frozen
 class ChangeShard:
     """A part of a change feed, whose changes are in order. All changes of an item are in one shard and its children.

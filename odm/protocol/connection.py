@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, cast
 
 from attrs import evolve, frozen
 
+from odm._published import public
 from odm.concurrency import Background, in_tasks, in_threads
 from odm.errors import Unsupported
 from odm.protocol.capacity import Units
@@ -391,6 +392,7 @@ class ForwardingConnection(Connection[N]):
         return self.inner.failure_of(response)
 
 
+@public
 class Backend(ABC):
     """A service that stores tables. It only holds settings; `connect` opens a connection.
 

@@ -7,11 +7,11 @@ https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.htm
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, Final, Literal, TypeAlias, assert_never, cast
 
-from odm.cache import Cache
+from odm.cache import Cache, pattern
 from odm.codec import TAG
 from odm.errors import BadValue
 from odm.expressions.nodes import (
@@ -61,8 +61,8 @@ VALUE_BYTES: Final = 1_000_000
 with values of more than 1 MiB, so this is the stricter of both, with a margin for names."""
 
 # Names and values are placeholders, so operators can be counted in the text. The = of a SET does not count.
-_CONDITION_OPERATOR = re.compile(r"\bBETWEEN \S+ AND\b|\b(?:AND|OR|NOT|IN)\b|[a-z_]+\(|[<>=]+")
-_UPDATE_OPERATOR = re.compile(r"[a-z_]+\(|\+")
+_CONDITION_OPERATOR = pattern(r"\bBETWEEN \S+ AND\b|\b(?:AND|OR|NOT|IN)\b|[a-z_]+\(|[<>=]+")
+_UPDATE_OPERATOR = pattern(r"[a-z_]+\(|\+")
 
 # A condition that never holds; DynamoDB has no literal for "false".
 _NEVER = And((Exists(Path((TAG,))), Missing(Path((TAG,)))))
@@ -464,8 +464,8 @@ def _ordered(low: Value, high: Value) -> bool:
         return False
 
 
-def _check_text(what: str, text: str, operator: re.Pattern[str], fix: str) -> None:
-    size, operators = len(text), sum(1 for _ in operator.finditer(text))
+def _check_text(what: str, text: str, operator: Callable[[], re.Pattern[str]], fix: str) -> None:
+    size, operators = len(text), sum(1 for _ in operator().finditer(text))
     if size > TEXT_BYTES:
         raise BadValue(f"the {what} is {size} bytes long as a DynamoDB expression, but {TEXT_BYTES} are allowed: {fix}")
     if operators > OPERATORS:

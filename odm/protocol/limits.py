@@ -12,6 +12,7 @@ from typing import Final, TypeAlias, assert_never
 
 from attrs import frozen
 
+from odm._published import public
 from odm.codec import TAG, Draft
 from odm.errors import BadValue, ItemTooLarge, KeyValueError, brief
 from odm.expressions.evaluate import holds, kind_of
@@ -44,6 +45,7 @@ ACTIONS: Final = 100
 TRANSACTION_BYTES: Final = 4 * 1024 * 1024
 
 
+@public
 @frozen
 class Limits:
     """The limits of writes. Sizes are in bytes; None means unlimited.

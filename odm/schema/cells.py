@@ -34,7 +34,7 @@ from odm.schema.model import Schema
 if TYPE_CHECKING:
     from odm.entities.entity import Entity
 
-_NAME: Final = re.compile(r"([-_.a-zA-Z0-9]{1,64}):(.*)", re.DOTALL)
+_NAME: Final = r"(?s)([-_.a-zA-Z0-9]{1,64}):(.*)"
 """A column family (google.bigtable.admin.v2, ModifyColumnFamiliesRequest.Modification.id) and a qualifier."""
 
 MAX_QUALIFIER: Final = 16 * 1024
@@ -190,7 +190,7 @@ def _check_entries(where: str, field: RecordField, info: FieldInfo, mark: CellAt
 
 def _cell(where: str, mark: Cell) -> CellAt:
     name = mark.name
-    parts = _NAME.fullmatch(name) if isinstance(name, str) else None
+    parts = re.fullmatch(_NAME, name) if isinstance(name, str) else None
     if parts is None:
         raise SchemaError(
             f"{where}: Cell({name!r}): write the column family, a colon and the qualifier, as in "

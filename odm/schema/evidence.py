@@ -6,7 +6,7 @@ The lock file shows what changed since it was written; this shows what is stored
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import define, frozen
 
@@ -17,8 +17,10 @@ from odm.expressions.nodes import Item
 from odm.keys import suffixes, suffixes_leaving
 from odm.schema.entity import EntitySchema, Key, PatternSchema
 from odm.schema.faults import several_fit
-from odm.schema.lockfile import LEVELS, Finding, Level, backfill_of
 from odm.schema.model import Schema
+
+if TYPE_CHECKING:
+    from odm.schema.lockfile import Finding, Level
 
 
 @frozen
@@ -34,7 +36,7 @@ class Stored:
 class _Tally:
     """One kind of difference: its count, and the first example."""
 
-    level: Level
+    level: "Level"
     where: str
     change: str
     effect: str
@@ -44,7 +46,7 @@ class _Tally:
     count: int = 0
 
 
-def judge(schema: Schema, items: Iterable[Stored]) -> tuple[Finding, ...]:
+def judge(schema: Schema, items: Iterable[Stored]) -> "tuple[Finding, ...]":
     """Find stored keys that differ from those that the models make.
 
     Args:
@@ -55,6 +57,8 @@ def judge(schema: Schema, items: Iterable[Stored]) -> tuple[Finding, ...]:
         One finding per pattern and kind, with an example and counts, worst first: "orphans" for keys that differ,
         "backfill" for missing index entries, "unknown" for items that no entity can read.
     """
+    from odm.schema.lockfile import LEVELS
+
     tallies: dict[tuple[str, str], _Tally] = {}
     read = Counter[str]()
     for stored in items:
@@ -67,7 +71,9 @@ def judge(schema: Schema, items: Iterable[Stored]) -> tuple[Finding, ...]:
     return tuple(sorted(found, key=lambda finding: LEVELS.index(finding.level)))
 
 
-def _finding(tally: _Tally, read: int) -> Finding:
+def _finding(tally: _Tally, read: int) -> "Finding":
+    from odm.schema.lockfile import Finding
+
     effect = f"{tally.count} of {read} items read {tally.effect}"
     return Finding(tally.level, tally.where, tally.change, tally.was, tally.now, effect, tally.fix)
 
@@ -107,6 +113,8 @@ def _compare(entity: EntitySchema, stored: Stored) -> Iterator[_Tally]:
 
 
 def _compare_entry(pattern: PatternSchema, stored: Stored, made: Key | None) -> Iterator[_Tally]:
+    from odm.schema.lockfile import backfill_of
+
     found = stored.entries.get(str(pattern.index))
     if same_entry(pattern, found, made):
         return

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 OWN_FAMILIES: Final = frozenset({"d", "c", "i"})
 """The names of odm's own families, which models cannot declare; see `odm.backends.bigtable.native`."""
 
-_NAME: Final = re.compile(r"[-_.a-zA-Z0-9]{1,64}")
+_NAME: Final = r"[-_.a-zA-Z0-9]{1,64}"
 """google.bigtable.admin.v2, ModifyColumnFamiliesRequest.Modification.id."""
 
 FAMILY_NAMES: Final = "1 to 64 letters of A-Z, digits, '-', '_' and '.'"
@@ -137,7 +137,7 @@ def _named(cls: "type[Entity]") -> Iterator[_Named]:
 
 def is_family(name: str) -> bool:
     """Whether a column family may have this name."""
-    return _NAME.fullmatch(name) is not None
+    return re.fullmatch(_NAME, name) is not None
 
 
 def _checked(where: str, family: object, rule: object, option: str) -> _Named | None:

@@ -5,6 +5,7 @@ from threading import Lock, RLock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, overload
 
+from odm._published import public
 from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.codec.attributes import is_attribute_name
 from odm.entities.companions import companions_of
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from odm.schema.lint.finding import Cloud, LintFinding
 
 
+@public
 @options_of(TABLE_OPTIONS)
 class Table:
     """One table for many entities (single-table design). Entities join it with ``class Order(Entity, table=shop)``.
@@ -221,6 +223,7 @@ class Table:
         return f"Table({self.name!r})"
 
 
+@public
 def compiled(entity: type) -> EntityView:
     """The compiled entity, for patterns and tools that need more than the declaration.
 

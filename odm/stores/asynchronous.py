@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Literal, Self, TypeVar, overload
 
+from odm._published import public
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.expressions.nodes import Action, Condition
@@ -20,6 +21,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
+@public
 class AsyncStore(AsyncReads, AsyncMaintenance, Async):
     """A table on a backend, for asyncio. As an async context manager it closes its connections.
 

@@ -11,10 +11,11 @@ from os import PathLike
 from pathlib import Path
 from random import Random, SystemRandom
 from threading import TIMEOUT_MAX, Lock
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 from attrs import evolve, frozen
 
+import odm
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BackendError, BadValue, brief
@@ -23,13 +24,9 @@ from odm.hints import IN_ASYNC, STORE, STORE_OPTIONS, SYNC_IN_ASYNC, Hinted, opt
 from odm.observe.events import LOG, Hook, Observer
 from odm.observe.meter import OPEN, Meter, metering, open_meters
 from odm.procedures.automatic import assigned, new_id
-from odm.procedures.blobs import Binder
 from odm.procedures.calls import Calls
 from odm.procedures.context import Context
-from odm.procedures.cursor import sealed, unsealed
-from odm.procedures.explain import Explanation, explain
 from odm.procedures.ids import ids_for
-from odm.procedures.raw import RawItem, raw_item
 from odm.procedures.session import Session
 from odm.procedures.transaction import Operations
 from odm.protocol.connection import DEFAULT_POLICY, Backend, Connection, RetryPolicy
@@ -39,12 +36,9 @@ from odm.protocol.turns import Turns
 from odm.schema.checks import NAMES, check_companions, is_name
 from odm.schema.model import Schema
 from odm.schema.table import Table
-from odm.stores.blobs import Blobs
 from odm.stores.calls import CurrentCalls, StoreCalls
 
 if TYPE_CHECKING:
-    from typing import Literal
-
     from odm.schema.lockfile import TableLock
 
 E = TypeVar("E", bound=Entity)
@@ -96,15 +90,15 @@ class BaseStore(Hinted):
         prefix: str = "",
         name: str | None = None,
         cursor_secret: bytes | str | None = None,
-        limits: "Literal['portable', 'native']" = "portable",
-        on_unknown: "Literal['raise', 'skip']" = "raise",
+        limits: Literal["portable", "native"] = "portable",
+        on_unknown: Literal["raise", "skip"] = "raise",
         on_invalid: OnInvalid = "raise",
         on_request: Hook | None = None,
         clock: Callable[[], float] | None = None,
         random: Random | None = None,
         timeout: float | None = None,
         retries: int | None = None,
-        blobs: "Blobs | str | PathLike[str] | None" = None,
+        blobs: "odm.Blobs | str | PathLike[str] | None" = None,
         lock: "str | PathLike[str] | None" = None,
     ) -> None:
         wrong = f"{brief(table)} is not a Table" if not isinstance(table, Table) else ""
@@ -126,7 +120,7 @@ class BaseStore(Hinted):
             "ids": ids_for(clock or backend.clock),
         }
         self._retry_policy = _retry_policy(timeout, retries)
-        self._on_request, self._blobs = on_request, Blobs.of(blobs)
+        self._on_request, self._blobs = on_request, _blobs_of(blobs)
         self._locked = None if lock is None else _locked(lock, table)
         self._lock = Lock()
         self._opened: _Opened | None = None
@@ -228,6 +222,8 @@ class BaseStore(Hinted):
                     unfilled=self._unfilled(schema),
                 )
                 if any(entity.blobs for entity in named.entities.values()):
+                    from odm.procedures.blobs import Binder
+
                     context = evolve(context, bind=Binder(context, connection))
                 if not context.transactions:
                     check_companions(named, transactions=False)
@@ -335,6 +331,8 @@ class BaseStore(Hinted):
         Args:
             value: what JSON can hold. A client can read it.
         """
+        from odm.procedures.cursor import sealed
+
         return sealed(["sealed", value], self._secret)
 
     def unseal(self, text: str) -> Any:
@@ -343,9 +341,11 @@ class BaseStore(Hinted):
         Raises:
             BadCursor: the text is damaged, or another program made it.
         """
+        from odm.procedures.cursor import unsealed
+
         return unsealed(text, self._secret)
 
-    def raw_item(self, entity: Entity) -> RawItem:
+    def raw_item(self, entity: Entity) -> "odm.RawItem":
         """The item that a batch would put for an entity, for `odm.Store.put_raw`; sends nothing.
 
         No Id, CreatedAt or UpdatedAt is assigned. The item is equal to what `odm.Store.scan_page` returns once it is
@@ -355,16 +355,18 @@ class BaseStore(Hinted):
             BadValue: the entity cannot be stored, or has a Revision, companions or former values (CellVersions), which
                 a batch cannot write.
         """
+        from odm.procedures.raw import raw_item
+
         return raw_item(self._session.context, entity)
 
     def explain(
         self,
         what: Query[Any] | Entity | Operations,
         *actions: Action,
-        write: "Literal['put', 'insert', 'save', 'merge', 'delete'] | None" = None,
+        write: Literal["put", "insert", "save", "merge", "delete"] | None = None,
         when: Condition | bool | None = None,
         only: Sequence[object] | None = None,
-    ) -> Explanation:
+    ) -> "odm.Explanation":
         """What a call would do, without sending it: pattern, index, key range, filter with its cost, requests.
 
         ``explain(query)`` explains a read, ``explain(entity)`` its put, ``explain(entity_or_key, set_(...))`` an
@@ -382,6 +384,8 @@ class BaseStore(Hinted):
         Returns:
             The explanation, to print; its ``native`` is the first request that the backend would send.
         """
+        from odm.procedures.explain import explain
+
         return explain(self._session, what, actions, write, when, only)
 
 
@@ -421,6 +425,14 @@ def _retry_policy(timeout: float | None, retries: int | None) -> RetryPolicy:
     if retries is not None and not count:
         raise BadValue(f"retries={brief(retries)}: give the number of retries, an int of 0 or more")
     return RetryPolicy(timeout, retries)
+
+
+def _blobs_of(blobs: object) -> "odm.Blobs | None":
+    if blobs is None:
+        return None
+    from odm.stores.blobs import Blobs
+
+    return Blobs.of(blobs)
 
 
 def _locked(lock: "str | PathLike[str]", table: Table) -> "TableLock":

@@ -5,6 +5,7 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast, overload
 
+from odm._published import public
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue
@@ -18,6 +19,7 @@ E = TypeVar("E", bound=Entity)
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+@public
 class Batch(Hinted, Sync):
     """Collects puts, deletes and merges; sends them when the ``with`` block ends, or sooner when there are many.
 
@@ -114,6 +116,7 @@ def _begun(method: F) -> F:
     return cast(F, call)
 
 
+@public
 class AsyncBatch(Hinted, Async):
     """Collects puts, deletes and merges; sends them when the ``async with`` block ends, or sooner when there are many.
 

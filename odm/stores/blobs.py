@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, TypeVar
 from attrs import define, field
 from pydantic import BaseModel, ValidationError
 
+from odm._published import public
 from odm.codec.blobs import is_name
 from odm.errors import BackendError, BadValue, OdmError, Unsupported, brief
 from odm.protocol.blobs import BlobFolder, Listed
@@ -34,6 +35,7 @@ _TIMES: Final = ("LastModified", "last_modified", "mtime", "updated", "created")
 """The names under which file systems of fsspec report when a file was written, in order of preference."""
 
 
+@public
 class Blobs:
     """The place of large values, with the options of its file system: ``Blobs("s3://bucket/prefix", anon=False)``.
 

@@ -4,35 +4,26 @@ from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Any, TypeVar
 
+import odm
 from odm.entities.companions import BaseCompanion, Effect
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import ItemNotFound
 from odm.expressions.nodes import Action, Condition
-from odm.procedures import raw, read, store_writes
+from odm.procedures import read, store_writes
 from odm.procedures.automatic import assigned, new_id
-from odm.procedures.backfill import backfill
-from odm.procedures.backfilled import Backfilled
 from odm.procedures.batch import BatchSteps
-from odm.procedures.calls import Calls, Companion, Procedure, whole_procedure
+from odm.procedures.calls import PAGE, Calls, Companion, Procedure, whole_procedure
 from odm.procedures.cell_versions import CellVersion, cell_versions
-from odm.procedures.changes import Changes, change_shards, changes
-from odm.procedures.companion_commit import write_each
 from odm.procedures.companion_intent import companion_writes_of
 from odm.procedures.companion_writes import CompanionWrites
 from odm.procedures.concurrent import concurrent, counted
 from odm.procedures.context import Context
-from odm.procedures.get_many import get_many
-from odm.procedures.load_new import load_new
 from odm.procedures.merge import merge
-from odm.procedures.raw import PAGE, RawItem
-from odm.procedures.rekey import rekey
-from odm.procedures.reshard import reshard
 from odm.procedures.session import Page, Session
 from odm.procedures.transaction import TransactionSteps
 from odm.procedures.update import Returning, Validate, item_update
 from odm.procedures.write_intent import WriteIntent
-from odm.protocol.changes import ChangeShard
 from odm.protocol.connection import CoreGen
 from odm.protocol.requests import Sleep
 
@@ -88,6 +79,8 @@ class StoreCalls(Calls):
     def get_many(
         self, keys: Sequence[Query[Any]], *, consistent: bool = True, atomic: bool = False, only: Any = None
     ) -> CoreGen[list[Any]]:
+        from odm.procedures.get_many import get_many
+
         return get_many(self._context, keys, consistent=consistent, atomic=atomic, only=only)
 
     def cell_versions(self, which: Entity | Query[Any], field: T, /) -> CoreGen[list[CellVersion[T]]]:
@@ -105,6 +98,8 @@ class StoreCalls(Calls):
         return store_writes.insert(self._context, self, entity)
 
     def load_new(self, entities: Iterable[Entity]) -> CoreGen[None]:
+        from odm.procedures.load_new import load_new
+
         return load_new(self._context, self, entities)
 
     def update(
@@ -140,6 +135,8 @@ class StoreCalls(Calls):
         return store_writes.delete_all(self._context, self, self._session.begin(query))
 
     def reshard(self, query: Query[Any]) -> CoreGen[int]:
+        from odm.procedures.reshard import reshard
+
         return reshard(self._context, self._session.query(query))
 
     def backfill(
@@ -149,8 +146,10 @@ class StoreCalls(Calls):
         rate: float | None = None,
         after: str | None = None,
         size: int = PAGE,
-        on_progress: Callable[[Backfilled], object] | None = None,
-    ) -> CoreGen[Backfilled]:
+        on_progress: "Callable[[odm.Backfilled], object] | None" = None,
+    ) -> "CoreGen[odm.Backfilled]":
+        from odm.procedures.backfill import backfill
+
         return backfill(self._session, self, target, rate=rate, after=after, size=size, on_progress=on_progress)
 
     def rekey(
@@ -162,8 +161,10 @@ class StoreCalls(Calls):
         rate: float | None = None,
         after: str | None = None,
         size: int = PAGE,
-        on_progress: Callable[[Backfilled], object] | None = None,
-    ) -> CoreGen[Backfilled]:
+        on_progress: "Callable[[odm.Backfilled], object] | None" = None,
+    ) -> "CoreGen[odm.Backfilled]":
+        from odm.procedures.rekey import rekey
+
         return rekey(self._session, old, new, make, rate=rate, after=after, size=size, on_progress=on_progress)
 
     def query(self, query: Query[Any], *, consistent: bool = True, only: Any = None) -> CoreGen[list[Any]]:
@@ -206,16 +207,22 @@ class StoreCalls(Calls):
         expired: bool = False,
         consistent: bool = True,
         where: Query[Any] | None = None,
-    ) -> CoreGen[Page[RawItem]]:
+    ) -> "CoreGen[Page[odm.RawItem]]":
         return self._session.scan_page(after, size, expired=expired, consistent=consistent, where=where)
 
-    def put_raw(self, items: Sequence[RawItem]) -> CoreGen[None]:
+    def put_raw(self, items: "Sequence[odm.RawItem]") -> CoreGen[None]:
+        from odm.procedures import raw
+
         return raw.put_raw(self._context, items)
 
-    def change_shards(self) -> CoreGen[Sequence[ChangeShard]]:
+    def change_shards(self) -> "CoreGen[Sequence[odm.ChangeShard]]":
+        from odm.procedures.changes import change_shards
+
         return change_shards(self._context)
 
-    def changes(self, shard: str, after: str | None = None, *, size: int = PAGE) -> CoreGen[Changes]:
+    def changes(self, shard: str, after: str | None = None, *, size: int = PAGE) -> "CoreGen[odm.Changes]":
+        from odm.procedures.changes import changes
+
         return changes(self._context, shard, after, size)
 
     def key_of(self, entity: Entity) -> tuple[str, str]:
@@ -227,7 +234,9 @@ class StoreCalls(Calls):
     def assigned(self, entity: E) -> E:
         return assigned(self._context, self._context.schema.entity(type(entity)), entity, written=False)
 
-    def raw_item(self, entity: Entity) -> RawItem:
+    def raw_item(self, entity: Entity) -> "odm.RawItem":
+        from odm.procedures import raw
+
         return raw.raw_item(self._context, entity)
 
     def batch(self, *, parallel: int = 1) -> BatchSteps:
@@ -247,6 +256,8 @@ class StoreCalls(Calls):
         return companion_writes_of(self._context, companion, effect)
 
     def write(self, writes: CompanionWrites) -> CoreGen[None]:
+        from odm.procedures.companion_commit import write_each
+
         return write_each(self._context, writes)
 
     def pause(self, seconds: float) -> CoreGen[None]:

@@ -3,14 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+import odm
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, brief
-from odm.procedures.backfilled import Backfilled
 from odm.procedures.blobs import create
-from odm.procedures.raw import PAGE, RawItem
+from odm.procedures.calls import DAY, PAGE
 from odm.procedures.session import Page
-from odm.procedures.sweep import DAY, Confirm, Swept, sweep
 from odm.protocol import requests as req
 from odm.protocol.connection import arun, run
 from odm.stores.base import BaseStore
@@ -97,8 +96,8 @@ class Maintenance(BaseStore):
         rate: float | None = None,
         after: str | None = None,
         size: int = PAGE,
-        on_progress: Callable[[Backfilled], object] | None = None,
-    ) -> Backfilled:
+        on_progress: "Callable[[odm.Backfilled], object] | None" = None,
+    ) -> "odm.Backfilled":
         """Bring stored items up to date with the models, while other programs read and write.
 
         It reads the whole table and writes the items that are not as the model would write them, each on the condition
@@ -136,8 +135,8 @@ class Maintenance(BaseStore):
         rate: float | None = None,
         after: str | None = None,
         size: int = PAGE,
-        on_progress: Callable[[Backfilled], object] | None = None,
-    ) -> Backfilled:
+        on_progress: "Callable[[odm.Backfilled], object] | None" = None,
+    ) -> "odm.Backfilled":
         """Move the stored items of a class to the primary key of another one, while other programs read and write.
 
         For a changed primary key: the old class, with the same ``tag=``, is declared on a second `odm.Table` of the
@@ -179,8 +178,8 @@ class Maintenance(BaseStore):
         remove: bool = False,
         force: bool = False,
         remove_most: bool = False,
-        confirm: Confirm | None = None,
-    ) -> Swept:
+        confirm: "Callable[[odm.Swept], bool] | None" = None,
+    ) -> "odm.Swept":
         """Find, or remove, blobs of the table that no item refers to, while other programs write; see `odm.Blob`.
 
         They are left by programs that stopped during a write, by items that expired or that other programs deleted, and
@@ -203,6 +202,8 @@ class Maintenance(BaseStore):
             Unsupported: the store has no ``blobs=``.
             BackendError: the blobs cannot be listed or removed.
         """
+        from odm.procedures.sweep import sweep
+
         steps = sweep(
             self._session.context, grace=grace, remove=remove, force=force, remove_most=remove_most, confirm=confirm
         )
@@ -229,7 +230,7 @@ class Maintenance(BaseStore):
         expired: bool = False,
         consistent: bool = True,
         where: Query[Any] | None = None,
-    ) -> Page[RawItem]:
+    ) -> "Page[odm.RawItem]":
         """A page of the whole table, or of a part of it, as raw items.
 
         Args:
@@ -252,7 +253,7 @@ class Maintenance(BaseStore):
         calls, send = self._call()
         return run(calls.scan_page(after, size=size, expired=expired, consistent=consistent, where=where), send)
 
-    def put_raw(self, items: Sequence[RawItem]) -> None:
+    def put_raw(self, items: "Sequence[odm.RawItem]") -> None:
         """Write raw items unchanged, in few requests; replaces items under their keys. Not atomic.
 
         It does not check or increment a Revision, trim (``keep=``) or write companions. It computes the index entries
@@ -334,8 +335,8 @@ class AsyncMaintenance(BaseStore):
         rate: float | None = None,
         after: str | None = None,
         size: int = PAGE,
-        on_progress: Callable[[Backfilled], object] | None = None,
-    ) -> Backfilled:
+        on_progress: "Callable[[odm.Backfilled], object] | None" = None,
+    ) -> "odm.Backfilled":
         """Bring stored items up to date with the models, while other programs read and write; as `odm.Store.backfill`.
 
         ``on_progress`` is a plain function.
@@ -353,8 +354,8 @@ class AsyncMaintenance(BaseStore):
         rate: float | None = None,
         after: str | None = None,
         size: int = PAGE,
-        on_progress: Callable[[Backfilled], object] | None = None,
-    ) -> Backfilled:
+        on_progress: "Callable[[odm.Backfilled], object] | None" = None,
+    ) -> "odm.Backfilled":
         """Move the stored items of a class to the primary key of another one; as `odm.Store.rekey`.
 
         ``make`` and ``on_progress`` are plain functions.
@@ -370,12 +371,14 @@ class AsyncMaintenance(BaseStore):
         remove: bool = False,
         force: bool = False,
         remove_most: bool = False,
-        confirm: Confirm | None = None,
-    ) -> Swept:
+        confirm: "Callable[[odm.Swept], bool] | None" = None,
+    ) -> "odm.Swept":
         """Find, or remove, blobs of the table that no item refers to; as `odm.Store.sweep`.
 
         ``confirm`` is a plain function.
         """
+        from odm.procedures.sweep import sweep
+
         steps = sweep(
             self._session.context, grace=grace, remove=remove, force=force, remove_most=remove_most, confirm=confirm
         )
@@ -394,12 +397,12 @@ class AsyncMaintenance(BaseStore):
         expired: bool = False,
         consistent: bool = True,
         where: Query[Any] | None = None,
-    ) -> Page[RawItem]:
+    ) -> "Page[odm.RawItem]":
         """A page of the whole table, or of a part of it, as raw items; as `odm.Store.scan_page`."""
         calls, send = self._call()
         return await arun(calls.scan_page(after, size=size, expired=expired, consistent=consistent, where=where), send)
 
-    async def put_raw(self, items: Sequence[RawItem]) -> None:
+    async def put_raw(self, items: "Sequence[odm.RawItem]") -> None:
         """Write raw items unchanged; replaces items under their keys; as `odm.Store.put_raw`."""
         calls, send = self._call()
         await arun(calls.put_raw(items), send)

@@ -7,7 +7,7 @@ from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.expressions.nodes import Condition
 from odm.hints import SYNC_IN_ASYNC, refuse_waiting
-from odm.procedures import read, scan
+from odm.procedures import read
 from odm.procedures.calls import Procedure
 from odm.procedures.partial import Partial
 from odm.procedures.session import Page
@@ -264,6 +264,8 @@ class Reads(BaseStore):
             Unsupported: ``segment`` on Bigtable, which divides a table differently each time: use ``segments``;
                 ``prefix``, ``start`` and ``stop`` on DynamoDB, and for a primary key with shards: use a condition.
         """
+        from odm.procedures import scan
+
         parts = {"segments": segments, "segment": segment, "sample": sample}
         range_ = {"prefix": prefix, "start": start, "stop": stop}
         going = self._session.begin_scan(entity, conditions, consistent=consistent, only=only, **parts, **range_)

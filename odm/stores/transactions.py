@@ -7,12 +7,14 @@ Operations are collected without I/O, so their methods have no ``await``, in syn
 from types import TracebackType
 from typing import Self
 
+from odm._published import public
 from odm.hints import Async, Sync
 from odm.procedures.transaction import Operations
 from odm.protocol.connection import arun, run
 from odm.stores.base import BaseStore
 
 
+@public
 class Transaction(Operations, Sync):
     """The transaction of an `odm.Store`: ``with db.transaction() as tx:``; committed when the block ends."""
 
@@ -35,6 +37,7 @@ class Transaction(Operations, Sync):
             self._close()
 
 
+@public
 class AsyncTransaction(Operations, Async):
     """The transaction of an `odm.AsyncStore`: ``async with db.transaction() as tx:``; committed when the block ends."""
 

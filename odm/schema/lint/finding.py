@@ -5,6 +5,8 @@ from typing import Final, Literal
 
 from attrs import frozen
 
+from odm._published import public
+
 Severity = Literal["error", "warning", "advice"]
 Cloud = Literal["dynamodb", "bigtable"]
 
@@ -34,6 +36,7 @@ class Rule:
     source: str
 
 
+@public
 @frozen
 class LintFinding:
     """A problem that the linter found.
