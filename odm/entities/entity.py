@@ -48,7 +48,7 @@ def _no_option(cls: type, name: str) -> SchemaError:
 
 
 @public
-class Entity(ReferringModel):
+class Entity(ReferringModel, defer_build=True):
     """A stored object: a Pydantic model with a primary key and access patterns.
 
     Declare one with ``class Order(Entity, table=shop)``. ``tag=`` sets the stored name (default: the class name): keep
@@ -149,6 +149,9 @@ class Entity(ReferringModel):
                 cls.__odm_tag__ = cls.__name__ if tag is None else tag
                 table.add(cls, cls.__odm_tag__)
 
+
+# As of its base: nobody validates it, and its subclasses build their validators when they are defined.
+del Entity.model_config["defer_build"]
 
 hold_stored: Final[Callable[[Entity, object], None]] = Entity.__dict__["__odm_stored__"].__set__
 """Give an entity the stored item that it was made of, for `odm.Store.save`."""

@@ -93,10 +93,13 @@ if TYPE_CHECKING:
     ReferringModel = BaseModel
 else:
 
-    class ReferringModel(BaseModel, metaclass=EntityMeta):
+    class ReferringModel(BaseModel, metaclass=EntityMeta, defer_build=True):
         """A model whose fields are references on the class."""
 
         def __getattr__(self, name: str) -> Any:
             if (known := hint(ENTITY, name, type(self).__name__)) is None or name in (self.model_extra or ()):
                 return super().__getattr__(name)
             raise AttributeError(f"{type(self).__name__} has no field or method {name!r}: {known}", name=name, obj=self)
+
+    # Nobody validates it, and to build its validator takes longer than to import the package. Subclasses build theirs.
+    del ReferringModel.model_config["defer_build"]
