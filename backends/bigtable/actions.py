@@ -5,8 +5,6 @@ An action on a field in Columns may require that the members are in columns of t
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from attrs import frozen
-
 from odm.backends.bigtable.cells import EMPTY_MAP, EMPTY_SET, INT64, member_qualifier, qualifier, set_member
 from odm.backends.bigtable.codec import attribute_cells, attribute_gone
 from odm.backends.bigtable.expressions import Unsayable, holds_other, without
@@ -40,6 +38,7 @@ from odm.expressions.nodes import (
     Set,
     Value,
 )
+from odm.immutable import frozen
 
 
 @frozen

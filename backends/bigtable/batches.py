@@ -24,7 +24,6 @@ from odm.codec import TAG, VERSION
 from odm.errors import OdmError, OutcomeUnknown, Throttled
 from odm.expressions.nodes import Increment
 from odm.protocol.limits import size_at_most
-from odm.protocol.predicates import has_tag
 from odm.protocol.requests import Delete, Failed, Merge, Operation, Put, Refused, Update, Written, repeatable
 
 GROUP = 256

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, takewhile
 from typing import TypeAlias, TypeVar
 
-from attrs import frozen
 from grpc import StatusCode
 
 from odm.backends.bigtable.advice import Advice, advice_of
@@ -14,6 +13,7 @@ from odm.backends.bigtable.filters import Filter
 from odm.backends.bigtable.native import ITEM, Entry, Mutated, MutateRows, Mutation, ReadRows, Row, SetCell, Steps
 from odm.backends.bigtable.retry import Retry, all_of, read_all
 from odm.errors import OdmError
+from odm.immutable import frozen
 
 _LOG = logging.getLogger("odm.bigtable")
 

@@ -21,12 +21,11 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import Final, TypeAlias
 
-from attrs import frozen
-
 from odm.backends.bigtable.cells import write, write_text
 from odm.backends.bigtable.filters import Filter, ValueIs, ValueMatches, ValueRange, chain
 from odm.expressions.evaluate import kind_of
 from odm.expressions.nodes import Comparator, Number, Value
+from odm.immutable import frozen
 
 Alternatives: TypeAlias = tuple[Filter, ...]
 _Cut: TypeAlias = tuple[bytes, bytes, Filter | None]

@@ -21,8 +21,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from attrs import frozen
-
 from odm.backends.bigtable.cells import (
     EMPTY_MAP,
     EMPTY_SET,
@@ -52,6 +50,7 @@ from odm.backends.bigtable.ownership import REMOVED, raw_cells
 from odm.codec import TAG, Draft
 from odm.errors import BackendError, BadValue, ItemTooLarge
 from odm.expressions.nodes import Item, Value
+from odm.immutable import frozen
 from odm.schema.entity import Key
 
 __all__ = [

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
-from attrs import frozen
-
 from odm.backends.bigtable.cells import read_qualifier
 from odm.backends.bigtable.native import COUNTERS, FAMILY, Column
+from odm.immutable import frozen
 
 REVISION: Final = "~r"
 """The qualifier of the row's revision: the id of the attempt that wrote the row last.

@@ -31,7 +31,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
-from attrs import Factory, field, frozen
+from attrs import Factory, field
 
 from odm.backends.bigtable.bulk import write_many
 from odm.backends.bigtable.codec import (
@@ -65,6 +65,7 @@ from odm.backends.bigtable.writer import Writer
 from odm.codec import VERSION
 from odm.errors import BackendError, OdmError, OutcomeUnknown
 from odm.expressions.nodes import Condition, Or, Value
+from odm.immutable import frozen
 from odm.protocol.predicates import ABSENT
 from odm.protocol.requests import Delete, Operation, Put, Refused, Update, Written, repeatable
 

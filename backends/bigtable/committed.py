@@ -7,7 +7,7 @@ row again: the transaction may have been committed, carried out and its record r
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from attrs import Factory, field, frozen
+from attrs import Factory, field
 
 from odm.backends.bigtable import records
 from odm.backends.bigtable.filters import Filter
@@ -15,6 +15,7 @@ from odm.backends.bigtable.lock_cells import LockCells
 from odm.backends.bigtable.locks import Lock, only_newest, record_table
 from odm.backends.bigtable.native import Row, Steps
 from odm.backends.bigtable.retry import Retry
+from odm.immutable import frozen
 
 
 @frozen

@@ -24,9 +24,7 @@ counter's cell in addition to the revision.
 
 import logging
 from collections.abc import Mapping
-from typing import Final, TypeAlias
-
-from attrs import frozen
+from typing import TypeAlias
 
 from odm.backends.bigtable.actions import increments
 from odm.backends.bigtable.bulk import read_many
@@ -51,10 +49,10 @@ from odm.backends.bigtable.native import (
 )
 from odm.backends.bigtable.retry import all_of, once, pause, pausing_later, until_answered
 from odm.backends.bigtable.writer import Writer, version_in
-from odm.codec import VERSION
 from odm.errors import OdmError, OutcomeUnknown, Throttled
-from odm.expressions.nodes import And, Compare, Condition, Const, Missing, Path, Remove, Set, Value, paths
 from odm.expressions.nodes import Increment as IncrementAction
+from odm.expressions.nodes import Remove, Set, paths
+from odm.immutable import frozen
 from odm.protocol.predicates import EXISTS
 from odm.protocol.requests import Operation, Update, Written
 
@@ -80,9 +78,7 @@ def marked_version(request: Update) -> int | None:
     return None if request.version == 1 else request.version
 
 
-def count(
-    writer: Writer, row_key: str, rules: tuple[Increment, ...], request: Update
-) -> Steps[Written | None]:
+def count(writer: Writer, row_key: str, rules: tuple[Increment, ...], request: Update) -> Steps[Written | None]:
     """Increment counters of an item in one request.
 
     Returns:

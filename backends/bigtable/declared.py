@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 
-from attrs import Factory, evolve, frozen
+from attrs import Factory, evolve
 
 from odm.backends.bigtable.actions import added_to
 from odm.backends.bigtable.cells import EMPTY_MAP, member_qualifier, qualifier, write
@@ -72,6 +72,7 @@ from odm.codec.attributes import ttl_seconds
 from odm.errors import BadValue, Unsupported
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Action, Increment, Item, Path, Remove, Set, Value, paths
+from odm.immutable import frozen
 from odm.protocol.predicates import condition_of
 from odm.protocol.requests import Check, Merge, Only, Operation, Update
 from odm.schema.entity import EntitySchema

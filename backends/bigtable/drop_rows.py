@@ -8,7 +8,7 @@ entries of the rows stay, until a scrub removes them.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.byte_keys import key_text, with_row_key_bytes
@@ -36,6 +36,7 @@ from odm.backends.bigtable.schema import tables
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
 from odm.errors import BackendError
+from odm.immutable import frozen
 from odm.keys import next_prefix
 from odm.protocol.connection import run
 from odm.schema.model import Schema

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import assert_never
 
-from attrs import field, frozen
+from attrs import field
 
 from odm.backends.bigtable.codec import Stored
 from odm.backends.bigtable.counters import Guards, guards
@@ -15,6 +15,7 @@ from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Action, Item, Remove, Set, paths
+from odm.immutable import frozen
 from odm.protocol.apply_update import apply_update
 from odm.protocol.predicates import condition_of, is_own
 from odm.protocol.requests import Check, Delete, Operation, Put, Refused, Update, Written

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from typing import Final, TypeAlias, cast
 
-from attrs import Factory, define, frozen
+from attrs import Factory, define
 
 from odm.backends.bigtable.cell_ranges import Alternatives, Bound, Compares, Spelling, Usual
 from odm.backends.bigtable.cells import EMPTY_MAP, EMPTY_SET, member_qualifier, qualifier, set_member
@@ -76,6 +76,7 @@ from odm.expressions.nodes import (
     Value,
     paths,
 )
+from odm.immutable import frozen
 from odm.protocol.expressions import shape_of_condition
 from odm.protocol.predicates import has_tag, has_version
 

@@ -8,7 +8,9 @@ import shlex
 from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
-from attrs import field, frozen
+from attrs import field
+
+from odm.immutable import frozen
 
 MAX_BYTES: Final = 20_480
 """The maximum bytes of a filter as a message (google.bigtable.v2, data.proto: RowFilter)."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
-from attrs import Factory, field, frozen
+from attrs import Factory, field
 
 from odm.backends.bigtable.cells import qualifier, read, read_text, write, write_text
 from odm.backends.bigtable.filters import Filter, ValueIs, chain, interleave, newest
@@ -15,6 +15,7 @@ from odm.cache import Cache
 from odm.codec import TAG
 from odm.codec.stored import NULL, TEXT
 from odm.expressions.nodes import Item, Value
+from odm.immutable import frozen
 from odm.schema.model import Schema
 
 NO_NAMES: Final = frozenset[str]()

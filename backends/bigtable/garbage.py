@@ -26,7 +26,7 @@ entity with a TTL, and is still expired.
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from attrs import Factory, evolve, field, frozen
+from attrs import Factory, evolve, field
 
 from odm.backends.bigtable.bulk import read_many, write_many
 from odm.backends.bigtable.codec import LISTED, REVISION, TAG, Listed
@@ -76,6 +76,7 @@ from odm.backends.bigtable.wide_pages import items_after
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TTL_ATTRIBUTE
 from odm.errors import BackendError, BadValue, OutcomeUnknown, Throttled, Unsupported, brief
+from odm.immutable import frozen
 from odm.protocol.predicates import Now, every, has_tag
 from odm.protocol.requests import Delete, Position, Sleep, Written
 from odm.schema.model import Schema

@@ -7,8 +7,6 @@ hit is therefore checked against the item, which lists its entries. Readers neve
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from attrs import frozen
-
 from odm.backends.bigtable.codec import LISTED, TAG
 from odm.backends.bigtable.entries import index_table, position
 from odm.backends.bigtable.filters import Column, Family, Filter, First, Newest, Stripped, chain, interleave
@@ -18,6 +16,7 @@ from odm.backends.bigtable.pages import passes_or_misread, roots_of
 from odm.backends.bigtable.places import Places
 from odm.backends.bigtable.retry import Retry
 from odm.expressions.nodes import Item
+from odm.immutable import frozen
 from odm.protocol.requests import Position, Query, Scan
 
 ROW_ONLY = chain(Family(ENTRIES), First(1), Stripped())

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
-from attrs import Factory, field, frozen
+from attrs import Factory, field
 
 from odm.backends.bigtable.columns import REVISION
 from odm.backends.bigtable.expressions import predicate
@@ -16,6 +16,7 @@ from odm.backends.bigtable.placement import Entries, Placement, Plan, key_only
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
 from odm.errors import SchemaError
 from odm.expressions.nodes import Path, Value, paths
+from odm.immutable import frozen
 from odm.schema.described import rivals_of
 from odm.schema.entity import EntitySchema
 from odm.schema.model import Schema

@@ -8,10 +8,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from attrs import frozen
-
 from odm.backends.bigtable.native import RowRange
 from odm.errors import ItemTooLarge
+from odm.immutable import frozen
 from odm.keys import can_be_key, next_prefix
 from odm.protocol.requests import Position
 from odm.schema.entity import EntitySchema, Key

@@ -8,7 +8,7 @@ its lock, under its id as the row key. `LockCells` is the layout with one row fo
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from attrs import Factory, field, frozen
+from attrs import Factory, field
 
 from odm.backends.bigtable.bulk import read_many
 from odm.backends.bigtable.codec import UNREADABLE, Stored
@@ -33,6 +33,7 @@ from odm.backends.bigtable.retry import Retry
 from odm.codec import TAG
 from odm.errors import BackendError
 from odm.expressions.nodes import Value
+from odm.immutable import frozen
 
 LOCKED: Final = ValueRange(MARK.encode())
 """The revisions of locked items."""

@@ -11,7 +11,7 @@ removed, and one that says "committed" only after its rows have been carried for
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from odm.backends.bigtable import records
 from odm.backends.bigtable.committed import Locks
@@ -24,6 +24,7 @@ from odm.backends.bigtable.retry import read_all
 from odm.backends.bigtable.wide import Wide
 from odm.backends.bigtable.wide_cells import REVISED, SIDE
 from odm.backends.bigtable.writer import Writer
+from odm.immutable import frozen
 
 LOCK_SECONDS: Final = 60.0
 """The age from which a scrub resolves a lock."""

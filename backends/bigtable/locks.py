@@ -21,8 +21,6 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from typing import Any, Final
 
-from attrs import frozen
-
 from odm.backends.bigtable.cells import read_counter, write_counter
 from odm.backends.bigtable.columns import REVISION
 from odm.backends.bigtable.filters import Filter, ValueIs, chain, newest
@@ -38,6 +36,7 @@ from odm.backends.bigtable.native import (
     SetCell,
 )
 from odm.backends.bigtable.placement import JOINED, VERSIONS
+from odm.immutable import frozen
 from odm.schema.model import Schema
 
 LOCK: Final = "~x"

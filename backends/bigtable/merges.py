@@ -15,7 +15,7 @@ would set it back after another write, and a third writer that had read it befor
 
 from collections.abc import Iterable
 
-from attrs import field, frozen
+from attrs import field
 
 from odm.backends.bigtable.cells import member_qualifier, qualifier, set_member
 from odm.backends.bigtable.codec import attribute_cells, attribute_gone, bookkeeping
@@ -24,6 +24,7 @@ from odm.backends.bigtable.native import FAMILY, AddToCell, DeleteColumn, Mutati
 from odm.codec import TAG
 from odm.errors import BadValue, brief
 from odm.expressions.nodes import Action, AddTo, AddValue, DiscardFrom, Increment, Item, Remove, Set, Value
+from odm.immutable import frozen
 from odm.protocol.apply_update import merged_item
 from odm.protocol.limits import check_item
 from odm.protocol.requests import Merge, Put

@@ -8,11 +8,12 @@ order of rows.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from attrs import Factory, evolve, field, frozen
+from attrs import Factory, evolve, field
 
 from odm.backends.bigtable.filters import AnyFamily, Chain, Filter, Newest, quoted
 from odm.backends.bigtable.native_admin import AdminCall
 from odm.backends.bigtable.native_streams import Begin, Span
+from odm.immutable import frozen
 from odm.protocol.connection import Later, NativeGen
 from odm.protocol.requests import Notice, Sleep
 

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final, Literal, TypeAlias
 
-from attrs import Factory, field, frozen
+from attrs import Factory, field
 
 from odm.backends.bigtable.filters import quoted
 from odm.backends.bigtable.options import NO_SETTINGS, Settings
 from odm.expressions.collection import GCRule, MaxVersions
+from odm.immutable import frozen
 
 Aggregate: TypeAlias = Literal["sum", "min", "max", "hll", "other"]
 """What the cells of an aggregate family hold: the sum, minimum or maximum of 64-bit numbers, or a HyperLogLog++ sketch

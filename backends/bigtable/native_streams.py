@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
-from attrs import frozen
+from odm.immutable import frozen
 
 _SPAN: Final = re.compile(r"([^:@=\n]*):([^:@=\n]*)")
 _POSITION: Final = re.compile(rf"({_SPAN.pattern})(?:=([^:@=\n]+)|@([0-9]{{1,18}}))")

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-from attrs import frozen
-
 from odm.errors import BadValue, brief
+from odm.immutable import frozen
 
 DAY: Final = timedelta(days=1)
 

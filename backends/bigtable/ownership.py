@@ -14,7 +14,7 @@ the columns of the models' Counters do not count as a stranger's cells.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from attrs import field, frozen
+from attrs import field
 
 from odm.backends.bigtable.cells import write
 from odm.backends.bigtable.columns import LISTED, REVISION
@@ -38,6 +38,7 @@ from odm.backends.bigtable.filters import (
 from odm.backends.bigtable.native import COUNTERS, FAMILY, ITEM, DeleteColumn, DeleteFamily, Mutation, Row
 from odm.backends.bigtable.placement import VERSIONS, Entries, Placement
 from odm.codec import TAG
+from odm.immutable import frozen
 
 REMOVED: Final = (DeleteFamily(FAMILY), DeleteFamily(COUNTERS))
 """The mutations that delete an item of the usual form, but not the cells of other families."""

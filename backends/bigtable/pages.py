@@ -7,8 +7,6 @@ decoded item. A `Source` defines what the rows are: items in this module, index 
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from attrs import frozen
-
 from odm.backends.bigtable.codec import items_among
 from odm.backends.bigtable.filters import Chain, Filter, Sampled
 from odm.backends.bigtable.form import Form
@@ -19,6 +17,7 @@ from odm.backends.bigtable.retry import Retry, read_all
 from odm.codec import Lazy
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item, paths
+from odm.immutable import frozen
 from odm.protocol.requests import Page, Position, Query, Scan
 
 PAGE_ROWS = 1000

@@ -6,7 +6,7 @@ To the rest of the backend, each item looks like a row of the usual form.
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from attrs import Factory, define, field, frozen
+from attrs import Factory, define, field
 
 from odm.backends.bigtable.cells import read
 from odm.backends.bigtable.codec import UNREADABLE, Listed, Stored
@@ -19,6 +19,7 @@ from odm.backends.bigtable.places import Places
 from odm.backends.bigtable.selected import Selected, narrowed
 from odm.codec import TAG
 from odm.expressions.nodes import Item, Path
+from odm.immutable import frozen
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -24,7 +24,7 @@ Counters stay in ``c``.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
-from attrs import Factory, evolve, field, frozen
+from attrs import Factory, evolve, field
 
 from odm.backends.bigtable.cell_forms import CellForm, IntForm, form_of
 from odm.backends.bigtable.cell_ranges import behind
@@ -58,6 +58,7 @@ from odm.codec.unions import bare
 from odm.codec.unreadable import unreadable_cell
 from odm.errors import BadValue
 from odm.expressions.nodes import Value
+from odm.immutable import frozen
 from odm.keys import VerbatimKey
 from odm.schema.cells import MAX_QUALIFIER
 from odm.schema.entity import EntitySchema

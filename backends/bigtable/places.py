@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from attrs import field, frozen
+from attrs import field
 
 from odm.backends.bigtable.bulk import read_many
 from odm.backends.bigtable.cells import read
@@ -50,6 +50,7 @@ from odm.backends.bigtable.selected import Selected, narrowed, selected
 from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.errors import BackendError
 from odm.expressions.nodes import Action, Item, Path, Value
+from odm.immutable import frozen
 from odm.protocol.requests import Merge, Only, Operation
 from odm.schema.entity import Key
 

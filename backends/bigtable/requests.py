@@ -10,7 +10,7 @@ Reads and changes of tables are retried after a lost response. For writes, see `
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, assert_never
 
-from attrs import Factory, evolve, field, frozen
+from attrs import Factory, evolve, field
 
 from odm.backends.bigtable import transactions
 from odm.backends.bigtable.batches import batch_merge, batch_write, merge, merge_document
@@ -39,6 +39,7 @@ from odm.codec import Lazy
 from odm.concurrency import Background
 from odm.errors import Unsupported
 from odm.expressions.nodes import Item
+from odm.immutable import frozen
 from odm.protocol import requests as req
 from odm.schema.entity import Key
 from odm.schema.model import Schema

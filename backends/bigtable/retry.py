@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from typing import Any, TypeVar
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from odm.backends.bigtable.advice import advice_of
 from odm.backends.bigtable.errors import NATIVE_FAILURES, kind_of, passing, translate
 from odm.backends.bigtable.native import Call, Concurrent, Read, ReadRows, Row, Steps
 from odm.concurrency import Background
 from odm.errors import BackendError
+from odm.immutable import frozen
 from odm.protocol.connection import Later, RetryPolicy
 from odm.protocol.requests import Sleep
 

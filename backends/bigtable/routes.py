@@ -12,10 +12,10 @@ from types import FunctionType
 from typing import Any, Final, Literal, TypeAlias
 
 import grpc
-from attrs import frozen
 
 from odm.backends.bigtable.errors import loading_credentials
 from odm.errors import BackendError
+from odm.immutable import frozen
 
 Transport: TypeAlias = Literal["lean", "vendor"]
 

@@ -10,7 +10,7 @@ each row, without its value; in rows with a tag, `Selected.narrowed` leaves it o
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from attrs import field, frozen
+from attrs import field
 
 from odm.backends.bigtable.cells import member_qualifier, qualifier
 from odm.backends.bigtable.columns import LISTED, REVISION
@@ -33,6 +33,7 @@ from odm.backends.bigtable.native import Column as Place
 from odm.backends.bigtable.ownership import PROBE_PREFIX, outside
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
 from odm.expressions.nodes import Path
+from odm.immutable import frozen
 from odm.protocol.reading import Only
 
 _MARKS = frozenset({TAG, TTL_ATTRIBUTE, VERSION})

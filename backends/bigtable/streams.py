@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
-from attrs import evolve, frozen
+from attrs import evolve
 from grpc import StatusCode
 
 from odm.backends.bigtable.errors import status, text_of, translate
@@ -31,6 +31,7 @@ from odm.backends.bigtable.retry import Retry, once, pause, until_answered
 from odm.codec import TAG
 from odm.errors import BadCursor, Unsupported, brief
 from odm.expressions.nodes import Item
+from odm.immutable import frozen
 from odm.protocol.changes import ChangePage, ChangeRecord, ChangeShard, Kind
 from odm.protocol.requests import ReadChanges
 from odm.schema.entity import Key

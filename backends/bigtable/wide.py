@@ -26,7 +26,7 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from attrs import Factory, field, frozen
+from attrs import Factory, field
 
 from odm.backends.bigtable import wide_size
 from odm.backends.bigtable.bulk import leading
@@ -86,6 +86,7 @@ from odm.backends.bigtable.wide_size import SENTINEL, bytes_of, check_space, gro
 from odm.codec import TAG, VERSION
 from odm.errors import BackendError, BadValue, ItemTooLarge, brief
 from odm.expressions.nodes import Item, Path, Value
+from odm.immutable import frozen
 from odm.protocol.requests import Only
 
 _LOG = logging.getLogger("odm.bigtable")

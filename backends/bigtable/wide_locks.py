@@ -11,7 +11,7 @@ locked, an increment too: so the counters of a locked item do not change. The lo
 
 from collections.abc import Collection, Iterable, Sequence
 
-from attrs import field, frozen
+from attrs import field
 
 from odm.backends.bigtable.cells import qualifier, read_counter
 from odm.backends.bigtable.codec import Stored
@@ -38,6 +38,7 @@ from odm.backends.bigtable.wide_cells import REVISED, SIDE, apart, cut, is_size
 from odm.backends.bigtable.wide_size import grown
 from odm.codec import TAG
 from odm.expressions.nodes import Value
+from odm.immutable import frozen
 
 _REVISED = REVISED.encode()
 _LOCK = LOCK.encode()

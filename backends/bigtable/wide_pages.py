@@ -10,8 +10,6 @@ Bigtable returns the columns of a row only in ascending order. So a query in rev
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from attrs import frozen
-
 from odm.backends.bigtable.entries import bound
 from odm.backends.bigtable.filters import Filter, First, Newest, chain, interleave
 from odm.backends.bigtable.loading import Loader, RowItem, RowItems
@@ -23,6 +21,7 @@ from odm.backends.bigtable.wide import Wide
 from odm.backends.bigtable.wide_size import SENTINEL
 from odm.codec import EntityCodec, Lazy
 from odm.expressions.nodes import Value
+from odm.immutable import frozen
 from odm.protocol.requests import Page, Position, Query, Scan
 from odm.schema.entity import Key
 

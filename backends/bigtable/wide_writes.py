@@ -16,8 +16,6 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from attrs import frozen
-
 from odm.backends.bigtable.codec import Stored
 from odm.backends.bigtable.commit import Attempt, Work, perform, sort, tidy
 from odm.backends.bigtable.counters import Guards, counts, guards, set_up
@@ -59,6 +57,7 @@ from odm.backends.bigtable.wide_size import SENTINEL, is_full
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
 from odm.errors import BadValue, OdmError, OutcomeUnknown, Throttled, Unsupported
+from odm.immutable import frozen
 from odm.protocol.predicates import EXISTS
 from odm.protocol.requests import Delete, Operation, Put, Refusals, Refused, Transact, Update, Written
 

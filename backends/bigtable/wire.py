@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias, assert_never
 from urllib.parse import urlencode
 
-from attrs import frozen
 from google.api_core.client_info import ClientInfo
 from google.api_core.gapic_v1.client_info import METRICS_METADATA_KEY
 from google.cloud.bigtable import __version__ as vendor_version
@@ -45,6 +44,7 @@ from odm.backends.bigtable.native_admin import (
 )
 from odm.backends.bigtable.native_streams import Span
 from odm.backends.bigtable.retry import ATTEMPT_SECONDS
+from odm.immutable import frozen
 
 ADMIN_SECONDS = 300.0
 """The deadline of a change of a table, in seconds; Google's default for CreateTable."""

@@ -4,7 +4,7 @@ import secrets
 import time
 from collections.abc import Callable
 
-from attrs import Factory, field, frozen
+from attrs import Factory, field
 
 from odm.backends.bigtable.codec import TAG
 from odm.backends.bigtable.filters import Filter
@@ -18,6 +18,7 @@ from odm.backends.bigtable.resolving import Resolver
 from odm.backends.bigtable.retry import Retry
 from odm.concurrency import Background
 from odm.expressions.nodes import Value
+from odm.immutable import frozen
 from odm.protocol.limits import Local
 from odm.protocol.requests import Delete, Put
 from odm.schema.entity import Key

@@ -33,7 +33,7 @@ from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG, VERSION
 from odm.errors import BadValue, OdmError, OutcomeUnknown, Throttled
 from odm.expressions.evaluate import holds
-from odm.expressions.nodes import Action, AddTo, Condition, Set
+from odm.expressions.nodes import Action, AddTo, Set
 from odm.protocol.limits import Limits, item_size
 from odm.protocol.predicates import ABSENT, EXISTS, condition_of, every, has_tag, requires
 from odm.protocol.requests import Check, Delete, Operation, Put, Refusals, Refused, Sleep, Transact, Update, Written

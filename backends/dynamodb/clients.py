@@ -15,7 +15,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
-from attrs import Factory, define, evolve, frozen
+from attrs import Factory, define, evolve
 
 from odm.backends.dynamodb.errors import DamagedAnswer
 from odm.backends.dynamodb.native import Service
@@ -24,6 +24,7 @@ from odm.backends.dynamodb.retry import config_of
 from odm.backends.dynamodb.savings import saving
 from odm.backends.dynamodb.wire import Bodies, read_bytes
 from odm.errors import Unsupported
+from odm.immutable import frozen
 from odm.protocol.connection import foreign_loop
 
 if TYPE_CHECKING:

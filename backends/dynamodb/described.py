@@ -10,13 +10,14 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any, Final
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from odm.backends.dynamodb.attributes import Attributes, from_attribute
 from odm.codec import OTHERS, TAG, TTL_ATTRIBUTE, VERSION, attribute_name
 from odm.errors import brief
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Action, Item, Path, Remove, Set, Value
+from odm.immutable import frozen
 from odm.keys import number_of, number_text
 from odm.protocol.requests import Put, Update
 from odm.schema.described import names_of, rivals_of, uses_of

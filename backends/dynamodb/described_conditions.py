@@ -2,8 +2,6 @@
 
 from collections.abc import Collection
 
-from attrs import frozen
-
 from odm.backends.dynamodb.described import Described
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
 from odm.errors import BadValue
@@ -23,6 +21,7 @@ from odm.expressions.nodes import (
     paths,
     with_paths,
 )
+from odm.immutable import frozen
 from odm.keys.base import Refused
 from odm.protocol.predicates import every
 from odm.schema.entity import EntitySchema, Key, KeyPart

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from attrs import frozen
+from odm.immutable import frozen
 
 if TYPE_CHECKING:
     from botocore.session import Session

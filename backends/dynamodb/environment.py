@@ -9,7 +9,9 @@ import os
 import sys
 from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import field
+
+from odm.immutable import frozen
 
 _VARIABLES: Final = {
     "ca_bundle": "AWS_CA_BUNDLE",

@@ -9,8 +9,6 @@ from textwrap import shorten
 from traceback import walk_tb
 from typing import Any
 
-from attrs import frozen
-
 from odm.errors import (
     BackendError,
     BadCursor,
@@ -22,6 +20,7 @@ from odm.errors import (
     TableNotFound,
     Throttled,
 )
+from odm.immutable import frozen
 from odm.protocol.requests import Operation, Request, repeatable, writes
 
 

@@ -10,8 +10,7 @@ import reprlib
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
-from attrs import frozen
-
+from odm.immutable import frozen
 from odm.protocol.connection import NativeGen
 from odm.protocol.requests import Sleep
 

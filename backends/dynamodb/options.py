@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from attrs import field, frozen
+from attrs import field
 
 from odm.errors import BadValue, brief
+from odm.immutable import frozen
 
 Stream: TypeAlias = Literal["new_and_old_images", "new_image", "old_image", "keys_only"]
 """What a stream record contains of the item: DynamoDB's StreamViewType in lower case."""

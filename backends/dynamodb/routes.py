@@ -11,8 +11,6 @@ from importlib.util import find_spec
 from itertools import chain, product
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import frozen
-
 from odm.backends.dynamodb.clients import Settings, botocore_session, stand_ins
 from odm.backends.dynamodb.endpoints import Endpoint, aws_endpoint, configured_endpoint
 from odm.backends.dynamodb.environment import Environment, Keys, environment_of
@@ -20,6 +18,7 @@ from odm.backends.dynamodb.profiles import configuration_of
 from odm.backends.dynamodb.savings import user_agent
 from odm.backends.dynamodb.tls import authorities, tls_context
 from odm.backends.dynamodb.wire import WRITTEN
+from odm.immutable import frozen
 
 if TYPE_CHECKING:
     import ssl

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from attrs import Factory, define, field, frozen
+from attrs import Factory, define, field
 
 from odm.backends.dynamodb.attributes import Attributes
 from odm.backends.dynamodb.described import Described
@@ -18,6 +18,7 @@ from odm.backends.dynamodb.options import NO_OPTIONS, Billing, Provisioned, Stre
 from odm.codec import TAG, TTL_ATTRIBUTE, NativeItem, NativeItems, attribute_name
 from odm.codec.writers import quoted
 from odm.errors import BadValue, SchemaError
+from odm.immutable import frozen
 from odm.keys import Kind
 from odm.schema.checks import NAMES, is_index_name, is_name
 from odm.schema.described import names_of

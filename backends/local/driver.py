@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import TIMEOUT_MAX
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from odm.backends import local  # its names in annotations: they are imported at their first use
 from odm.backends.local.codec import decode, write_item
@@ -24,6 +24,7 @@ from odm.backends.local.storage import Storage
 from odm.codec import EntityCodec
 from odm.errors import BackendError, BadValue, OdmError, brief
 from odm.expressions.nodes import Item
+from odm.immutable import frozen
 from odm.protocol.capacity import Units
 from odm.protocol.connection import Backend, Connection, ForwardingConnection, NativeGen, RetryPolicy
 from odm.protocol.limits import Limits

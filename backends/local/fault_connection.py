@@ -8,11 +8,12 @@ from functools import partial
 from inspect import isawaitable, iscoroutine
 from typing import Any, Final, TypeAlias, assert_never
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 
 from odm.backends.local.call_names import call_name_of
 from odm.backends.local.faults import Before, Delay, Fail, Faults, Lose, Throttle
 from odm.errors import BackendError, BadValue, OdmError, OutcomeUnknown, Throttled, brief
+from odm.immutable import frozen
 from odm.protocol.connection import ForwardingConnection, NativeGen, arun, run
 from odm.protocol.requests import BatchGet, BatchMerge, BatchWrite, Request, repeatable
 from odm.schema.model import Schema

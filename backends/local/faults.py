@@ -10,7 +10,7 @@ from random import Random
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
-from attrs import define, frozen
+from attrs import define
 
 from odm.backends.local.call_names import (
     GROUPS,
@@ -23,6 +23,7 @@ from odm.backends.local.call_names import (
     keys_of,
 )
 from odm.errors import BadValue, OdmError, brief
+from odm.immutable import frozen
 from odm.protocol.requests import Request
 from odm.schema.entity import Key
 from odm.schema.model import Schema

@@ -13,7 +13,7 @@ from itertools import islice
 from random import Random
 from typing import Any, Final, assert_never
 
-from attrs import Factory, evolve, frozen
+from attrs import Factory, evolve
 from pydantic_core import to_json
 
 from odm.backends.local import log
@@ -23,6 +23,7 @@ from odm.codec import TAG, ItemText, ItemTexts, Lazy, TextLoader, tag_of
 from odm.errors import BackendError, BadValue
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item
+from odm.immutable import frozen
 from odm.protocol import requests as req
 from odm.protocol.apply_update import merged_item, new_entries, new_item
 from odm.protocol.limits import Limits, Local, check_item, check_transaction, item_size, size_at_most, stored_size

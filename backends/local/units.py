@@ -8,13 +8,14 @@ from contextlib import AbstractContextManager, closing
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 
 from odm.backends.local.codec import decode
 from odm.backends.local.log import Logged
 from odm.backends.local.requests import Engine, read_size
 from odm.backends.local.storage import Change, Record, Row, Rows, Storage, View, position_of
 from odm.expressions.nodes import Item, Value, paths
+from odm.immutable import frozen
 from odm.protocol.capacity import TRANSACTION, Units, read_units, summed, write_units
 from odm.protocol.limits import stored_size
 from odm.protocol.requests import (

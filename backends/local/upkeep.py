@@ -9,12 +9,11 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from attrs import frozen
-
 from odm.backends.local.clients import Connections, Loan
 from odm.backends.local.errors import translating
 from odm.backends.local.opening import has_id
 from odm.errors import BackendError
+from odm.immutable import frozen
 
 STEP_PAGES: Final = 1024
 """The number of pages that are copied in one step; Ctrl-C takes effect between two steps."""

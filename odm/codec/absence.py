@@ -12,7 +12,7 @@ its field counts as absent.
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias, assert_never, cast
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from odm.codec.containers import ListType
 from odm.codec.faults import NOTHING, Unfit
@@ -39,6 +39,7 @@ from odm.expressions.nodes import (
     Value,
     paths,
 )
+from odm.immutable import frozen
 
 Test: TypeAlias = Compare | Between | IsIn | StartsWith | Contains
 

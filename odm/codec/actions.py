@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, Literal, TypeAlias, assert_never
 
-from attrs import Factory, evolve, frozen
+from attrs import Factory, evolve
 from pydantic import ValidationError
 
 from odm.codec.attributes import TTL_ATTRIBUTE, ttl_seconds
@@ -42,6 +42,7 @@ from odm.expressions.nodes import (
     SetIfMissing,
     Value,
 )
+from odm.immutable import frozen
 
 FROZEN: Final = (
     "is frozen (frozen=True of the field), so it cannot be changed in a stored item: put() the whole entity to replace "

@@ -10,14 +10,13 @@ from re import fullmatch
 from secrets import token_hex
 from typing import Any, Final
 
-from attrs import frozen
-
 from odm.codec.faults import Unfit
 from odm.codec.scalars import BYTES
 from odm.codec.stored import BINARY, MAP, StoredType, unfit
 from odm.entities.blobs import LazyBytes
 from odm.errors import Unsupported
 from odm.expressions.nodes import Item, Value
+from odm.immutable import frozen
 
 KINDS: Final = BINARY | MAP
 

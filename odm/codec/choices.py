@@ -4,12 +4,11 @@ from collections.abc import Iterable, Mapping
 from enum import Enum, Flag
 from typing import Any
 
-from attrs import frozen
-
 from odm.codec.faults import Unfit
 from odm.codec.scalars import plain_scalar
 from odm.codec.stored import Kind, StoredType, kind_of, unfit
 from odm.expressions.nodes import Value
+from odm.immutable import frozen
 
 
 @frozen(eq=False)

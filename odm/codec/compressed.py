@@ -9,8 +9,6 @@ import sys
 import zlib
 from typing import Any, Final
 
-from attrs import frozen
-
 from odm.codec.containers import DictType, FixedTupleType, ListType
 from odm.codec.faults import Unfit
 from odm.codec.records import RecordType
@@ -21,6 +19,7 @@ from odm.codec.unreadable import Unreadable
 from odm.entities.markers import Compressed
 from odm.errors import brief
 from odm.expressions.nodes import Value
+from odm.immutable import frozen
 
 ZSTD: Final = b"\x28\xb5\x2f\xfd"
 GZIP: Final = b"\x1f\x8b"

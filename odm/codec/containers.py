@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from attrs import frozen
-
 from odm.codec.faults import EMPTY_KEY, Unfit
 from odm.codec.stored import LIST, MAP, SET, Part, StoredType, unfit
 from odm.expressions.nodes import Value
+from odm.immutable import frozen
 
 
 def mapped(convert: Callable[[Any], Any], values: Any) -> list[Any]:

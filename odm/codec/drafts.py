@@ -3,13 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
-from attrs import frozen
-
 from odm.codec.attributes import TAG, VERSION
 from odm.codec.emitter import Writes
 from odm.codec.lazy import LazyDict
 from odm.codec.records import RecordType
 from odm.expressions.nodes import Value
+from odm.immutable import frozen
 
 F = TypeVar("F")
 

@@ -15,8 +15,6 @@ from decimal import Decimal
 from operator import attrgetter
 from typing import Any, ClassVar, Final
 
-from attrs import frozen
-
 from odm.codec.attributes import TTL_ATTRIBUTE, VERSION, ttl_seconds
 from odm.codec.choices import LiteralType
 from odm.codec.depth import check_levels
@@ -28,6 +26,7 @@ from odm.codec.stored import StoredType
 from odm.codec.unions import NullableType, RootType
 from odm.codec.validation import validating
 from odm.expressions.nodes import Value
+from odm.immutable import frozen
 
 _INDENT: Final = "\n    "
 _SAFE: Final = 10**DIGITS

@@ -11,7 +11,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from attrs import Factory, field, frozen
+from attrs import Factory, field
 from pydantic import BaseModel, ValidationError
 from pydantic_core import CoreSchema, SchemaValidator
 
@@ -46,6 +46,7 @@ from odm.entities.markers import Cell, TTLMarker, aggregates_of, entries_of, fin
 from odm.errors import BadValue, ItemInvalid, SchemaError
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Action, And, Condition, Exists, Item, Missing, Or, Path, Set, Value, paths
+from odm.immutable import frozen
 
 F = TypeVar("F")
 

@@ -5,7 +5,6 @@ from dataclasses import fields as dataclass_fields
 from operator import attrgetter
 from typing import Any, cast, get_type_hints
 
-from attrs import frozen
 from pydantic import BaseModel, TypeAdapter
 from pydantic.errors import PydanticUndefinedAnnotation
 from pydantic.fields import FieldInfo
@@ -17,6 +16,7 @@ from odm.codec.records import RecordField, RecordType
 from odm.codec.stored import MAP
 from odm.codec.validation import ModelSchema, model_schema
 from odm.errors import SchemaError
+from odm.immutable import frozen
 
 
 @frozen

@@ -3,12 +3,11 @@
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final
 
-from attrs import frozen
-
 from odm.codec.faults import Unfit
 from odm.codec.scalars import parsed
 from odm.codec.stored import NUMBER, TEXT, StoredType, unfit
 from odm.expressions.nodes import Value
+from odm.immutable import frozen
 
 _AT_UTC: Final = timedelta()
 _MICROSECOND: Final = timedelta(microseconds=1)

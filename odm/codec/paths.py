@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from attrs import Factory, frozen
+from attrs import Factory
 from pydantic import ValidationError
 
 from odm.codec.absence import Absence, absences
@@ -15,6 +15,7 @@ from odm.codec.stored import StoredType
 from odm.codec.validation import reasons
 from odm.errors import BadValue
 from odm.expressions.nodes import Path, Value
+from odm.immutable import frozen
 
 LAST_POSITION: Final = 2**31 - 1
 """The largest list position in a path: DynamoDB's expressions take no larger one."""

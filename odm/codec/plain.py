@@ -4,14 +4,13 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
 
-from attrs import frozen
-
 from odm.codec.containers import mapped
 from odm.codec.faults import EMPTY_KEY, Unfit
 from odm.codec.numbers import canonical_float
 from odm.codec.scalars import FLOAT, FLOAT_BESIDE_INT, STR, plain_scalar
 from odm.codec.stored import BINARY, EVERY, ORDERED, SET, Part, StoredType, kind_of
 from odm.expressions.nodes import Value
+from odm.immutable import frozen
 
 _SCALARS: Final = frozenset({type(None), bool, int, Decimal, str, bytes, bytearray})
 

@@ -7,7 +7,7 @@ is None, and empty sets. An absent set reads as empty.
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import field
 from pydantic import ValidationError
 from pydantic_core import SchemaValidator
 
@@ -16,6 +16,7 @@ from odm.codec.faults import NOTHING, Unfit, nearest
 from odm.codec.stored import SET, Part, StoredType, kind_of, unfit
 from odm.codec.validation import validated
 from odm.expressions.nodes import Value
+from odm.immutable import frozen
 
 _NO_SET: Final = frozenset[Any]()
 _EMPTY: Final = (set, frozenset)

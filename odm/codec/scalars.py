@@ -4,12 +4,13 @@ from collections.abc import Callable
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any, ClassVar, Final
 
-from attrs import field, frozen
+from attrs import field
 
 from odm.codec.faults import Unfit
 from odm.codec.numbers import canonical, canonical_decimal, canonical_float, canonical_int
 from odm.codec.stored import BINARY, BOOLEAN, NUMBER, TEXT, StoredType, unfit
 from odm.expressions.nodes import Value
+from odm.immutable import frozen
 
 _INT64: Final = 2**63
 _SAFE_INT: Final = 10**38

@@ -10,10 +10,9 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final, Literal, TypeAlias
 
-from attrs import frozen
-
 from odm.codec.faults import NOTHING, Unfit
 from odm.expressions.nodes import Value
+from odm.immutable import frozen
 
 Kind: TypeAlias = Literal["NULL", "BOOL", "N", "S", "B", "L", "M", "SET"]
 

@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from attrs import field, frozen
+from attrs import field
 
 from odm.cache import pattern
 from odm.codec.compressed import parts_of
@@ -25,6 +25,7 @@ from odm.codec.unions import bare
 from odm.codec.unreadable import Unreadable
 from odm.errors import brief
 from odm.expressions.nodes import Number, Value
+from odm.immutable import frozen
 
 if TYPE_CHECKING:
     from json import JSONDecoder

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
-from attrs import field, frozen
+from attrs import field
 
 from odm.cache import pattern
 from odm.codec.faults import Unfit
@@ -19,6 +19,7 @@ from odm.codec.stored import NUMBER, TEXT, StoredType, unfit
 from odm.codec.unreadable import Unreadable
 from odm.errors import brief
 from odm.expressions.nodes import Number, Value
+from odm.immutable import frozen
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO: Final = timedelta(microseconds=1)

@@ -15,8 +15,6 @@ from operator import attrgetter
 from types import NoneType
 from typing import Any, Final, TypeAlias, assert_never, cast
 
-from attrs import frozen
-
 from odm.codec.absence import Absence, Test, as_shown, either
 from odm.codec.choices import EnumType, LiteralType
 from odm.codec.conditions import lower_condition, normaliser
@@ -47,6 +45,7 @@ from odm.expressions.nodes import (
     StartsWith,
     Value,
 )
+from odm.immutable import frozen
 
 Shape: TypeAlias = Any
 """A condition without its values: hashable, and equal for all conditions that one `Term` lowers."""

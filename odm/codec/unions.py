@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from attrs import field, frozen
+from attrs import field
 
 from odm.codec.choices import EnumType, LiteralType
 from odm.codec.constraints import is_root
@@ -24,6 +24,7 @@ from odm.codec.scalars import (
 )
 from odm.codec.stored import NULL, TEXT, Part, StoredType, WrongType, kind_of, unfit
 from odm.expressions.nodes import Value
+from odm.immutable import frozen
 
 
 class Around(StoredType):

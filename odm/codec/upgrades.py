@@ -4,12 +4,11 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any, TypeAlias
 
-from attrs import frozen
-
 from odm.codec.attributes import TAG, TTL_ATTRIBUTE, VERSION, WAS
 from odm.codec.faults import show
 from odm.errors import ItemInvalid
 from odm.expressions.nodes import Item, Value
+from odm.immutable import frozen
 
 Step: TypeAlias = Callable[[dict[str, Value]], dict[str, Value]]
 

@@ -8,11 +8,11 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, cast
 
-from attrs import frozen
 from pydantic import BaseModel, ValidationError
 from pydantic_core import CoreSchema, ErrorDetails, SchemaError, SchemaValidator, core_schema
 
 from odm.codec.unreadable import Unreadable
+from odm.immutable import frozen
 
 _LOADING: Final = MappingProxyType({"odm": "load"})
 """The ``info.context`` of validators while a stored item is read; read-only, because it is shared."""

@@ -6,8 +6,6 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from attrs import frozen
-
 from odm.codec.attributes import TTL_ATTRIBUTE
 from odm.codec.choices import LiteralType
 from odm.codec.containers import DictType, ListType, SetType
@@ -30,6 +28,7 @@ from odm.codec.scalars import BOOL, DECIMAL, INT, STR
 from odm.codec.stored import BINARY, NUMBER, SET, TEXT, StoredType
 from odm.codec.unions import NullableType
 from odm.expressions.nodes import Number, Value
+from odm.immutable import frozen
 
 quoted: Final[Callable[[str], str]] = json.encoder.encode_basestring
 """The JSON text of a str, which escapes only what JSON requires; raises TypeError for any other type."""

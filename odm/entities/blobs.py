@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Protocol
 
-from attrs import frozen
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from odm._published import public
 from odm.entities.markers import Marker
 from odm.errors import BadValue
+from odm.immutable import frozen
 
 
 @public

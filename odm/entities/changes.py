@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from attrs import field, frozen
+from attrs import field
 
 from odm._published import public
 from odm.entities.entity import Entity
+from odm.immutable import frozen
 
 E_co = TypeVar("E_co", bound=Entity, covariant=True)
 

@@ -11,13 +11,14 @@ from inspect import getattr_static
 from types import new_class
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeVar, cast
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from odm._published import public
 from odm.entities.markers import Compressed, Marker, Stored
 from odm.entities.metaclass import ReferringModel
 from odm.entities.upgrades import upgrades_of
 from odm.entities.views import SchemaView
+from odm.immutable import frozen
 from odm.keys.types import admits_none, stripped
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from typing import (
     get_type_hints,
 )
 
-from attrs import field, frozen
+from attrs import field
 from pydantic import BaseModel, GetCoreSchemaHandler
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema
@@ -33,6 +33,7 @@ from typing_extensions import TypeAliasType
 from odm._published import public
 from odm.errors import SchemaError
 from odm.expressions.collection import GCRule
+from odm.immutable import frozen
 
 
 def _field(handler: GetCoreSchemaHandler) -> str:

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Final
 
-from attrs import frozen
-
 from odm._published import public
 from odm.errors import SchemaError
+from odm.immutable import frozen
 
 MAX_AGE: Final = timedelta(days=3_652_500)
 """The largest age: 10,000 years, as google.protobuf.Duration."""

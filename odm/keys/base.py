@@ -9,9 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from attrs import frozen
-
 from odm.errors import brief
+from odm.immutable import frozen
 from odm.keys.shapes import Shape
 
 

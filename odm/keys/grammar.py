@@ -9,10 +9,11 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from attrs import evolve, frozen
+from attrs import evolve
 from pydantic.fields import FieldInfo
 
 from odm.errors import brief
+from odm.immutable import frozen
 from odm.keys.base import KeyType, Refused
 from odm.keys.binary import binary_part, in_bytes, is_binary_format, utf8_key
 from odm.keys.shapes import Shape, exactly, join, size_of

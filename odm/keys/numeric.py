@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 from uuid import UUID
 
-from attrs import frozen
-
+from odm.immutable import frozen
 from odm.keys.base import ABOVE, BELOW, FIFTEENS, NINES, KeyType, Place, Refused, wrong_type
 from odm.keys.shapes import DIGITS, HEX, Shape, like
 

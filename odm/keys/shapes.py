@@ -7,7 +7,7 @@ tuple of alternative shapes. The answers are conservative: `can_meet` never says
 from collections.abc import Iterable
 from itertools import product
 
-from attrs import frozen
+from odm.immutable import frozen
 
 Charset = tuple[tuple[str, str], ...]
 """Inclusive ranges of characters, which may overlap."""

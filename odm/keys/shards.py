@@ -11,11 +11,12 @@ from random import Random
 from typing import Any, Final
 from zlib import crc32
 
-from attrs import evolve, frozen
+from attrs import evolve
 from pydantic.fields import FieldInfo
 
 from odm._published import public
 from odm.errors import SchemaError
+from odm.immutable import frozen
 from odm.keys.grammar import near
 from odm.keys.shapes import DIGITS, Shape
 from odm.keys.template import Template, compile_template

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, TypeVar, cast
 
-from attrs import frozen
 from pydantic.fields import FieldInfo
 
 from odm.errors import BadValue, KeyValueError, SchemaError, brief
+from odm.immutable import frozen
 from odm.keys.base import Descending, KeyType, Refused
 from odm.keys.grammar import Literal, Part, Slot, components, heads, native_slot, parse, parse_verbatim, several_parts
 from odm.keys.shapes import Shape, fits, size_of

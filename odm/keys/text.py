@@ -10,8 +10,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any, ClassVar
 
-from attrs import frozen
-
+from odm.immutable import frozen
 from odm.keys.base import BELOW, KeyType, Place, Refused, wrong_type
 from odm.keys.numeric import BigIntKey
 from odm.keys.shapes import ESCAPED, HEX, Shape, exactly

@@ -11,9 +11,10 @@ from datetime import UTC, date, datetime, timedelta
 from operator import itemgetter
 from typing import Any, ClassVar
 
-from attrs import field, frozen
+from attrs import field
 
 from odm.errors import brief
+from odm.immutable import frozen
 from odm.keys.base import ABOVE, BELOW, NINES, KeyType, Place, Refused, wrong_type
 from odm.keys.shapes import Shape, like
 

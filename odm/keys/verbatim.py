@@ -12,9 +12,10 @@ from decimal import Decimal
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 from uuid import UUID
 
-from attrs import Factory, field, frozen
+from attrs import Factory, field
 
 from odm.errors import brief
+from odm.immutable import frozen
 from odm.keys.base import BELOW, KeyType, Place, Refused
 from odm.keys.shapes import DIGITS, ESCAPED, HEX, Charset, Shape, exactly, like, size_of
 from odm.keys.spans import Op

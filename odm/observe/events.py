@@ -11,9 +11,10 @@ from itertools import repeat
 from time import perf_counter
 from typing import Any, Final, TypeAlias, TypeVar
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from odm._published import public
+from odm.immutable import frozen
 from odm.observe.meter import UNANSWERED, Meter, Sent
 from odm.protocol.capacity import Units
 from odm.protocol.connection import Connection, Later, NativeGen

@@ -11,9 +11,10 @@ from contextvars import ContextVar
 from threading import Lock
 from typing import Any, Final
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from odm._published import public
+from odm.immutable import frozen
 from odm.protocol.capacity import Units, computed, weights
 from odm.protocol.requests import Request
 
@@ -66,7 +67,7 @@ class Meter:
     been made, without units; close the store to wait for them.
     """
 
-    _total: Usage = Usage()
+    _total: Usage = Usage()  # noqa: RUF009  # frozen
     _by_pattern: dict[str, Usage] = field(factory=dict)
     _by_index: dict[str | None, Usage] = field(factory=dict)
     _notices: Counter[str] = field(factory=Counter)

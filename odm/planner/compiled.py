@@ -9,14 +9,13 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from attrs import frozen
-
 from odm.codec import EntityCodec
 from odm.codec.terms import Term, shape_of
 from odm.entities.query import Query
 from odm.entities.views import PlanView
 from odm.errors import BadValue, brief
 from odm.expressions.nodes import Between, Compare, Condition, Const
+from odm.immutable import frozen
 from odm.keys import suffixes_leaving, suffixes_of, suffixes_read
 from odm.keys.spans import Span
 from odm.planner.key_conditions import MIRRORED, KeyCondition, flatten

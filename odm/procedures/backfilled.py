@@ -2,10 +2,11 @@
 
 from typing import Final
 
-from attrs import field, frozen
+from attrs import field
 
 from odm._published import public
 from odm.errors import OdmError
+from odm.immutable import frozen
 
 MOST_FAILURES: Final = 1000
 """The most items in `Backfilled.failures`."""

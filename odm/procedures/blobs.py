@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeAlias, cast
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from odm.codec import TAG
 from odm.codec.blobs import BLOB, Pointer, pointer_of
@@ -16,6 +16,7 @@ from odm.entities.blobs import LazyBytes
 from odm.entities.entity import Entity
 from odm.errors import BackendError, BadValue, Conflict, ItemInvalid, OdmError, Unsupported, brief
 from odm.expressions.nodes import Compare, Condition, Const, Item, Missing, Path, Remove, Set
+from odm.immutable import frozen
 from odm.procedures.context import Context
 from odm.procedures.update import ItemUpdate
 from odm.procedures.upgrades import unchanged, up_to_date

@@ -20,8 +20,6 @@ from typing import (
     overload,
 )
 
-from attrs import frozen
-
 import odm
 from odm._published import public
 from odm.entities.companions import BaseCompanion, Effect
@@ -29,6 +27,7 @@ from odm.entities.entity import Entity
 from odm.entities.query import Finding, Query
 from odm.errors import BadValue, Unsupported, brief
 from odm.expressions.nodes import Action, Condition
+from odm.immutable import frozen
 from odm.procedures.batch import BatchSteps
 from odm.procedures.cell_versions import CellVersion
 from odm.procedures.companion_writes import CompanionWrites

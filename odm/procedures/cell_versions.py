@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from odm._published import public
 from odm.codec import WAS
@@ -17,6 +17,7 @@ from odm.errors import BadValue
 from odm.expressions.evaluate import apply, equal
 from odm.expressions.nodes import Action, Condition, Exists, Item, Path, Remove, Set, Value
 from odm.expressions.references import path_of
+from odm.immutable import frozen
 from odm.procedures.context import Context
 from odm.procedures.update import ItemUpdate
 from odm.procedures.upgrades import up_to_date

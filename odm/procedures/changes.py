@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attrs import Factory, frozen
+from attrs import Factory
 
 from odm._published import public
 from odm.entities.changes import Change
 from odm.errors import BadValue, brief
+from odm.immutable import frozen
 from odm.procedures.context import Context
 from odm.protocol import requests as req
 from odm.protocol.changes import ChangePage, ChangeShard, change_of

@@ -7,9 +7,10 @@ changed it, everything is planned again.
 from collections.abc import Sequence
 from typing import Any, Final
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 
 from odm.errors import BadValue, ConditionFailed, Conflict, ItemExists, ItemInvalid, ItemNotFound, OdmError
+from odm.immutable import frozen
 from odm.procedures.calls import Calls
 from odm.procedures.commit import ALONE, Reasons, Sender, commit
 from odm.procedures.companion_writes import CompanionWrites

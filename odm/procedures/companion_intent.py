@@ -7,12 +7,13 @@ the blobs of fields with `odm.Blob` are replaced.
 
 from typing import Any, cast
 
-from attrs import Factory, evolve, field, frozen
+from attrs import Factory, evolve, field
 
 from odm.entities.companions import Effect
 from odm.errors import OdmError
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import Condition, Item, Value
+from odm.immutable import frozen
 from odm.procedures.blobs import concerns, misplaced, same_pointers
 from odm.procedures.calls import Companion
 from odm.procedures.cell_versions import keeps, remembering, same_values

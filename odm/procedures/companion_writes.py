@@ -3,13 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from attrs import frozen
-
 from odm._published import public
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, ItemInvalid, OdmError, Unsupported
 from odm.expressions.nodes import Action, Condition
+from odm.immutable import frozen
 from odm.procedures.cell_versions import keeps
 from odm.procedures.context import Context
 from odm.procedures.update import item_update

@@ -7,13 +7,14 @@ from copy import deepcopy
 from random import Random, SystemRandom
 from typing import Any, NamedTuple
 
-from attrs import Factory, field, frozen
+from attrs import Factory, field
 
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION, WAS, EntityCodec, NativeItems
 from odm.codec.blobs import placeholders
 from odm.entities.entity import Entity, hold_stored, stored_of
 from odm.errors import ItemInvalid, Unsupported
 from odm.expressions.nodes import Condition, Item, Not, Or
+from odm.immutable import frozen
 from odm.procedures.ids import OF_PROCESS, IdSource
 from odm.protocol.blobs import BlobFolder
 from odm.protocol.expressions import check_condition, surely_fits

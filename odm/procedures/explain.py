@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from odm._published import public
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, brief
 from odm.expressions.nodes import Action, Condition
+from odm.immutable import frozen
 from odm.planner.compiled import make_plan
 from odm.planner.plan import Plan
 from odm.procedures import read

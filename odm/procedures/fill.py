@@ -11,7 +11,7 @@ that changes nothing; for any other item, the effect of an insert.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 
 from odm.codec import TAG
 from odm.codec.blobs import kept_inline
@@ -19,6 +19,7 @@ from odm.entities.companions import BaseCompanion, Effect
 from odm.errors import BadValue, ConditionFailed, ItemExists, ItemInvalid, ItemNotFound, OdmError, Unsupported
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item
+from odm.immutable import frozen
 from odm.procedures.calls import Calls, Companion
 from odm.procedures.commit import ALONE, InTransaction, Sender, commit
 from odm.procedures.companion_commit import InSteps

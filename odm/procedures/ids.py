@@ -15,9 +15,10 @@ from threading import Lock
 from typing import Final
 from uuid import UUID
 
-from attrs import Factory, frozen
+from attrs import Factory
 
 from odm.errors import BadValue
+from odm.immutable import frozen
 
 _DIGITS: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _LAST: Final = 2**48

@@ -17,13 +17,14 @@ Nothing detects what another writer changes between the reads and the batches.
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias, cast
 
-from attrs import Factory, define, evolve, frozen
+from attrs import Factory, define, evolve
 
 from odm.entities.companions import Effect
 from odm.entities.entity import Entity
 from odm.errors import ItemInvalid, Throttled, Unsupported
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item
+from odm.immutable import frozen
 from odm.procedures.automatic import times_of
 from odm.procedures.calls import Calls, Companion
 from odm.procedures.cell_versions import first_put

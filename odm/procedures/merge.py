@@ -9,7 +9,7 @@ aggregate: the backend does that without a read.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from attrs import Factory, define, evolve, frozen
+from attrs import Factory, define, evolve
 
 from odm.entities.entity import Entity
 from odm.entities.query import Query
@@ -27,6 +27,7 @@ from odm.expressions.nodes import (
     Set,
     SetIfMissing,
 )
+from odm.immutable import frozen
 from odm.procedures.automatic import with_time
 from odm.procedures.context import Context
 from odm.procedures.field_bounds import limits_of

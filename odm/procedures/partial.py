@@ -7,7 +7,7 @@ item cannot be read alone, whole items are read, and the parts are taken out of 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Generic, NoReturn, TypeVar
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from odm._published import public
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
@@ -18,6 +18,7 @@ from odm.entities.query import Query
 from odm.errors import BadValue, SchemaError, brief
 from odm.expressions.nodes import Item, Path, shown
 from odm.expressions.references import path_of
+from odm.immutable import frozen
 from odm.procedures.context import Context
 from odm.protocol.reading import Only, Position
 from odm.schema.entity import EntitySchema, Key

@@ -7,7 +7,7 @@ not know. A copy of raw items does none of this; it only computes their keys and
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 
 from odm._published import public
 from odm.codec import TTL_ATTRIBUTE, EntityCodec
@@ -16,6 +16,7 @@ from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, ItemInvalid, Unsupported, brief
 from odm.expressions.nodes import Condition, Item
+from odm.immutable import frozen
 from odm.procedures.batch import check_strangers, check_unconditional
 from odm.procedures.blobs import new_values
 from odm.procedures.context import Context

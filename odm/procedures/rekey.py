@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from inspect import iscoroutinefunction
 from typing import Any, Final, TypeAlias, cast
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 from pydantic import ValidationError
 
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
@@ -18,6 +18,7 @@ from odm.entities.companions import Effect
 from odm.entities.entity import Entity
 from odm.errors import BadValue, Conflict, ItemExists, ItemInvalid, OdmError, Unsupported, brief
 from odm.expressions.nodes import Condition, Item
+from odm.immutable import frozen
 from odm.procedures.backfill import Tell, paced
 from odm.procedures.backfilled import MOST_FAILURES, Backfilled, Unfilled
 from odm.procedures.calls import Companion

@@ -8,10 +8,11 @@ most n items are left.
 
 from collections.abc import Iterable, Sequence
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from odm.codec import TAG
 from odm.errors import BackendError, OutcomeUnknown, Throttled
+from odm.immutable import frozen
 from odm.observe.events import LOG
 from odm.procedures.context import Context
 from odm.procedures.pace import START

@@ -8,10 +8,11 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, Final, cast
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from odm.errors import BadValue, brief
 from odm.expressions.nodes import Condition, Item
+from odm.immutable import frozen
 from odm.procedures.blobs import check_many
 from odm.procedures.concurrent import sent_together
 from odm.procedures.context import Context

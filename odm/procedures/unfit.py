@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from attrs import field, frozen
+from attrs import field
 
 from odm.codec import TAG
 from odm.entities.query import Query
 from odm.errors import ItemInvalid, OdmError
 from odm.expressions.nodes import Item
+from odm.immutable import frozen
 from odm.procedures.context import Context
 from odm.procedures.upgrades import unchanged
 from odm.protocol import requests as req

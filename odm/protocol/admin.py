@@ -6,7 +6,7 @@ These calls are blocking and not part of a store, because people run them, not p
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from attrs import frozen
+from odm.immutable import frozen
 
 if TYPE_CHECKING:
     from odm.schema.lockfile import Finding

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import NamedTuple, Protocol
 
-from attrs import field, frozen
+from attrs import field
 
+from odm.immutable import frozen
 from odm.protocol.requests import TableIdentity, Wait
 
 

@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias
 
-from attrs import Factory, field, frozen
+from attrs import Factory, field
 
 from odm._published import public
 from odm.entities.changes import Change, Changed, Inserted, Removed
 from odm.errors import ItemInvalid
 from odm.expressions.nodes import Item
+from odm.immutable import frozen
 from odm.schema.entity import Key
 from odm.schema.model import Schema
 

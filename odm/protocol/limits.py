@@ -10,8 +10,6 @@ from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, TypeAlias, assert_never
 
-from attrs import frozen
-
 from odm._published import public
 from odm.codec import TAG, Draft
 from odm.errors import BadValue, ItemTooLarge, KeyValueError, brief
@@ -32,6 +30,7 @@ from odm.expressions.nodes import (
     SetIfMissing,
     Value,
 )
+from odm.immutable import frozen
 from odm.schema.entity import EntitySchema, Key
 
 PARTITION_BYTES: Final = 2048

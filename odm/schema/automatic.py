@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
-from attrs import field, frozen
+from attrs import field
 from pydantic.fields import FieldInfo
 
 from odm.codec import EntityCodec
@@ -29,6 +29,7 @@ from odm.entities.markers import (
 )
 from odm.errors import SchemaError
 from odm.expressions.nodes import paths
+from odm.immutable import frozen
 
 if TYPE_CHECKING:
     from odm.entities.entity import Entity

@@ -6,7 +6,7 @@ Each step works on one entity; the checks that need several entities are in `odm
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from attrs import Factory, asdict, evolve, frozen
+from attrs import Factory, asdict, evolve
 from pydantic.errors import PydanticUndefinedAnnotation
 
 from odm.codec import OTHERS, TAG, TTL_ATTRIBUTE, VERSION, EntityCodec, compile_codec
@@ -17,6 +17,7 @@ from odm.entities.signatures import check_signature
 from odm.errors import BadValue, SchemaError
 from odm.expressions.nodes import Condition
 from odm.expressions.references import Reference
+from odm.immutable import frozen
 from odm.keys import Form, Template, compile_several, compile_template, compile_verbatim, has_binary_part
 from odm.schema.automatic import Automatic
 from odm.schema.cells import check_cells, find_cells

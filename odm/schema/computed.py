@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from attrs import frozen
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from odm.entities.markers import Cell, CreatedAtMarker, Id, Marker, Stored, TTLMarker, metadata_of
 from odm.errors import BadValue, KeyValueError, SchemaError, brief
+from odm.immutable import frozen
 from odm.keys import Template
 from odm.keys.types import admits_none
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from odm.codec import EntityCodec
 from odm.codec.annotations import TypeCompiler
@@ -21,6 +21,7 @@ from odm.codec.unions import bare
 from odm.entities.markers import Stored, find_marker
 from odm.errors import SchemaError
 from odm.expressions.nodes import And, Compare, Condition, Const, Exists, IsIn, Missing, Path
+from odm.immutable import frozen
 from odm.keys import Form, Kind, Template, VerbatimKey
 from odm.keys.base import Refused
 from odm.schema.computed import computed_in

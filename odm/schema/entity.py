@@ -5,7 +5,7 @@ from functools import cached_property
 from random import Random
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from attrs import Factory, evolve, field, frozen
+from attrs import Factory, evolve, field
 
 from odm.cache import Cache
 from odm.codec import TAG, TTL_ATTRIBUTE
@@ -15,6 +15,7 @@ from odm.entities.signatures import wrong_names
 from odm.errors import BadValue, KeyValueError, brief
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import And, Compare, Condition, Exists, IsIn, Item, Missing, Not, Or, Path, paths
+from odm.immutable import frozen
 from odm.keys import Shards, Template, pair_encoder, random_suffix, suffix_of
 from odm.schema.automatic import Automatic
 from odm.schema.computed import Computed

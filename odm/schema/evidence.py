@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from attrs import define, frozen
+from attrs import define
 
 from odm.codec import TAG
 from odm.codec.blobs import placeholders
 from odm.errors import OdmError
 from odm.expressions.nodes import Item
+from odm.immutable import frozen
 from odm.keys import suffixes, suffixes_leaving
 from odm.schema.entity import EntitySchema, Key, PatternSchema
 from odm.schema.faults import several_fit

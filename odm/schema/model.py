@@ -7,7 +7,7 @@ field. Backends read `Schema`; the planner reads `EntitySchema`.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
-from attrs import Factory, field, frozen
+from attrs import Factory, field
 
 from odm.cache import Cache
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION, NativeItem
@@ -17,6 +17,7 @@ from odm.entities.query import Query
 from odm.errors import KeyValueError
 from odm.expressions.collection import GCRule
 from odm.expressions.nodes import Item
+from odm.immutable import frozen
 from odm.keys import Kind, in_bytes
 from odm.schema import faults
 from odm.schema.entity import EntitySchema, Key, PatternSchema, Values, held_by

@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
-from attrs import frozen
-
 from odm.codec.faults import show
+from odm.immutable import frozen
 from odm.schema.lockfile import Finding
 
 _Change = Literal["changes", "drops", "adds", "keeps"]

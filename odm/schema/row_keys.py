@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable
 from itertools import combinations
 from typing import Final, TypeAlias
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from odm.entities.patterns import Pattern
 from odm.errors import SchemaError
+from odm.immutable import frozen
 from odm.keys import Slot, Template, heads_can_equal
 from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.model import Schema

@@ -13,7 +13,7 @@ from random import Random, SystemRandom
 from threading import TIMEOUT_MAX, Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 import odm
 from odm.entities.entity import Entity
@@ -21,6 +21,7 @@ from odm.entities.query import Query
 from odm.errors import BackendError, BadValue, brief
 from odm.expressions.nodes import Action, Condition
 from odm.hints import IN_ASYNC, STORE, STORE_OPTIONS, SYNC_IN_ASYNC, Hinted, options_of, refuse_waiting
+from odm.immutable import frozen
 from odm.observe.events import LOG, Hook, Observer
 from odm.observe.meter import OPEN, Meter, metering, open_meters
 from odm.procedures.automatic import assigned, new_id

@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import assert_never
 
-from attrs import frozen
-
 from odm.backends.bigtable.emulator.filters import (
     Bits,
     Block,
@@ -30,6 +28,7 @@ from odm.backends.bigtable.emulator.filters import (
     Values,
 )
 from odm.backends.bigtable.emulator.rows import Cell
+from odm.immutable import frozen
 
 
 @frozen

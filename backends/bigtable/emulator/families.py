@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import field
 
 from odm.backends.bigtable.emulator.refusals import Refused, invalid
 from odm.backends.bigtable.emulator.rows import Join, Rule
+from odm.immutable import frozen
 
 NUMBER: Final = 8
 """The bytes of a number: big-endian, two's complement."""

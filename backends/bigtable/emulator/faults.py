@@ -8,9 +8,10 @@ from threading import RLock
 from typing import Any, Final, TypedDict, Unpack
 
 import grpc
-from attrs import define, field, frozen
+from attrs import define, field
 
 from odm.errors import BadValue
+from odm.immutable import frozen
 
 METHODS: Final = frozenset(
     {"ReadRows", "SampleRowKeys", "MutateRow", "MutateRows", "CheckAndMutateRow", "ReadModifyWriteRow"}

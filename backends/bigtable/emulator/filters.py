@@ -7,10 +7,11 @@ from collections.abc import Callable, Container
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
-from attrs import field, frozen
+from attrs import field
 
 from odm.backends.bigtable.emulator import limits
 from odm.backends.bigtable.emulator.refusals import invalid
+from odm.immutable import frozen
 
 
 @frozen

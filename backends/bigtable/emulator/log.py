@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 from google.cloud.bigtable_v2 import types
 
 from odm.backends.bigtable.emulator.rows import Version
+from odm.immutable import frozen
 
 
 @frozen

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from odm.backends.bigtable.emulator import limits
 from odm.backends.bigtable.emulator.filters import Filter, Pass, read_filter
@@ -13,6 +13,7 @@ from odm.backends.bigtable.emulator.rows import Cell, Row
 from odm.backends.bigtable.emulator.tables import Table
 from odm.backends.bigtable.encoding import field as wire
 from odm.backends.bigtable.encoding import number_field
+from odm.immutable import frozen
 
 ROWS: Final = 100
 """The most rows of a message."""

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from attrs import frozen
+from odm.immutable import frozen
 
 
 @frozen

@@ -10,7 +10,6 @@ from threading import Event
 from typing import Any, Final, NoReturn
 
 import grpc
-from attrs import frozen
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
@@ -22,6 +21,7 @@ from odm.backends.bigtable.emulator.refusals import Refused
 from odm.backends.bigtable.emulator.streams import Streams
 from odm.backends.bigtable.emulator.tables import Tables
 from odm.errors import BackendError, BadValue, brief
+from odm.immutable import frozen
 
 _LOG: Final = logging.getLogger("odm.bigtable")
 

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from attrs import frozen
-
 from odm._published import public
+from odm.immutable import frozen
 
 Severity = Literal["error", "warning", "advice"]
 Cloud = Literal["dynamodb", "bigtable"]

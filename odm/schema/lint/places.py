@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from textwrap import dedent
 from typing import Final
 
-from attrs import field, frozen
+from attrs import field
 
+from odm.immutable import frozen
 from odm.schema.entity import EntitySchema
 
 _COMMENT: Final = re.compile(r"#\s*odm:\s*ignore\[([\w\s,-]*)\]")

@@ -3,7 +3,9 @@
 import re
 from typing import Final, Literal
 
-from attrs import evolve, frozen
+from attrs import evolve
+
+from odm.immutable import frozen
 
 Level = Literal["orphans", "rewrites", "backfill", "unknown", "safe"]
 
@@ -20,7 +22,6 @@ OF_KEYS: Final = frozenset(
     }
 )
 """The kinds of change that affect the keys of items and index entries on DynamoDB."""
-
 
 TARGET: Final = "MODULE:TABLE"
 PLACE: Final = "PLACE"
