@@ -15,6 +15,7 @@ from shutil import which
 from statistics import median
 from typing import Final
 
+from benchmarks.engine import programs
 from benchmarks.engine.entries import started
 from benchmarks.fresh import in_turns, printed
 from benchmarks.order import Order
@@ -37,6 +38,9 @@ CODES: Final = {
     "one odm entity": "from odm import Entity\nclass Model(Entity):\n    number: int",
 }
 """Both packages load little until a name of theirs is used, so what everybody does who imports them is there too."""
+
+_CREDENTIALS: Final = {"AWS_ACCESS_KEY_ID": "benchmark", "AWS_SECRET_ACCESS_KEY": "benchmark"}
+"""In the environment, as in a Lambda function."""
 
 ENTITIES: Final = 20
 
@@ -81,15 +85,30 @@ def _child(*arguments: str, before: Sequence[str] = ()) -> str:
     return printed("-m", "benchmarks.engine.processes", *arguments, before=before)
 
 
+def start_ms(runs: int, *, cached: bool = True) -> dict[str, float]:
+    """CPU times of whole programs, net of the interpreter's.
+
+    Args:
+        runs: of each program, in turns; the fastest counts, as everything else on the machine only adds to it.
+        cached: False: no module has byte code, as in the first run after an installation on a read-only disk.
+    """
+    with programs.service() as endpoint, tempfile.TemporaryDirectory() as empty:
+        options = () if cached else ("-B", "-X", f"pycache_prefix={empty}")
+        codes = programs.programs(endpoint)
+        times = in_turns({name: partial(_cpu_ms, code, *options) for name, code in codes.items()}, runs)
+    least = {name: min(taken) for name, taken in times.items()}
+    return {name: taken - least["python"] for name, taken in least.items() if name != "python"}
+
+
 def import_ms(runs: int) -> dict[str, float]:
     """CPU times of fresh interpreters."""
     times = in_turns({name: partial(_cpu_ms, code) for name, code in CODES.items()}, runs)
     return {name: median(taken) for name, taken in times.items()}
 
 
-def _cpu_ms(code: str) -> float:
+def _cpu_ms(code: str, *options: str) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    printed("-c", code)
+    printed(*options, "-c", code, variables=_CREDENTIALS)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return 1000 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.contender import CALLS, Contender, Entry
-from benchmarks.engine import processes
+from benchmarks.engine import processes, programs
 from benchmarks.engine.__main__ import BENCHMARK, SMALLEST, TARGETS, json_bytes
 from benchmarks.engine.entries import ENTRIES, page_of, service_of, started
 from benchmarks.order import Order
@@ -135,6 +135,7 @@ def test_a_durable_put_is_one_sync() -> None:
 
 def test_start_is_measured() -> None:
     assert processes.import_ms(1)["one odm entity"] > 0
+    assert processes.start_ms(1)[programs.DYNAMODB] > 0
     assert processes.compile_ms(1)["compile an entity, with its first put and get"] > 0
 
 
