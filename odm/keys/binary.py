@@ -9,9 +9,10 @@ import math
 import re
 from typing import Any, Final
 
-from attrs import Factory, field, frozen
+from attrs import Factory, field
 
 from odm.errors import brief
+from odm.immutable import frozen
 from odm.keys.base import ABOVE, BELOW, Place, Refused
 from odm.keys.shapes import Charset, Shape, exactly
 from odm.keys.spans import Op

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 from pydantic import ValidationError
 
 from odm.codec import TAG, TTL_ATTRIBUTE
@@ -38,7 +38,7 @@ from odm.expressions.nodes import (
     Value,
     paths,
 )
-from odm.immutable import immutable
+from odm.immutable import frozen, immutable
 from odm.procedures.automatic import check_settable, of_new_item, with_time
 from odm.procedures.context import Context
 from odm.procedures.field_bounds import check_steps, limits_of

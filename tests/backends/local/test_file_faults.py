@@ -251,7 +251,7 @@ def test_a_full_disk_stops_writes_and_loses_nothing(tmp_path: Path) -> None:
 READER = """
 import os, sys
 from pathlib import Path
-from odm.backends.local import LocalFile
+from odm.backends.local import Compaction, LocalFile  # compact() imports its module while this process may read it
 from odm.errors import BackendError
 from odm.protocol.connection import perform
 from odm.protocol.requests import CreateTables, Delete, Get, Key, Put, Query
