@@ -316,15 +316,43 @@ def test_a_part_with_its_label_is_the_attribute_of_that_name() -> None:
 
 
 def test_types_that_cannot_be_told_apart_are_one_class() -> None:
-    """A key of SETTINGS could be one of a user whose name that is."""
+    """A key of SETTINGS could be one of a user whose name that is, and some settings have no attribute."""
+    items = [
+        {"PK": s(f"ORG#{org}"), "SK": s(sort), **columns}
+        for org in range(3)
+        for sort, columns in (
+            ("SETTINGS", {"theme": s("x")} if org else {}),
+            (f"{org}ab", {"name": s("n"), "mail": s("m")}),
+        )
+    ]
+    models = made(items)
+    assert keys_of(models) == {"Org: ORG#{org} | {sk}"}
+    assert len(list(models.entities(items))) == 6
+
+
+def test_types_that_only_attributes_distinguish() -> None:
+    """The keys of both can be equal, but all items of each have an attribute that no item of the other has."""
     items = [
         {"PK": s(f"ORG#{org}"), "SK": s(sort), **columns}
         for org in range(3)
         for sort, columns in (("SETTINGS", {"theme": s("x")}), (f"{org}ab", {"name": s("n"), "mail": s("m")}))
     ]
     models = made(items)
-    assert keys_of(models) == {"Org: ORG#{org} | {sk}"}
+    assert sorted(keys_of(models)) == ["Org: ORG#{org} | SETTINGS", "Shop: ORG#{org} | {sk}"]
+    assert 'match=exists(field("theme"))' in models.source
+    assert 'match=exists(field("mail"))' in models.source
     assert len(list(models.entities(items))) == 6
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_items_of_one_form_of_key_without_a_common_attribute(number: int) -> None:
+    """As in the lock table of Terraform; a single item may be of the same type, and lack what others have."""
+    locks = [{"PK": s(f"b/{at}"), "SK": s("1"), "Info": s("{}"), "Who": s("me")} for at in range(number)]
+    states = [{"PK": s(f"b/{at}-md5"), "SK": s("1"), "Digest": s("d")} for at in range(3)]
+    models = made([*locks, *states])
+    assert len(keys_of(models)) == number
+    assert ('match=exists(field("digest"))' in models.source) == (number > 1)
+    assert len(list(models.entities([*locks, *states]))) == 3 + number
 
 
 def test_a_path_is_a_value() -> None:

@@ -6,11 +6,12 @@ from decimal import Decimal
 from types import new_class
 from typing import Annotated, Any, Final
 
-from odm.cli.inspect.grammar import parse
+from odm.cli.inspect.grammar import matched_field, parse
 from odm.entities.entity import Entity
 from odm.entities.markers import TTL, Cell, Columns, Stored
 from odm.entities.patterns import AccessPattern, PrimaryKey
 from odm.errors import BadValue
+from odm.expressions.build import exists, field
 from odm.schema.table import Table
 
 _TYPES: Final[dict[str, Any]] = {
@@ -63,8 +64,13 @@ def _entity(node: ast.ClassDef, table: Table, module: str) -> None:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call):
                 body[name] = _called(call)
     body["__annotations__"] = annotations
-    options = {str(one.arg): _value(one.value) for one in node.keywords if one.arg != "table"}
+    options = {str(one.arg): _option(one.value) for one in node.keywords if one.arg != "table"}
     new_class(node.name, (Entity,), {"table": table, **options}, lambda namespace: namespace.update(body))
+
+
+def _option(node: ast.expr) -> Any:
+    name = matched_field(node)
+    return _value(node) if name is None else exists(field(name))
 
 
 def _annotation(node: ast.expr) -> Any:

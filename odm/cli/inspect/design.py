@@ -60,6 +60,7 @@ class EntityDesign:
     Attributes:
         name: the class.
         tag: what names it in items.
+        match: the field that only its items have, if nothing else distinguishes them; "": there is none.
         fields: its fields.
         patterns: its keys.
         items: how many of the sampled items it has.
@@ -74,11 +75,14 @@ class EntityDesign:
     items: int = 0
     notes: list[str] = Factory(list)
     kept: dict[str, str] = Factory(dict)
+    match: str = ""
 
     def leave_out(self, attribute: str, why: str) -> bool:
         """Remove the field of an attribute; False if a key needs it."""
         found = next((field for field in self.fields if field.stored == attribute), None)
         in_key = re.compile(rf"{{{re.escape(found.name)}[:}}]") if found is not None else None
+        if found is not None and found.name == self.match:
+            return False
         used = in_key and any(in_key.search(text) for pattern in self.patterns for text in pattern.templates)
         if attribute in self.kept or used:
             return False

@@ -6,8 +6,8 @@ from the parsed text, and they are tried on the sample.
 
 * imports of the names in `IMPORTS`;
 * one assignment of ``Table(...)``;
-* classes with the base ``Entity`` and the keywords ``table`` and ``tag``, whose bodies have annotated fields and
-  assignments of ``PrimaryKey(...)`` and ``AccessPattern(...)``;
+* classes with the base ``Entity`` and the keywords ``table`` and ``tag``, or ``match=exists(field("..."))``, whose
+  bodies have annotated fields and assignments of ``PrimaryKey(...)`` and ``AccessPattern(...)``;
 * texts that stand for themselves, which are docstrings.
 
 An argument is a constant, or a tuple or dict of constants. An annotation has names of types, never text: Pydantic
@@ -26,7 +26,9 @@ IMPORTS: Final[Mapping[str, frozenset[str]]] = {
     "datetime": frozenset({"date", "datetime"}),
     "decimal": frozenset({"Decimal"}),
     "typing": frozenset({"Annotated", "Any"}),
-    "odm": frozenset({"TTL", "AccessPattern", "Cell", "Columns", "Entity", "PrimaryKey", "Stored", "Table"}),
+    "odm": frozenset(
+        {"TTL", "AccessPattern", "Cell", "Columns", "Entity", "PrimaryKey", "Stored", "Table", "exists", "field"}
+    ),
 }
 
 _PLAIN: Final = frozenset({"str", "int", "float", "bool", "bytes", "Decimal", "date", "datetime", "Any"})
@@ -62,13 +64,32 @@ def _is_statement(node: ast.stmt) -> bool:
         case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call):
             return _is_variable(name) and _is_call(call, "Table")
         case ast.ClassDef(
-            name=name, bases=[ast.Name(id="Entity")], keywords=[ast.keyword(arg="table", value=ast.Name()), *tag]
+            name=name, bases=[ast.Name(id="Entity")], keywords=[ast.keyword(arg="table", value=ast.Name()), *more]
         ):
             plain = not node.decorator_list and not getattr(node, "type_params", ())
-            tagged = [one.arg for one in tag] in ([], ["tag"]) and all(_is_value(one.value) for one in tag)
+            tagged = not more or (len(more) == 1 and _is_option(more[0]))
             named = _CLASS.fullmatch(name) is not None and name not in RESERVED
             return named and plain and tagged and all(map(_is_member, node.body))
     return _is_text(node)
+
+
+def _is_option(option: ast.keyword) -> bool:
+    """Whether this is what distinguishes the items of a class."""
+    if option.arg == "match":
+        return matched_field(option.value) is not None
+    return option.arg == "tag" and _is_value(option.value)
+
+
+def matched_field(node: ast.expr) -> str | None:
+    """The name in ``exists(field("name"))``; None if it is another expression."""
+    match node:
+        case ast.Call(
+            func=ast.Name(id="exists"),
+            args=[ast.Call(func=ast.Name(id="field"), args=[ast.Constant(value=str() as name)], keywords=[])],
+            keywords=[],
+        ):
+            return name
+    return None
 
 
 def _is_member(node: ast.stmt) -> bool:

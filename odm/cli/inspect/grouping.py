@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from odm.cli.inspect.facts import Attributes, TableFacts
 from odm.cli.inspect.origins import words_in
@@ -39,11 +39,13 @@ class ItemGroup:
         name: a name for the type.
         tag: the value of the attribute that names it; None: there is none.
         items: their positions in the sample.
+        match: the attribute that only these items have, if nothing else distinguishes them from others; "": none.
     """
 
     name: str
     tag: str | None
     items: tuple[int, ...]
+    match: str = ""
 
 
 @frozen(slots=False)
@@ -106,6 +108,42 @@ def group_items(keys: Keys) -> tuple[str | None, list[ItemGroup]]:
     if len(groups) == 1:
         return None, [ItemGroup(facts.name, None, tuple(groups[0]))]
     return None, _named(facts.name, [(forms.fixed(rows), rows) for rows in groups])
+
+
+def halves(facts: TableFacts, group: ItemGroup) -> list[ItemGroup]:
+    """A group as two, if its items are of two types that have no attribute in common but those of keys."""
+    sets = _attributes(facts, group)
+    mine = set(next((names for names in sets if names), ()))
+    while more := {name for names in sets if names & mine for name in names} - mine:
+        mine |= more
+    own = tuple(at for at, names in zip(group.items, sets, strict=True) if names & mine)
+    others = tuple(at for at in group.items if at not in {*own})
+    parts = matched(facts, evolve(group, items=own), evolve(group, items=others))
+    return [evolve(part, name=f"{group.name} {part.match}") for part in parts] or [group]
+
+
+def matched(facts: TableFacts, *groups: ItemGroup) -> list[ItemGroup]:
+    """Two groups, each with an attribute that all of its items have and none of the other has; empty if there is none.
+
+    Few items are not enough evidence.
+    """
+    if min(len(group.items) for group in groups) < _FEW:
+        return []
+    every = [_attributes(facts, group) for group in groups]
+    own = [sorted(frozenset.intersection(*sets).difference(*others)) for sets, others in (every, every[::-1])]
+    if not all(own):
+        return []
+    return [evolve(group, match=names[0]) for group, names in zip(groups, own, strict=True)]
+
+
+def _attributes(facts: TableFacts, group: ItemGroup) -> list[frozenset[str]]:
+    """The attributes of each item but those of keys."""
+    keys = {*facts.keys, *(key for index in facts.indexes.values() for key in index.names)}
+    return [frozenset(facts.items[at]) - keys for at in group.items]
+
+
+_FEW: Final = 2
+"""Fewer items do not show that they are of a type of their own."""
 
 
 def merged(keys: Keys, groups: Sequence[ItemGroup], which: Sequence[int]) -> list[ItemGroup]:

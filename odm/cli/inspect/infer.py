@@ -21,6 +21,11 @@ _CLOCK: Final = "T"
 _KEY_NAME: Final = re.compile(r"(pk|sk)$|gsi|lsi|^(hash|range|sort|partition)[_-]?key$", re.IGNORECASE)
 """Names of attributes that hold only keys."""
 
+_MATCHED: Final = (
+    "match: only the attributes distinguish these items from those of another class with keys of this form. An item "
+    "that has the attributes of both, or of none, belongs to no class."
+)
+
 Column = tuple[str | None, ...]
 """A part of a key, or an attribute, in each item; None where it is absent."""
 
@@ -54,6 +59,9 @@ def design_of(keys: Keys, tag: str | None, groups: Sequence[ItemGroup], *, plain
     for group in groups:
         entity = EntityDesign(class_name(group.name, (e.name for e in entities)), group.tag)
         _Group(keys, tag, group, entity, plain=plain).fill()
+        if group.match:
+            entity.match = next(field.name for field in entity.fields if field.stored == group.match)
+            entity.notes.append(_MATCHED)
         entities.append(entity)
     used = {pattern.index for entity in entities for pattern in entity.patterns}
     indexes = {name: index.keys for name, index in facts.indexes.items() if name in used}

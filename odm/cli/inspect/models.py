@@ -1,6 +1,6 @@
 """The models of a table: the design that was found, or the plain one if that does not keep every item as it is."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -10,7 +10,7 @@ from odm.backends.dynamodb.schema import layout_of
 from odm.cli.inspect.check import Fault, faults, load
 from odm.cli.inspect.design import Design
 from odm.cli.inspect.facts import Attributes, TableFacts
-from odm.cli.inspect.grouping import Keys, group_items, merged
+from odm.cli.inspect.grouping import ItemGroup, Keys, group_items, halves, matched, merged
 from odm.cli.inspect.infer import design_of, infer_plain
 from odm.cli.inspect.source import source_of
 from odm.errors import BadValue
@@ -53,6 +53,8 @@ def models_of(facts: TableFacts) -> Models:
     """
     keys = Keys(facts)
     tag, groups = group_items(keys)
+    if tag is None and (models := _by_attributes(keys, groups)) is not None:
+        return models
     found: list[Fault] = []
     for _ in range(len(groups)):
         design = design_of(keys, tag, groups)
@@ -68,6 +70,26 @@ def models_of(facts: TableFacts) -> Models:
     if not found:
         return Models(source, load(source, design))
     raise BadValue(f"the items of table {facts.name!r} cannot be described: {found[0].text}")
+
+
+def _by_attributes(keys: Keys, groups: Sequence[ItemGroup]) -> Models | None:
+    """The models with types that only their attributes distinguish; None if there are none, or they do not fit."""
+    facts = keys.facts
+    parts = [half for group in groups for half in halves(facts, group)]
+    for _ in groups:
+        design = design_of(keys, None, parts)
+        found, source = _repaired(design, facts)
+        if not found:
+            return Models(source, load(source, design)) if any(part.match for part in parts) else None
+        pair = next(((fault.entity, fault.other) for fault in found if fault.other), None)
+        if pair is None:
+            return None
+        which = [design.entities.index(design.entity(name)) for name in pair]
+        two = [] if any(parts[at].match for at in which) else matched(facts, *(parts[at] for at in which))
+        if not two:
+            return None
+        parts = [part for at, part in enumerate(parts) if at not in which] + two
+    return None
 
 
 def _repaired(design: Design, facts: TableFacts) -> tuple[list[Fault], str]:

@@ -36,7 +36,9 @@ def _head(design: Design, text: str) -> Iterator[str]:
     if times or typed or "Decimal" in text:
         yield ""
     names = ("TTL", "AccessPattern", "Cell", "Columns", "Entity", "PrimaryKey", "Stored", "Table")
-    yield f"from odm import {', '.join(name for name in names if re.search(rf'{chr(92)}b{name}{chr(92)}b', text))}"
+    used = [name for name in names if re.search(rf"\b{name}\b", text)]
+    used += ["exists", "field"] * any(entity.match for entity in design.entities)
+    yield f"from odm import {', '.join(used)}"
     if design.notes:
         yield ""
         for note in design.notes:
@@ -74,6 +76,8 @@ def _table(design: Design) -> Iterator[str]:
 
 def _entity(entity: EntityDesign, design: Design) -> Iterator[str]:
     tag = "" if entity.tag is None else f", tag={literal(entity.tag)}"
+    if entity.match:
+        tag = f", match=exists(field({literal(entity.match)}))"
     yield f"class {entity.name}(Entity, table={table_name(design)}{tag}):"
     ordered = sorted(entity.fields, key=lambda field: field.default is not None)
     for field in ordered:
