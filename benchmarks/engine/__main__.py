@@ -142,10 +142,11 @@ TARGETS: Final = (
     Target(12, "reopen", "LocalFile", None, 20),
     Target(13, "fresh process", "import odm", "import pydantic", 2),
     Target(13, "fresh process", "one odm entity", "one pydantic model", 2),
-    # In instructions they are 2.0, 2.35 and 2.7; the goal is 1.5 for the import and 2 up to the first get on Memory.
-    Target(13, "programs", programs.IMPORT, programs.PYDANTIC, 2.3),
-    Target(13, "programs", programs.MEMORY, programs.PYDANTIC, 2.6),
-    Target(13, "programs", programs.DYNAMODB, programs.PYDANTIC, 3),
+    # Of CPU time, which varies by a fifth on a busy machine. In instructions (cachegrind) they are 2.0, 2.4 and 2.7; the
+    # goal is 1.5 for the import and 2 up to the first get on Memory.
+    Target(13, "programs", programs.IMPORT, programs.PYDANTIC, 2.5),
+    Target(13, "programs", programs.MEMORY, programs.PYDANTIC, 2.9),
+    Target(13, "programs", programs.DYNAMODB, programs.PYDANTIC, 3.5),
     Target(13, "one of twenty", "compile an entity, with its first put and get", None, 1),
     # 3 of about 75 microseconds.
     Target(14, "set_ of", rules.LIMITED, rules.FREE, 1.04),
