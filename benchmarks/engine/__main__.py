@@ -142,8 +142,8 @@ TARGETS: Final = (
     Target(12, "reopen", "LocalFile", None, 20),
     Target(13, "fresh process", "import odm", "import pydantic", 2),
     Target(13, "fresh process", "one odm entity", "one pydantic model", 2),
-    # Of CPU time, which varies by a fifth on a busy machine. In instructions (cachegrind) they are 2.0, 2.4 and 2.7; the
-    # goal is 1.5 for the import and 2 up to the first get on Memory.
+    # Of CPU time, which varies by a fifth on a busy machine. In instructions (cachegrind) they are 2.0, 2.4 and 2.7;
+    # the goal is 1.5 for the import and 2 up to the first get on Memory.
     Target(13, "programs", programs.IMPORT, programs.PYDANTIC, 2.5),
     Target(13, "programs", programs.MEMORY, programs.PYDANTIC, 2.9),
     Target(13, "programs", programs.DYNAMODB, programs.PYDANTIC, 3.5),
