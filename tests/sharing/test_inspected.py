@@ -48,6 +48,7 @@ from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.admin import Admin as DynamoDBAdmin
 from odm.cli.inspect.live import source_in
 from odm.codec import attribute_name
+from odm.expressions.nodes import paths
 from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.model import Schema
 from tests.effort import times
@@ -459,6 +460,8 @@ class Class:
         key = random.choice(list(self.entities))
         in_keys = {name for pattern in (self.own.primary, *self.own.patterns.values()) for name in pattern.fields}
         entity = self.entities[key]
+        match = {path.root for path in paths(self.own.match)}  # no update changes what distinguishes the class
+        in_keys |= {name for name in names if self.own.codec.stored[name] in match}
         there = [name for name in names if name not in in_keys and getattr(entity, name) is not None]
         if not there:
             return
