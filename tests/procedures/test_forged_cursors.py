@@ -6,13 +6,13 @@ import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odm import AccessPattern, BadCursor, Entity, PrimaryKey, Shards, Store, Table, collection
+from odm import AccessPattern, BadCursor, Cell, Entity, PrimaryKey, Shards, Store, Table, collection
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.emulator import Emulator
 from odm.backends.local import LocalFile, Memory
@@ -31,6 +31,21 @@ class Note(Entity, table=forged):
     by_kind = AccessPattern("KIND#{kind}", "{room}#{number}")
     by_shard = AccessPattern("SHARD#{kind}", "{room}#{number}", shards=Shards(3, by="number"))
 
+
+forged_bytes = Table("forged.bytes", row_style="verbatim", row_key_join="")
+
+
+class Reading(Entity, table=forged_bytes):
+    """Its row keys on Bigtable are bytes."""
+
+    sensor: str
+    at: int
+    value: Annotated[int, Cell("t:value", "int64be")] = 0
+
+    primary = PrimaryKey("{sensor}#", "{at:int64be:desc}")
+
+
+READINGS = [Reading(sensor=sensor, at=at) for sensor in ("é", "y") for at in (0, 255, 256, 2**40, 2**63 - 1)]
 
 NOTES = [Note(room=room, number=number, kind="ab"[number % 2]) for room in ("x", "y") for number in range(6)]
 MINE = Note.primary(room="x")
@@ -66,7 +81,23 @@ LEAVES = (
     | st.sampled_from(NUMBERS)
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.sampled_from(
-        ["", "-", "ROOM#x", "ROOM#y", "ROOM#x#", "NOTE#", "KIND#a", "~", "\0", "\ud800", "x" * 5000, "#", "￿"]
+        [
+            "",
+            "-",
+            "ROOM#x",
+            "ROOM#y",
+            "ROOM#x#",
+            "NOTE#",
+            "KIND#a",
+            "~",
+            "\0",
+            "\xff",
+            "\u0100",
+            "\ud800",
+            "x" * 5000,
+            "#",
+            "￿",
+        ]
     )
     | st.text(max_size=5)
 )
@@ -141,6 +172,15 @@ def db(backend: Backend) -> Iterator[Store]:
         yield store
 
 
+@pytest.fixture(scope="module")
+def readings(backend: Backend) -> Iterator[Store]:
+    with Store(forged_bytes, backend) as store:
+        store.create()
+        for reading in READINGS:
+            store.put(reading)
+        yield store
+
+
 @pytest.mark.parametrize("name", list(QUERIES))
 @settings(max_examples=times(60, 2000), deadline=None)
 @given(data=st.data())
@@ -175,6 +215,32 @@ def test_a_forged_cursor_of_a_scan(db: Store, data: st.DataObject) -> None:
     except BadCursor:
         return
     assert all(item in [db.raw_item(note) for note in NOTES] for item in page.items)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@settings(max_examples=times(60, 2000), deadline=None)
+@given(data=st.data())
+def test_a_forged_cursor_over_keys_of_bytes(readings: Store, turned: bool, data: st.DataObject) -> None:
+    query = Reading.primary(sensor="é")
+    query = query.reverse() if turned else query
+    allowed = [*readings.query(query)]
+    page = readings.page(query, size=2)
+    start = readings.parts(2)[0]
+    cursors = [cursor for cursor in (page.cursor, readings.page(query, size=2, after=page.cursor).previous) if cursor]
+    cursor = sealed(mutated(data, payload(data.draw(st.sampled_from(cursors)))))
+    try:
+        positions = [allowed.index(item) for item in readings.page(query, size=3, after=cursor).items]
+        assert positions == sorted(positions)
+    except BadCursor:
+        pass
+    cursor = sealed(
+        mutated(data, payload(data.draw(st.sampled_from([start, readings.scan_page(start).cursor or start]))))
+    )
+    try:
+        items = readings.scan_page(cursor, size=3).items
+        assert all(item in [readings.raw_item(one) for one in READINGS] for item in items)
+    except BadCursor:
+        pass
 
 
 @pytest.mark.parametrize("number", [2**31, 2**63, 2**64, 10**30])
