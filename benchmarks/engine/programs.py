@@ -101,7 +101,7 @@ class _Answers(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *arguments: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         """Nothing is logged."""
 
 
