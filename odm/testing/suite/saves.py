@@ -3,6 +3,7 @@
 
 import copy
 import pickle
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -381,7 +382,9 @@ class TestSave:
         book.author = "kim"
         shown = shelved.explain(book, write="save")
         update = shelved.explain(shelved.one(KEY), set_(Book.author, "kim"))
-        assert (shown.call, shown.range, shown.filter) == (update.call, update.range, update.filter)
+        assert (shown.call, shown.range) == (update.call, update.range)
+        asked, wanted = (re.sub(r"_ttl <= \d+", "", str(one.filter)) for one in (shown, update))  # a second may pass
+        assert asked == wanted
         assert type(shown.native) is type(update.native)
         assert shelved.one(KEY).author == "nobody"
         with pytest.raises(BadValue, match="was not read from a store"):
