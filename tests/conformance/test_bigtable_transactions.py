@@ -3,7 +3,7 @@
 import pytest
 
 from odm.backends.bigtable import Bigtable
-from odm.testing import Capabilities, suite
+from odm.testing import Capabilities
 from odm.testing.suite import *  # noqa: F403  # pytest collects its classes and fixtures
 from tests.conformance.emulator_faults import FAULTS
 from tests.locking import LockingBigtable
@@ -21,21 +21,8 @@ def capabilities() -> Capabilities:
     return Capabilities(faults=FAULTS, locks=True, segment=False, units=False)
 
 
-OPEN = pytest.mark.xfail(
-    reason="an open defect: rekey reads the row keys of the old class as keys without a sort key", strict=False
-)
-
-
-@OPEN
-class TestRekey(suite.TestRekey):
-    """Fails on Bigtable in tables with locks."""
-
-
-@OPEN
-class TestRekeyFields(suite.TestRekeyFields):
-    """The same."""
-
-
-@OPEN
-class TestRekeyWithoutTransactions(suite.TestRekeyWithoutTransactions):
-    """The same."""
+@pytest.fixture(autouse=True)
+def open_defect(request: pytest.FixtureRequest) -> None:
+    """Every move by rekey fails here: it reads the row keys of the old class as keys without a sort key."""
+    if request.cls is not None and request.cls.__name__.startswith("TestRekey"):
+        request.applymarker(pytest.mark.xfail(reason="an open defect of rekey in tables with locks", strict=False))
