@@ -300,12 +300,18 @@ class Schema:
         Raises:
             ItemInvalid: the fields give another key, or a datetime has no time zone.
         """
-        if not _makes(entity.primary, values, key, self.row_key_join):
+        if not _makes(entity.primary, values, key, self.row_key_separator):
             raise faults.other_key(entity, item, key, values)
         for name in entity.codec.datetimes:
             value = values.get(name)
             if value is not None and value.tzinfo is None:  # pydantic accepts it, but it could not be stored again
                 raise faults.naive(entity, item, key, name, value)
+
+    def is_under(self, key: Key, stored: Key) -> bool:
+        """Whether the item of a key is stored under this one. A scan of Bigtable has whole row keys, without a sort."""
+        if stored.sort or self.hash_only:
+            return key == stored
+        return key == stored or stored.partition == f"{key.partition}{self.row_key_separator}{key.sort}"
 
     def check_all(self, found: Sequence[Any], items: Sequence[Item], keys: Iterable[Key]) -> None:
         """`check_values` for a page of entities, in less time. Nobody else writes items of an exclusive table.

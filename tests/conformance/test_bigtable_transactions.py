@@ -19,10 +19,3 @@ def backend(bigtable_emulator: str) -> Bigtable:
 @pytest.fixture
 def capabilities() -> Capabilities:
     return Capabilities(faults=FAULTS, locks=True, segment=False, units=False)
-
-
-@pytest.fixture(autouse=True)
-def open_defect(request: pytest.FixtureRequest) -> None:
-    """Every move by rekey fails here: it reads the row keys of the old class as keys without a sort key."""
-    if request.cls is not None and request.cls.__name__.startswith("TestRekey"):
-        request.applymarker(pytest.mark.xfail(reason="an open defect of rekey in tables with locks", strict=False))
