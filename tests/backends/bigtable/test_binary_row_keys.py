@@ -43,6 +43,7 @@ NOON: Final = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
 events = Table("events", row_style="verbatim")
 points = Table("points", row_style="verbatim", row_key_join="")
+accents = Table("accents", row_style="verbatim", row_key_join="é")
 users = Table("users", row_style="verbatim", row_key_join="")
 
 
@@ -67,6 +68,16 @@ class Point(Entity, table=points):
     value: Annotated[int, Cell("t:value", "int64be")]
 
     primary = PrimaryKey("{salt:uint8}{metric:bytes3}", "{hour:uint32be}{tags:bytes}")
+
+
+class Accent(Entity, table=accents):
+    """The separator is not ASCII."""
+
+    name: str
+    at: int
+    value: Annotated[int, Cell("t:value", "int64be")] = 0
+
+    primary = PrimaryKey("{name}", "{at:int64be}")
 
 
 class User(Entity, table=users):
@@ -329,3 +340,12 @@ def test_points_of_opentsdb_have_columns_that_are_not_text(
     table.mutate_row(bytes.fromhex("0000000150E2270000000001000001"), GoogleCell("t", b"\x8f\xf0", b"\x07"))
     assert list(place.db.scan()) == []
     assert len(table.read_rows(ReadRowsQuery())) == 1
+
+
+def test_a_separator_that_is_not_ascii(open_: Callable[[Table], Place]) -> None:
+    """A scan compares whole row keys with those of the fields."""
+    db = open_(accents).db
+    stored = [db.put(Accent(name="x", at=at)) for at in (0, 3)]
+    assert list(db.scan(Accent)) == stored
+    assert list(db.query(Accent.primary(name="x").where(Accent.at > 0))) == stored[1:]
+    assert [item.entity for item in db.scan_page().items] == stored
