@@ -133,11 +133,11 @@ def predicate(condition: Condition | None, form: Form, tag: Value = None) -> Pre
     values: list[Value] = []
     place = (tag, shape_of_condition(condition, values), *values)
     if place[1] is None or not all(map(_is_short, values)):
-        return _made(condition, form, tag)
+        return _compiled(condition, form, tag)
     place = (*place, *map(type, values))  # 1, True and Decimal(1) are equal
     known = form.predicates.get(place, _NEW)
     if known is _NEW:
-        known = form.predicates.keep(place, _made(condition, form, tag))
+        known = form.predicates.keep(place, _compiled(condition, form, tag))
     asked: Predicate | None = known
     return asked
 
@@ -147,7 +147,7 @@ def _is_short(value: Value) -> bool:
     return type(value) in _KEPT or (type(value) in (str, bytes) and len(value) <= MOST)
 
 
-def _made(condition: Condition, form: Form, tag: Value) -> Predicate | None:
+def _compiled(condition: Condition, form: Form, tag: Value) -> Predicate | None:
     of_none = holds(condition, None)
     placement = form.placement(tag)
     filters = _Filters(form, refuses=of_none, placement=placement)
@@ -168,7 +168,7 @@ def predicate_of_own(tag: str, version: int | None, form: Form) -> Predicate | N
     known = form.predicates.get((tag, version), _NEW)
     if known is _NEW:
         condition = has_tag(tag) if version is None else And((has_tag(tag), has_version(version)))
-        known = form.predicates.keep((tag, version), _made(condition, form, tag))
+        known = form.predicates.keep((tag, version), _compiled(condition, form, tag))
     asked: Predicate | None = known
     return asked
 

@@ -131,7 +131,7 @@ class ItemUpdate:
 
 def new_entries(target: Target, patterns: Sequence[PatternSchema]) -> ItemUpdate:
     """The update that only writes an item's entries of some patterns, as the current model computes them."""
-    from_key = _from_key(target)
+    from_key = _from_key(target, _known_from_key(target.entity))
     names = dict.fromkeys(name for pattern in patterns for name in _attributes(target.entity, pattern))
     needed = tuple(name for name in names if name not in from_key)
     return ItemUpdate(target, (), touched=tuple(patterns), from_key=from_key, needed=needed)
@@ -204,7 +204,7 @@ def item_update(  # the arguments of an update
         upsert,
         known,
         compiled.touched,
-        _from_key(target) if compiled.touched else {},
+        _from_key(target, compiled.from_key),
         compiled.needed,
         forms,
         base,
@@ -226,6 +226,7 @@ class CompiledUpdate:
         actions: lowers the actions.
         known: the positions of the lowered actions that set or remove an attribute, if `ItemUpdate.known` is used.
         touched, needed, whole: see `ItemUpdate`.
+        from_key: the fields whose values the key gives to the keys of ``touched``.
         increments: one of the actions is an increment.
         count: the action that counts the Revision; None if there is no Revision.
     """
@@ -233,6 +234,7 @@ class CompiledUpdate:
     actions: CompiledActions
     known: tuple[int, ...]
     touched: tuple[PatternSchema, ...]
+    from_key: tuple[str, ...]
     needed: tuple[str, ...]
     whole: str | None
     increments: bool
@@ -261,12 +263,13 @@ def _compiled(entity: EntitySchema, actions: Sequence[Action], upsert: bool, val
     names = {lowered[at].path.root for at in known}
     if upsert:
         _check_upsert(entity, names)
-    given = names | ({codec.stored[name] for name in _known_from_key(entity)} if touched else set())
-    needed = dict.fromkeys(name for p in touched for name in _attributes(entity, p) if name not in given)
+    from_key = _known_from_key(entity) if touched else ()
+    known_names = names.union(codec.stored[name] for name in from_key)
+    needed = dict.fromkeys(name for p in touched for name in _attributes(entity, p) if name not in known_names)
     count = None if entity.revision is None else Increment(Path((codec.stored[entity.revision],)), 1)
     increments = any(isinstance(action, Increment) for action in lowered)
     positions = tuple(known) if touched or upsert else ()
-    return CompiledUpdate(compiled, positions, touched, tuple(needed), whole, increments, count)
+    return CompiledUpdate(compiled, positions, touched, from_key, tuple(needed), whole, increments, count)
 
 
 def check_known(change: ItemUpdate) -> None:
@@ -581,16 +584,16 @@ def _defaults(entity: EntitySchema, names: Collection[str], item: Item) -> dict[
     return {entity.codec.stored[name]: entity.codec.value(name, value) for name, value in defaults.items()}
 
 
-def _from_key(target: Target) -> dict[str, Value]:
-    """The stored attributes known from the key."""
+def _from_key(target: Target, names: Iterable[str]) -> dict[str, Value]:
+    """The stored attributes of fields that are known from the key."""
     codec = target.entity.codec
-    return {codec.stored[name]: codec.value(name, target.values[name]) for name in _known_from_key(target.entity)}
+    return {codec.stored[name]: codec.value(name, target.values[name]) for name in names}
 
 
-def _known_from_key(entity: EntitySchema) -> set[str]:
+def _known_from_key(entity: EntitySchema) -> tuple[str, ...]:
     """The fields of the key, except those in lossy formats only."""
     templates = [template for template in (entity.primary.partition, entity.primary.sort) if template is not None]
-    return {slot.name for template in templates for slot in template.slots if not slot.type.lossy}
+    return tuple({slot.name: None for template in templates for slot in template.slots if not slot.type.lossy})
 
 
 def _key_values(target: Target) -> dict[str, Any]:
