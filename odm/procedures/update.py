@@ -505,6 +505,7 @@ def _validated(context: Context, change: ItemUpdate, item: Item) -> req.Update:
     absent = new.keys() - after.keys()
     shown = _defaults(entity, absent, after) if absent else {}
     new = {name: value for name, value in new.items() if name not in shown or not equal(value, shown[name])}
+    codec.check(new)  # it has the defaults of absent members, which pydantic did not validate
     own = (*codec.stored.values(), TTL_ATTRIBUTE)
     written = {action.path.root for action in change.actions}
     changed = [name for name in own if name in written or not _same(item, new, name)]
@@ -639,6 +640,7 @@ def whole_put(context: Context, target: Target, made: Item, condition: Condition
     entity.codec.check(made)
     instance = entity.codec.decode(made)
     item = unknown(entity, made) | kept_inline(entity.blobs, made, entity.codec.encode(instance))
+    entity.codec.check(item)  # it also has the defaults of absent members
     entries = entity.entries(vars(instance), item, context.random)
     check_item(item, target.key, entries, entity, context.limits, entity.local)
     guard = context.guard(entity)

@@ -114,6 +114,9 @@ def _call(key: str, **more: Any) -> dict[str, Any]:
     return {"id": {"S": f"shop.app.pay#{key}"}, "expiration": {"N": "1795946244"}, **more}
 
 
+READ_AT: Final = 1_795_942_650.0
+"""When the items were read, an hour before the first of them expires."""
+
 PROGRAMS: Final = {
     "Celery": Program(
         celery,
@@ -226,7 +229,7 @@ def test_a_model_by_hand(client: Any, program: Program) -> None:
     schema = table.compile()
     before = _raw(client, schema.name, key)
     assert before.keys() == {item[key]["S"] for item in program.items}
-    with Store(table, DynamoDB(region="eu-west-1")) as db:
+    with Store(table, DynamoDB(region="eu-west-1"), clock=lambda: READ_AT) as db:
         entities = list(db.scan(cls))
         of_cls = schema.entity(cls)
         assert sorted(of_cls.key(vars(one)).partition for one in entities) == sorted(before)
@@ -244,7 +247,7 @@ def test_a_model_by_inspect(client: Any, program: Program) -> None:
     name, key = program.table.name, _create(client, program)
     before = _raw(client, name, key)
     table = imported(source_in(DynamoDB(region="eu-west-1"), name, 100))
-    with Store(table, DynamoDB(region="eu-west-1")) as db:
+    with Store(table, DynamoDB(region="eu-west-1"), clock=lambda: READ_AT) as db:
         entities = list(db.scan())
         assert len(entities) == len(before)
         for one in entities:

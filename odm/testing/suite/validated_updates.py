@@ -169,7 +169,29 @@ class Note(Entity, table=things):
         return value
 
 
+class Leg(BaseModel):
+    """Its default of ``last`` is not validated, but a stored one is."""
+
+    first: int = 0
+    last: int = 5
+
+    @field_validator("last")
+    @classmethod
+    def _in_order(cls, value: int, info: ValidationInfo) -> int:
+        if value < info.data.get("first", value):
+            raise ValueError("last is less than first")
+        return value
+
+
+class Trip(Entity, table=things):
+    trip_id: str = "1"
+    leg: Leg = Leg()
+
+    primary = PrimaryKey("TRIP", "{trip_id}")
+
+
 KEY = Thing.primary(thing_id="1")
+TRIP = Trip.primary(trip_id="1")
 BOOKING = Booking.primary(booking_id="1")
 NOTE = Note.primary(note_id="1")
 LATER = datetime(2026, 1, 5, tzinfo=UTC)
@@ -319,6 +341,14 @@ class TestValidatedUpdates:
         assert stored(made, NOTE).text == "123456"
         with pytest.raises(ConditionFailed):
             way(made).update(NOTE, set_(Note.text, ""), when=Note.most == 5)
+
+    @each_way
+    def test_a_default_that_would_be_stored_is_validated_too(self, made: Store, way: Way) -> None:
+        made.put(Trip())
+        for key, first in ((TRIP, increment(Trip.leg.first, 6)), (Trip.primary(trip_id="9"), set_(Trip.leg.first, 6))):
+            with pytest.raises(BadValue, match="last is less than first"):
+                way(made).update(key, remove(Trip.leg.last), first, upsert=True)
+        assert [one.leg for one in made.scan(Trip)] == [Leg()]
 
     def test_a_transaction_returns_what_validators_make(self, made: Store) -> None:
         with made.transaction() as tx:
