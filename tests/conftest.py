@@ -1,7 +1,9 @@
 """Fixtures and options of all test folders."""
 
+import gc
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,12 +12,19 @@ from moto.server import ThreadedMotoServer
 
 from tests import dynamodb_local as local
 from tests import dynoxide as oxide
-from tests import effort, emulator, node, postgresql, selection, servers
+from tests import effort, emulator, node, postgresql, selection, servers, vendors
 from tests.conformance.moto import one_at_a_time
 
 # Without deadlines: a property must not fail because the machine is busy.
 settings.register_profile("odm", deadline=None, print_blob=True)
 settings.load_profile("odm")
+
+vendors.remember()
+
+# Images of containers often set it. Each process would compile all tests again, and each program that a test starts all
+# of odm: minutes of a run.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,9 +55,31 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         config.option.dist = "worksteal"
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """The garbage collector leaves alone what lives for the whole run.
+
+    These are modules and tests, a million objects: without this, each gc.collect() of a test takes half a second, and
+    a collection of its own accord as long.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Modules without a test in this run are not even collected, which takes seconds."""
     return None if selection.in_use(collection_path) else True
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest makes tests of the function's parameters
+def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> list[pytest.Item] | None:
+    """Functions without a test in this run are not collected, which takes seconds in each process."""
+    in_use = selection.function_in_use(collector, name, obj, rest=bool(collector.config.getoption("--rest")))
+    return None if in_use else []
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

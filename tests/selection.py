@@ -6,6 +6,8 @@ In the conformance suite (tests/conformance):
 * on every other backend each test runs once by default. A checksum of its name decides whether sync or async, so that
   each module has both, and a test differs between modules. With ``--full`` most modules run both; those of `ONCE` run
   each test once;
+* a module that runs one test of several leaves out whole functions of the suite, before pytest makes tests of their
+  parameters (`function_in_use`): every process would else make 30,000 tests and drop them;
 * DynamoDB is by default the first that is installed of Dynoxide, which takes two thirds of DynamoDB Local's time,
   DynamoDB Local and moto.
 """
@@ -19,6 +21,7 @@ import pytest
 
 from tests import dynamodb_local, dynoxide, effort
 
+SUITE_PACKAGE: Final = "odm.testing.suite."
 SUITE: Final = Path(__file__).parent / "conformance"
 DYNAMODB: Final[dict[str, Callable[[], bool]]] = {
     "test_dynoxide": dynoxide.available,
@@ -50,6 +53,25 @@ def in_use(module: Path) -> bool:
     return effort.full() or SUITE not in module.parents or not _another_stand_in(module)
 
 
+def function_in_use(collector: pytest.Collector, name: str, function: object, *, rest: bool) -> bool:
+    """Whether a function may have tests in this run; asked before pytest makes tests of its parameters.
+
+    Args:
+        collector: the class or the module that defines the function.
+        name: the name of the function.
+        function: the function, with its marks.
+        rest: choose a share of what a run without ``--full`` leaves out.
+    """
+    if not name.startswith("test") or not _of_suite(function):
+        return True
+    own = [mark for mark in getattr(function, "pytestmark", ()) if mark.name == "one_of"]
+    mark = own[0] if own else collector.get_closest_marker("one_of")
+    nodeid = f"{collector.nodeid}::{name}"
+    if not _checksum_chooses(_function_checksum(nodeid), mark, int(effort.full())):
+        return False
+    return not rest or _function_checksum(nodeid) // 64 % 7 == 0
+
+
 def chosen(item: pytest.Item, *, rest: bool) -> bool:
     """Whether a test is to run.
 
@@ -67,9 +89,8 @@ def _in_rest(item: pytest.Item) -> bool:
         return True
     if _by_default(item):
         return False
-    share = 7 if SUITE in item.path.parents else 4
     # The bits of the checksum that the other choices do not look at.
-    return not _parameters(item) or (crc32(item.nodeid.encode()) >> 16) % share == 0
+    return _of_suite(_function(item)) or not _parameters(item) or (crc32(item.nodeid.encode()) >> 16) % 4 == 0
 
 
 def _by_default(item: pytest.Item) -> bool:
@@ -98,8 +119,27 @@ def _one_of(item: pytest.Item, run: int) -> bool:
 
     ``run`` is 0 for the default run, where one of n tests runs, and 1 for the full one, with one of m.
     """
-    mark = item.get_closest_marker("one_of")
-    return mark is None or crc32(item.nodeid.encode()) % (*mark.args, 1)[run] == 0
+    nodeid = item.nodeid
+    checksum = _function_checksum(nodeid.partition("[")[0]) if _of_suite(_function(item)) else crc32(nodeid.encode())
+    return _checksum_chooses(checksum, item.get_closest_marker("one_of"), run)
+
+
+def _checksum_chooses(checksum: int, mark: pytest.Mark | None, run: int) -> bool:
+    return mark is None or checksum % (*mark.args, 1)[run] == 0
+
+
+def _function_checksum(nodeid: str) -> int:
+    """A checksum of a function's name; not the one that chooses between sync and async, as half of them would run."""
+    return crc32(f"{nodeid} of the suite".encode())
+
+
+def _of_suite(function: object) -> bool:
+    """Whether a function is a test of `odm.testing.suite`, which runs in many modules."""
+    return getattr(function, "__module__", "").startswith(SUITE_PACKAGE)
+
+
+def _function(item: pytest.Item) -> object:
+    return getattr(item, "function", None)
 
 
 def _on_moto(item: pytest.Item) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 import boto3
 import pytest
 from botocore.credentials import RefreshableCredentials
+from botocore.utils import ContainerMetadataFetcher
 
 from odm.backends.dynamodb import DynamoDB
 from odm.errors import BackendError
@@ -102,6 +103,8 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sources
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("HOME", str(tmp_path))
+    # botocore's: a second after each of its own attempts, which are three for each attempt of odm.
+    monkeypatch.setattr(ContainerMetadataFetcher, "SLEEP_TIME", 0)
     made: Sources
     with serving(lambda: made.answer) as server:
         made = Sources(tmp_path, server, monkeypatch)
