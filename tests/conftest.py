@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -88,6 +89,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if out:
         config.hook.pytest_deselected(items=list(out))
         items[:] = [item for item in items if item not in out]
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """An interrupt raises KeyboardInterrupt, here and in programs that the test starts.
+
+    A shell lets what it runs in the background ignore SIGINT, and programs inherit that.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

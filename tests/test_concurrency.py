@@ -56,6 +56,7 @@ def test_one_interrupt_ends_all_calls(line: int) -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals of a thread need a POSIX system")
+@pytest.mark.usefixtures("interruptible")
 def test_a_signal_that_the_system_gives_to_another_thread_ends_them() -> None:
     """Python handles it in the main thread, which the system does not wake for it."""
     stopped, ended = Event(), list[bool]()
@@ -176,6 +177,7 @@ def test_background_work_can_wait_for_the_rest() -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals of a thread need a POSIX system")
+@pytest.mark.usefixtures("interruptible")
 def test_one_interrupt_ends_the_wait_for_background_work() -> None:
     background, stopped = concurrency.Background(), Event()
 

@@ -167,6 +167,7 @@ def test_a_kill_at_any_moment(run: Run, application: Application, file: LocalFil
     assert not state.exists()
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interruption_says_how_to_go_on(application: Application, file: LocalFile) -> None:
     command = [sys.executable, "-c", RUN, "backfill", "shop:shop", "Order.by_status", "shop.db", "--rate", "40"]
     with subprocess.Popen(command, cwd=application.folder, stderr=subprocess.PIPE, text=True) as running:

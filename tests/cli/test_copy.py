@@ -144,6 +144,7 @@ def test_a_terminal_shows_how_far_it_is(application: Application, file: LocalFil
     assert done.stdout.startswith(b"300 items copied")
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interruption_says_how_to_go_on(application: Application, file: LocalFile) -> None:
     command = [sys.executable, "-c", RUN, "copy", "shop:shop", "shop.db", "other.db", "--rate", "40"]
     state = application.folder / "odm-copy.state"

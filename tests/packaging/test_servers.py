@@ -60,6 +60,7 @@ def test_another_port_is_tried_if_the_first_is_taken() -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="kill -9 and ps are of other systems")
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill -9"])
 @pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.usefixtures("interruptible")
 def test_it_ends_with_who_started_it(server: str, end: signal.Signals, request: pytest.FixtureRequest) -> None:
     request.getfixturevalue(server)  # it can run here
     module = SERVERS[server]

@@ -98,6 +98,7 @@ def service(library: str) -> Iterator[Service]:
         yield service
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupted_call_ends_at_once_and_its_response_is_not_that_of_the_next(service: Service) -> None:
     """Ctrl+C, and the handlers of signals by which process managers stop workers."""
     raised, answered = threading.Event(), threading.Event()

@@ -118,6 +118,7 @@ def test_a_port_that_is_in_use() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.usefixtures("interruptible")
 def test_the_command(number: signal.Signals) -> None:
     command = [sys.executable, "-m", "odm.backends.bigtable.emulator", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
