@@ -69,6 +69,8 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+        # Tests make and drop many objects, few of them in cycles.
+        gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

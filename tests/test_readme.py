@@ -5,8 +5,6 @@ import contextlib
 import io
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from pydoc import locate
@@ -20,6 +18,7 @@ import odm
 from odm.backends.local import Memory
 from tests.cli.command_line import odm as odm_command
 from tests.readme import README, Block, blocks, command
+from tests.type_checker import mypy
 
 ROOT = README.parent
 
@@ -234,6 +233,5 @@ def test_the_examples_satisfy_a_strict_type_checker(tmp_path: Path) -> None:
         source = "\n".join(block.text for block in examples(page) if block.language == "python")
         written.append(tmp_path / f"shown_{page.stem.lower()}.py")
         written[-1].write_text(source, encoding="utf-8")
-    command = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", *map(str, written)]
-    checked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    checked = mypy(*written)
     assert checked.returncode == 0, checked.stdout

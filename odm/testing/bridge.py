@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from inspect import iscoroutine
 from types import TracebackType
 from typing import Any, TypeVar, cast
@@ -15,7 +15,23 @@ from odm.stores.transactions import AsyncTransaction
 T = TypeVar("T")
 
 
-def blocking(store: AsyncStore, runner: asyncio.Runner) -> Store:
+class Runner:
+    """As `asyncio.Runner`, but leaves the handler of SIGINT alone, a third of the time of a call in memory."""
+
+    def __init__(self) -> None:
+        self._inner = asyncio.Runner()
+
+    def run(self, coroutine: Coroutine[Any, Any, T], *, context: Context | None = None) -> T:
+        """Run a coroutine to completion."""
+        loop = self._inner.get_loop()
+        return loop.run_until_complete(loop.create_task(coroutine, context=context))
+
+    def close(self) -> None:
+        """Cancel what still runs, and close the event loop."""
+        self._inner.close()
+
+
+def blocking(store: AsyncStore, runner: asyncio.Runner | Runner) -> Store:
     """The async store with the methods of `odm.Store`: each call runs to completion on the runner's event loop."""
     return cast(Store, _BlockingStore(store, runner))
 
@@ -48,7 +64,7 @@ def _inner(value: object) -> object:
 class _Blocking:
     """Has the methods of the inner object, and runs coroutines to completion."""
 
-    def __init__(self, inner: Any, runner: asyncio.Runner) -> None:
+    def __init__(self, inner: Any, runner: asyncio.Runner | Runner) -> None:
         self._inner = inner
         self._runner = runner
 

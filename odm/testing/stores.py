@@ -1,6 +1,5 @@
 """`Stores`: opens the stores of a test, records their requests, and writes as a rival just before their writes."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
@@ -23,7 +22,7 @@ from odm.schema.model import Schema
 from odm.schema.table import Table
 from odm.stores.asynchronous import AsyncStore
 from odm.stores.sync import Store
-from odm.testing.bridge import blocking
+from odm.testing.bridge import Runner, blocking
 
 E = TypeVar("E", bound=Entity)
 
@@ -108,7 +107,7 @@ class Stores:
 
     def __init__(self, backend: Backend, mode: Mode) -> None:
         self._watched = Watched(backend, uuid4().hex[:12])
-        self._runner = asyncio.Runner() if mode == "async" else None
+        self._runner = Runner() if mode == "async" else None
         self._opened: list[tuple[Store, Table, dict[str, Any]]] = []
         self._series: list[SeriesStore[Any]] = []
 

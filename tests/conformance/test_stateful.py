@@ -3,7 +3,6 @@
 ``pytest --full --times 50 tests/conformance/test_stateful.py`` makes 100,000 calls.
 """
 
-import asyncio
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ from hypothesis import settings
 
 from odm import AsyncStore, Backend, Store
 from odm.backends.local import LocalFile, Memory
-from odm.testing.bridge import blocking
+from odm.testing.bridge import Runner, blocking
 from odm.testing.stateful import StoreMachine, table
 from tests.effort import times
 
@@ -35,7 +34,7 @@ class OnAsyncEngine(StoreMachine):
     """With pages that end early, as on cloud services."""
 
     def open(self, clock: Callable[[], float]) -> list[Store]:
-        self.runner = asyncio.Runner()
+        self.runner = Runner()
         return [created(blocking(AsyncStore(table, Memory(page_bytes=100), clock=clock), self.runner))]
 
     def teardown(self) -> None:

@@ -5,7 +5,6 @@ In tables with locks there are transactions of several items, and in some of the
 ``pytest --full --times 10 tests/conformance/test_stateful_bigtable.py`` is the long run.
 """
 
-import asyncio
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import ClassVar
@@ -17,7 +16,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from odm import AsyncStore, Store
 from odm.backends.bigtable import Bigtable
 from odm.backends.local import Memory
-from odm.testing.bridge import blocking
+from odm.testing.bridge import Runner, blocking
 from odm.testing.stateful import StoreMachine, table
 from tests.effort import times
 from tests.locking import LockingBigtable
@@ -47,7 +46,7 @@ class OnBigtable(StoreMachine):
 
 class OnAsyncBigtable(OnBigtable):
     def on_bigtable(self, prefix: str, clock: Callable[[], float]) -> Store:
-        self.runner = asyncio.Runner()
+        self.runner = Runner()
         return blocking(AsyncStore(table, self.backend, prefix=f"a{prefix}", clock=clock), self.runner)
 
     def teardown(self) -> None:

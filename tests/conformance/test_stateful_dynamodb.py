@@ -3,7 +3,6 @@
 ``pytest --full --times 25 tests/conformance/test_stateful_dynamodb.py`` is the long run.
 """
 
-import asyncio
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -14,7 +13,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from odm import AsyncStore, Store
 from odm.backends.dynamodb import DynamoDB
-from odm.testing.bridge import blocking
+from odm.testing.bridge import Runner, blocking
 from odm.testing.stateful import StoreMachine, table
 from tests.effort import times
 
@@ -28,7 +27,7 @@ class OnDynamoDB(StoreMachine):
     backend: ClassVar[DynamoDB]
 
     def open(self, clock: Callable[[], float]) -> list[Store]:
-        self.runner = asyncio.Runner()
+        self.runner = Runner()
         asynchronous = AsyncStore(table, self.backend, prefix="async-", clock=clock)
         stores = [Store(table, self.backend, prefix="sync-", clock=clock), blocking(asynchronous, self.runner)]
         for store in stores:

@@ -3,8 +3,6 @@
 import difflib
 import os
 import re
-import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import pytest
 
 from odm.backends.local import LocalFile
 from tests.readme import blocks
+from tests.type_checker import mypy
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "patterns.md"
@@ -92,6 +91,5 @@ def test_examples_satisfy_a_strict_type_checker(tmp_path: Path) -> None:
         (tmp_path / f"{page.stem}.py").write_text(text, encoding="utf-8")
     files = sorted(map(str, tmp_path.glob("*.py")))
     assert len(files) == len(PAGES)
-    command = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", *files]
-    checked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    checked = mypy(*files)
     assert checked.returncode == 0, checked.stdout

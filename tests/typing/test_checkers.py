@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import type_checker
 from tests.typing.keys_mistakes import BOTH, IMPORTS, MYPY
 
 HERE = Path(__file__).parent
@@ -110,28 +111,25 @@ Found = dict[tuple[str, int], str]
 
 
 def mypy(*files: Path) -> Found:
-    run = _run("-m", "mypy", "--output", "json", *map(str, files))
+    run = type_checker.mypy("--output", "json", *files)
+    assert run.returncode in {0, 1}, run.stdout + run.stderr
     return {
         (Path(error["file"]).name, error["line"]): error["message"]
-        for error in map(json.loads, run.splitlines())
+        for error in map(json.loads, run.stdout.splitlines())
         if error["severity"] == "error"
     }
 
 
 def pyright(*files: Path) -> Found:
-    errors = json.loads(_run("-m", "pyright", "--outputjson", *map(str, files)))["generalDiagnostics"]
+    command = [sys.executable, "-m", "pyright", "--outputjson", *map(str, files)]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode in {0, 1}, run.stdout + run.stderr
+    errors = json.loads(run.stdout)["generalDiagnostics"]
     return {
         (Path(error["file"]).name, error["range"]["start"]["line"] + 1): error["message"]
         for error in errors
         if error["severity"] == "error"
     }
-
-
-def _run(*arguments: str) -> str:
-    command = [sys.executable, *arguments]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert result.returncode in {0, 1}, result.stdout + result.stderr
-    return result.stdout
 
 
 @pytest.mark.parametrize("checker", [mypy, pyright], ids=["mypy", "pyright"])
