@@ -238,9 +238,11 @@ class MemoryTable:
         partition = self._partitions.get(query.partition)
         if partition is None:
             return
-        low, behind, high = span_of(query)
+        low, behind, high = query.lo, False, query.hi
+        if query.after is not None:
+            low, high, behind = (low, query.after.key.sort, False) if query.reverse else (query.after.key.sort, high, True)
         records = partition.records
-        sorts = partition.order.between(low[0], None if high is None else high[0], behind=behind, reverse=query.reverse)
+        sorts = partition.order.between(low, high, behind=behind, reverse=query.reverse)
         for sort in sorts:
             yield _data(records[sort]), sort
 

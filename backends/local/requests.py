@@ -107,9 +107,13 @@ class Engine:
             case req.Query(index=index):
                 view = self.storage.reading()
                 with view.block:
-                    self._require(view, () if index is None else (index,))
-                    with closing(view.rows(request)) as rows:
+                    if index is not None:
+                        self._require(view, (index,))
+                    rows = view.rows(request)
+                    try:
                         return _page(rows, request, self)
+                    finally:
+                        rows.close()
             case req.Scan():
                 return self._scan(request)
             case req.Split():
@@ -373,4 +377,4 @@ def _page(rows: Rows, request: req.Query | req.Scan, engine: Engine) -> req.Page
         strangers = sum(tag_of(row[0]) not in engine.tags for row in found)
         return req.Page(next=following, count=len(found), strangers=strangers, examined=examined)
     texts = ItemTexts([row[0] for row in found], decode, engine.loader)
-    return req.Page(texts, Lazy(found, partial(position_of, request)), following, examined=examined)
+    return req.Page(texts, Lazy(found, partial(position_of, request)), following, len(found), (), 0, examined)

@@ -87,7 +87,8 @@ class ItemTexts(NativeItems[bytes]):
     def __init__(
         self, texts: Sequence[bytes], decode: Callable[[bytes], dict[str, Value]], loader: "TextLoader"
     ) -> None:
-        super().__init__(texts, lambda text: ItemText(text, decode, loader))
+        self.parts = texts  # as the base does, without a call
+        self._make = lambda text: ItemText(text, decode, loader)
         self._loader = loader
 
     def load_all(self) -> list[Any] | None:

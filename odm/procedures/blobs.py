@@ -159,8 +159,10 @@ def check_many(entity: EntitySchema | None, call: str) -> None:
     Raises:
         Unsupported: always, for such an entity.
     """
-    eager = () if entity is None else [stored for stored, eager in entity.blobs.items() if eager]
-    if entity is not None and eager:
+    if entity is None or not entity.blobs:
+        return
+    eager = [stored for stored, eager in entity.blobs.items() if eager]
+    if eager:
         raise Unsupported(
             f"{call}() of {entity.name} reads many items, and only get() and get_many() read the large value of "
             f"{eager[0]!r} with its item: declare the field as Annotated[LazyBytes, Blob(...)], or read other fields "

@@ -19,7 +19,7 @@ from odm.procedures.ids import OF_PROCESS, IdSource
 from odm.protocol.blobs import BlobFolder
 from odm.protocol.expressions import check_condition, surely_fits
 from odm.protocol.limits import PORTABLE, SHORT_KEY, Limits, check_keys
-from odm.protocol.predicates import Now, every, has_tag, of_tags, reading_filter, requires
+from odm.protocol.predicates import Now, every, has_tag, of_tags, requires
 from odm.protocol.requests import Position
 from odm.protocol.turns import Turns
 from odm.schema.entity import EntitySchema, Key
@@ -151,8 +151,8 @@ class Context:
         if self.skip_unknown:
             known = of_tags(self.schema.entities) if entity is None else has_tag(entity.tag)
             condition = condition if requires(condition, known) else every(condition, known)
-        if not expired:
-            condition = reading_filter(self.schema, entity, condition, self.now())
+        if not expired and (self.schema.has_ttl if entity is None else entity.ttl is not None):
+            condition = every(condition, self.now().alive)
         if condition is None or self.skip_unknown or self.schema.exclusive:
             return condition
         return Or((condition, self.strangers))

@@ -206,13 +206,16 @@ def begin(
     for partition in plan.partitions:
         if len(partition) > SHORT_KEY:
             check_key(Key(partition), plan.pattern.index, plan.entity, context.limits)
-    context.check_filter(plan.entity, plan.filter)
-    consistent = consistent and plan.pattern.kind != "global"
-    if context.unfilled and plan.pattern.full_name in context.unfilled:
+    if plan.filter is not None:
+        context.check_filter(plan.entity, plan.filter)
+    pattern, check = plan.pattern, None
+    if pattern.index is not None:
+        consistent = consistent and pattern.kind != "global"
+        check = key_check(context.schema, plan)
+        if asked is not None and check is not None:
+            asked = _with_check(asked, check)
+    if context.unfilled and pattern.full_name in context.unfilled:
         _warn(context, plan)
-    check = None if plan.pattern.index is None else key_check(context.schema, plan)
-    if asked is not None and check is not None:
-        asked = _with_check(asked, check)
     return Reading(plan, Place(plan.reading_order[0]), query.most, consistent, wanted=asked, check=check)
 
 
@@ -246,10 +249,24 @@ def _with_check(asked: Wanted, check: KeyCheck) -> Wanted:
 
 def chunk(context: Context, reading: Reading) -> CoreGen[tuple[list[Any], Reading | None]]:
     """One page of results as the backend returns it, and the reading that continues, or None at the end."""
-    found = yield from _read(context, reading, _most(reading, reading.left), decode=_decoder(context, reading))
+    plan, left = reading.plan, reading.left
+    if left is None and reading.wanted is None and context.on_invalid is None and len(plan.shards) == 1:
+        # The usual reading, in one step: all results as entities, from one shard.
+        answer: req.Page = yield request_of(context, reading, reading.place, None)
+        items, positions = answer.items, answer.positions
+        if plan.filter is not None:
+            items, positions = judged(context, plan.entity, plan.filter, items, positions)
+        check_many(plan.entity, "query")
+        results = context.decode_all(items, positions)
+        if reading.check is not None and (failing := reading.check.failing(results)) is not None:
+            results = [result for result, fails in zip(results, failing, strict=True) if not fails]
+        if answer.next is None and len(plan.partitions) == 1:
+            return results, None
+        return results, _further(reading, _after(plan, reading.place, answer), 0)
+    found = yield from _read(context, reading, _most(reading, left), decode=_decoder(context, reading))
     items, _, reading = _results(context, reading, found)
     further = _further(reading, found.next, len(items))
-    return (items if reading.left is None else items[: reading.left]), further
+    return (items if left is None else items[:left]), further
 
 
 def first(context: Context, reading: Reading | None) -> CoreGen[Any]:
@@ -480,34 +497,41 @@ def first_request(context: Context, reading: Reading) -> req.Query:
 def request_of(
     context: Context,
     reading: Reading,
-    stream: Stream,
+    shard: Stream | Place,
     most: int | None,
     shards: int = 1,
     *,
     counting: bool = False,
     expired: bool = False,
 ) -> req.Query:
-    """The request for the next page of a shard, for at most ``most`` results, which ``shards`` shards have together."""
+    """The request for the next page of a shard, for at most ``most`` results, which ``shards`` shards have together.
+
+    A place stands for the only shard of its partition.
+    """
     plan = reading.plan
     filter_ = context.filter(plan.entity, passing_older(context, plan.entity, plan.filter), expired=expired)
     examine = None
     if most is not None and filter_ is not None and not plan.single:
-        examine = stream.pace.items(most, shards)
+        examine = shard.pace.items(most, shards)
     elif reading.bounded:
         examine = most
+    if type(shard) is Place:
+        partition, lo, hi, after = shard.partition + plan.shards[0], plan.lo, plan.hi, shard.position
+    else:
+        partition, lo, hi, after = shard.partition, shard.lo, shard.hi, shard.after
     return req.Query(
-        stream.partition,
-        stream.lo,
-        stream.hi,
-        index=plan.pattern.index,
-        filter=filter_,
-        reverse=plan.query.descending,
-        limit=most,
-        after=stream.after,
-        consistent=reading.consistent,
-        count=counting,
+        partition,
+        lo,
+        hi,
+        plan.pattern.index,
+        filter_,
+        plan.query.descending,
+        most,
+        after,
+        reading.consistent,
+        counting,
+        examine,
         pattern=plan.name,
-        examine=examine,
         only=None if reading.wanted is None else reading.wanted.only,
     )
 
@@ -556,16 +580,19 @@ def _read_partition(
 ) -> CoreGen[_Read]:
     """As `_read`, for a query of one shard: a request answers it."""
     place, plan = reading.place, reading.plan
-    stream = Stream(place.partition + plan.shards[0], plan.lo, plan.hi, after=place.position, pace=place.pace)
-    page: req.Page = yield request_of(context, reading, stream, most, expired=expired)
-    pace = place.pace.after(page)
-    items, positions = judged(context, plan.entity, plan.filter, page.items, page.positions)
-    entities = None
+    page: req.Page = yield request_of(context, reading, place, most, expired=expired)
+    items, positions, entities = page.items, page.positions, None
+    if plan.filter is not None:
+        items, positions = judged(context, plan.entity, plan.filter, items, positions)
     if context.on_invalid is not None:
         items, positions, entities = (decode or partial(context.fitting, decode=context.check_fit))(items, positions)
-    if page.next is None:
-        return _Read(place.partition, items, positions, _following(plan, place, pace), pace, entities)
-    return _Read(place.partition, items, positions, Place(place.partition, page.next, pace=pace), pace, entities)
+    return _Read(place.partition, items, positions, _after(plan, place, page), place.pace.after(page), entities)
+
+
+def _after(plan: Plan, place: Place, page: req.Page) -> Place | None:
+    """The place after a page of the only shard of a partition."""
+    pace = place.pace.after(page)
+    return _following(plan, place, pace) if page.next is None else Place(place.partition, page.next, pace=pace)
 
 
 def _feed(

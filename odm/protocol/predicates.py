@@ -14,7 +14,6 @@ from odm.expressions.nodes import And, Compare, Condition, Const, Exists, IsIn, 
 from odm.immutable import immutable
 from odm.protocol.requests import Operation, Update
 from odm.schema.entity import EntitySchema
-from odm.schema.model import Schema
 
 EXISTS = Exists(Path((TAG,)))
 ABSENT = Missing(Path((TAG,)))
@@ -66,14 +65,6 @@ def judged(entity: EntitySchema, condition: Condition | None, now: Now) -> Condi
     if not holds(condition, None):
         return every(now.alive, condition)
     return Or((now.gone, condition))
-
-
-def reading_filter(
-    schema: Schema, entity: EntitySchema | None, condition: Condition | None, now: Now
-) -> Condition | None:
-    """A filter that also drops expired items; ``entity`` None: items of any entity."""
-    expires = schema.has_ttl if entity is None else entity.ttl is not None
-    return every(condition, now.alive) if expires else condition
 
 
 def equals(stored: str, item: Item) -> Condition:

@@ -1,13 +1,13 @@
 """Requests of the core and of backends that no backend answers: pauses, and reports to meters."""
 
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Literal
 
 from odm.immutable import immutable
 
 
-class Wait(ABC):
+class Wait:  # without ABC's metaclass, whose isinstance() every request would pay
     """A request of the core that no backend gets: the caller waits for it."""
 
     __slots__ = ()

@@ -121,7 +121,8 @@ class AsyncReads(BaseStore):
         self, chunk: Callable[..., CoreGen[tuple[list[Any], Any]]], going: Any
     ) -> AsyncGenerator[Any, None]:
         while going is not None:
-            items, going = await arun(chunk(self._session.context, going), self._call()[1])
+            calls, send = self._call()
+            items, going = await arun(chunk(calls.context, going), send)
             for item in items:
                 yield item
 

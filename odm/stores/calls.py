@@ -42,38 +42,39 @@ class StoreCalls(Calls):
         return self._opened
 
     @property
-    def _context(self) -> Context:
+    def context(self) -> Context:
+        """That of the store."""
         return self._session.context
 
     @property
     def transactions(self) -> bool:
-        return self._context.transactions
+        return self.context.transactions
 
     @property
     def random(self) -> Random:
-        return self._context.random
+        return self.context.random
 
     def now(self) -> float:
-        return self._context.clock()
+        return self.context.clock()
 
     def get(self, which: Any, /, *unnamed: Any, consistent: bool = True, only: Any = None, **key: Any) -> CoreGen[Any]:
         if unnamed:
-            raise self._context.schema.no_names("get", which, unnamed)
+            raise self.context.schema.no_names("get", which, unnamed)
         if isinstance(which, Procedure):
             return whole_procedure(which, consistent, key, only)(self)
-        return read.get(self._context, self._context.schema.key_of(which, key), consistent=consistent, only=only)
+        return read.get(self.context, self.context.schema.key_of(which, key), consistent=consistent, only=only)
 
     def one(self, which: Any, /, *unnamed: Any, consistent: bool = True, only: Any = None, **key: Any) -> CoreGen[Any]:
         if unnamed:
-            raise self._context.schema.no_names("one", which, unnamed)
+            raise self.context.schema.no_names("one", which, unnamed)
         if isinstance(which, Procedure):
             return self._found(whole_procedure(which, consistent, key, only))
-        return read.one(self._context, self._context.schema.key_of(which, key), consistent=consistent, only=only)
+        return read.one(self.context, self.context.schema.key_of(which, key), consistent=consistent, only=only)
 
     def _found(self, procedure: Procedure[Any]) -> CoreGen[Any]:
         found = yield from procedure(self)
         if found is None:
-            raise ItemNotFound(f"{procedure}: there is no such item in table {self._context.schema.name!r}")
+            raise ItemNotFound(f"{procedure}: there is no such item in table {self.context.schema.name!r}")
         return found
 
     def get_many(
@@ -81,26 +82,26 @@ class StoreCalls(Calls):
     ) -> CoreGen[list[Any]]:
         from odm.procedures.get_many import get_many
 
-        return get_many(self._context, keys, consistent=consistent, atomic=atomic, only=only)
+        return get_many(self.context, keys, consistent=consistent, atomic=atomic, only=only)
 
     def cell_versions(self, which: Entity | Query[Any], field: T, /) -> CoreGen[list[CellVersion[T]]]:
-        return cell_versions(self._context, which, field)
+        return cell_versions(self.context, which, field)
 
     def exists(self, which: Any, /, *unnamed: Any, **key: Any) -> CoreGen[bool]:
         if unnamed:
-            raise self._context.schema.no_names("exists", which, unnamed)
-        return read.exists(self._context, self._context.schema.key_of(which, key))
+            raise self.context.schema.no_names("exists", which, unnamed)
+        return read.exists(self.context, self.context.schema.key_of(which, key))
 
     def put(self, entity: Any, *, when: Condition | bool | None = None) -> CoreGen[Any]:
-        return store_writes.put(self._context, self, entity, when)
+        return store_writes.put(self.context, self, entity, when)
 
     def insert(self, entity: Any) -> CoreGen[Any]:
-        return store_writes.insert(self._context, self, entity)
+        return store_writes.insert(self.context, self, entity)
 
     def load_new(self, entities: Iterable[Entity]) -> CoreGen[None]:
         from odm.procedures.load_new import load_new
 
-        return load_new(self._context, self, entities)
+        return load_new(self.context, self, entities)
 
     def update(
         self,
@@ -121,23 +122,23 @@ class StoreCalls(Calls):
         return store_writes.update(context, self, change, retry_safe=session.retry_safe)
 
     def save(self, entity: E) -> CoreGen[E]:
-        return store_writes.save(self._context, self, entity, retry_safe=self._session.retry_safe)
+        return store_writes.save(self.context, self, entity, retry_safe=self._session.retry_safe)
 
     def merge(self, which: Entity | Query[Any], /, *actions: Action) -> CoreGen[None]:
-        return merge(self._context, which, actions)
+        return merge(self.context, which, actions)
 
     def delete(self, which: Any, /, *unnamed: Any, when: Condition | bool | None = None, **key: Any) -> CoreGen[bool]:
         if unnamed:
-            raise self._context.schema.no_names("delete", which, unnamed)
-        return store_writes.delete(self._context, self, self._context.schema.named(which, key), when)
+            raise self.context.schema.no_names("delete", which, unnamed)
+        return store_writes.delete(self.context, self, self.context.schema.named(which, key), when)
 
     def delete_all(self, query: Query[Any]) -> CoreGen[int]:
-        return store_writes.delete_all(self._context, self, self._session.begin(query))
+        return store_writes.delete_all(self.context, self, self._session.begin(query))
 
     def reshard(self, query: Query[Any]) -> CoreGen[int]:
         from odm.procedures.reshard import reshard
 
-        return reshard(self._context, self._session.query(query))
+        return reshard(self.context, self._session.query(query))
 
     def backfill(
         self,
@@ -171,7 +172,7 @@ class StoreCalls(Calls):
         reading = self._session.begin(query, consistent=consistent, only=only)
         found: list[Any] = []
         while reading is not None:
-            items, reading = yield from read.chunk(self._context, reading)
+            items, reading = yield from read.chunk(self.context, reading)
             found += items
         return found
 
@@ -190,11 +191,11 @@ class StoreCalls(Calls):
 
     def first(self, query: Query[Any], *, consistent: bool = True, only: Any = None) -> CoreGen[Any]:
         query = self._session.query(query).limit(1)
-        return read.first(self._context, self._session.begin(query, consistent=consistent, only=only))
+        return read.first(self.context, self._session.begin(query, consistent=consistent, only=only))
 
     def count(self, query: Query[Any], *, consistent: bool = True) -> CoreGen[int]:
         reading = self._session.begin(query, consistent=consistent)
-        return 0 if reading is None else (yield from read.count(self._context, reading))
+        return 0 if reading is None else (yield from read.count(self.context, reading))
 
     def parts(self, parts: int) -> CoreGen[list[str]]:
         return self._session.parts(parts)
@@ -213,52 +214,52 @@ class StoreCalls(Calls):
     def put_raw(self, items: "Sequence[odm.RawItem]") -> CoreGen[None]:
         from odm.procedures import raw
 
-        return raw.put_raw(self._context, items)
+        return raw.put_raw(self.context, items)
 
     def change_shards(self) -> "CoreGen[Sequence[odm.ChangeShard]]":
         from odm.procedures.changes import change_shards
 
-        return change_shards(self._context)
+        return change_shards(self.context)
 
     def changes(self, shard: str, after: str | None = None, *, size: int = PAGE) -> "CoreGen[odm.Changes]":
         from odm.procedures.changes import changes
 
-        return changes(self._context, shard, after, size)
+        return changes(self.context, shard, after, size)
 
     def key_of(self, entity: Entity) -> tuple[str, str]:
-        return self._context.schema.target(entity).key
+        return self.context.schema.target(entity).key
 
     def new_id(self, entity: type[Entity]) -> Any:
-        return new_id(self._context, entity)
+        return new_id(self.context, entity)
 
     def assigned(self, entity: E) -> E:
-        return assigned(self._context, self._context.schema.entity(type(entity)), entity, written=False)
+        return assigned(self.context, self.context.schema.entity(type(entity)), entity, written=False)
 
     def raw_item(self, entity: Entity) -> "odm.RawItem":
         from odm.procedures import raw
 
-        return raw.raw_item(self._context, entity)
+        return raw.raw_item(self.context, entity)
 
     def batch(self, *, parallel: int = 1) -> BatchSteps:
-        return BatchSteps(lambda: self._context, parallel)
+        return BatchSteps(lambda: self.context, parallel)
 
     def transaction(self) -> TransactionSteps:
-        return TransactionSteps(lambda: self._context, self.commit)
+        return TransactionSteps(lambda: self.context, self.commit)
 
     def commit(self, intents: Sequence[WriteIntent]) -> CoreGen[None]:
         """Apply all operations of a transaction, or none."""
-        return store_writes.write_transaction(self._context, self, intents)
+        return store_writes.write_transaction(self.context, self, intents)
 
     def marked(self, companion: BaseCompanion, key: Query[Any]) -> CoreGen[tuple[Any, str | None]]:
-        return store_writes.marked(self._context, companion, key)
+        return store_writes.marked(self.context, companion, key)
 
     def companion_writes(self, companion: Companion, effect: Effect[Any]) -> CompanionWrites:
-        return companion_writes_of(self._context, companion, effect)
+        return companion_writes_of(self.context, companion, effect)
 
     def write(self, writes: CompanionWrites) -> CoreGen[None]:
         from odm.procedures.companion_commit import write_each
 
-        return write_each(self._context, writes)
+        return write_each(self.context, writes)
 
     def pause(self, seconds: float) -> CoreGen[None]:
         yield Sleep(seconds)

@@ -119,7 +119,8 @@ class Reads(BaseStore):
 
     def _results(self, chunk: Callable[..., CoreGen[tuple[list[Any], Any]]], going: Any) -> Generator[Any, None, None]:
         while going is not None:
-            items, going = run(chunk(self._session.context, going), self._call()[1])
+            calls, send = self._call()
+            items, going = run(chunk(calls.context, going), send)
             yield from items
 
     @overload
