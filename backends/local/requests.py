@@ -246,22 +246,24 @@ class Engine:
     def _judge(self, request: req.Operation | req.Merge, view: View, old: Record | None) -> Change | req.Refused:
         """The change that a write makes, or its refusal. Changes nothing; to apply the change later cannot fail."""
         key = request.key
+        if isinstance(request, req.Update):
+            before = None if old is None else decode(old.data)
+            if not is_own(request, before) or (request.condition is not None and not holds(request.condition, before)):
+                return req.Refused(before)
+            self._require(view, [index for index, index_key in request.entries.items() if index_key is not None])
+            return _updated(request, old, before, self.local)
         if request.tag is not None and old is not None and not _has_tag(old.data, request.tag):
             return req.Refused(decode(old.data))
         keeps = isinstance(request, req.Put) and request.known is not None
         condition = None if isinstance(request, req.Merge) else request.condition
-        looks = condition is not None or isinstance(request, req.Update | req.Merge) or keeps
+        looks = condition is not None or isinstance(request, req.Merge) or keeps
         before = decode(old.data) if looks and old is not None else None
-        if isinstance(request, req.Update) and not is_own(request, before):
-            return req.Refused(before)
         if condition is not None and not holds(condition, before):
             return req.Refused(before)
         match request:
             case req.Put():
                 item = request.over(before)
                 change = Change(key, old, Record(encode(item), request.entries), item)
-            case req.Update():
-                change = _updated(request, old, before, self.local)
             case req.Merge():
                 change = _merged(request, old, before, self.local)
             case req.Delete():

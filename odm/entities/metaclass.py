@@ -39,11 +39,20 @@ class EntityMeta(type(BaseModel)):  # type: ignore[misc]  # pydantic's metaclass
 
     def __getattr__(cls, name: str) -> Any:
         if name in cls.__dict__.get("__pydantic_fields__", ()) and not _building.get():
-            return Reference(Path((name,), cls))
+            references = cls.__dict__.get(_REFERENCES)
+            if references is None:
+                references = {}
+                type.__setattr__(cls, _REFERENCES, references)
+            if name not in references:
+                references[name] = Reference(Path((name,), cls))
+            return references[name]
         if name.startswith("_") or _building.get():
             return super().__getattr__(name)  # pyright: ignore[reportAttributeAccessIssue]
         raise AttributeError(_no_such_name(cls, name))
 
+
+_REFERENCES: Final = "__odm_references__"
+"""The attribute of a class that has its references by name, each made at its first use."""
 
 _RESERVED: Final = r"^`(model_config)` cannot be used as a model field name|^Field '(\w+)' conflicts with member"
 """What pydantic says of a field whose name it uses itself."""

@@ -100,6 +100,13 @@ def apply(actions: Sequence[Action], item: Item) -> dict[str, Value]:
     """
     new: dict[str, Value] = {name: v if type(v) in _WHOLE else _copied(v) for name, v in item.items()}
     ordered = sorted(actions, key=_place) if len(actions) > 1 else actions
+    for action in ordered:
+        if type(action) is not Set or len(action.path.segments) > 1:
+            break
+    else:  # the usual update: values of whole fields
+        for action in cast("Sequence[Set]", ordered):
+            new[action.path.root] = _copied(action.value)
+        return new
     results = [(action.path, _result(action, item)) for action in ordered]
     for path, value in results:
         parent = _parent(path, new)

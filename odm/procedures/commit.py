@@ -152,6 +152,7 @@ def commit(
     items: Mapping[Key, Item | None] | None = None,
     *,
     tried: int = 0,
+    refused: Reasons | None = None,
 ) -> CoreGen[tuple[Sequence[Planned], req.Written]]:
     """Apply all operations, with the writes of their companions, or nothing.
 
@@ -161,6 +162,7 @@ def commit(
         sender: sends the planned operations.
         items: the stored items that are known already, by key; None: absent.
         tried: the number of attempts made already.
+        refused: why the first attempt failed, if it was made already, of operations that depend on no stored item.
 
     Returns:
         The plan of each operation as it was sent, and the answer.
@@ -180,18 +182,21 @@ def commit(
         yield from _read(unread, known)
         plans = [_plan(context, one, known.get(key, UNREAD)) for one, key in zip(intents, turn.keys, strict=True)]
         reasons: Reasons = ()
+        answer: Any = None
         while True:
             if sender.lone and plans[0].error is not None:
                 raise plans[0].error
-            if contention is not None and contention.tries:  # another writer was faster
-                if contention.over:
-                    _give_up(plans, reasons, contention, sender)
-                yield turn if turn.open else contention.pause(context.random)
-            sending = sender.send(plans)
-            answer = yield from (sending if turn.open else without_turns(sending))
-            if isinstance(answer, req.Written):
-                break
-            reasons = answer
+            if refused is None:
+                if contention is not None and contention.tries:  # another writer was faster
+                    if contention.over:
+                        _give_up(plans, reasons, contention, sender)
+                    yield turn if turn.open else contention.pause(context.random)
+                sending = sender.send(plans)
+                answer = yield from (sending if turn.open else without_turns(sending))
+                if isinstance(answer, req.Written):
+                    break
+                refused = answer
+            reasons, refused = refused, None
             for at, reason in enumerate(reasons):
                 if isinstance(reason, req.Refused):
                     plans[at] = _plan(context, intents[at], reason.item)

@@ -98,13 +98,17 @@ class Context:
         eq=False,
         default=Factory(lambda self: Not(of_tags(self.schema.entities)), takes_self=True),
     )
+    # The backend has transactions of items in different partitions.
+    transactions: bool = field(
+        init=False,
+        repr=False,
+        eq=False,
+        default=Factory(
+            lambda self: self.transaction_unsupported_reason((Key("0", "0"), Key("1", "1"))) is None, takes_self=True
+        ),
+    )
     # By tag; Any, because `odm.procedures.merge`, which fills it, imports this module.
     merge_rules: dict[str, Any] = field(init=False, factory=dict, repr=False, eq=False)
-
-    @property
-    def transactions(self) -> bool:
-        """Whether the backend has transactions of items in different partitions."""
-        return self.transaction_unsupported_reason((Key("0", "0"), Key("1", "1"))) is None
 
     def now(self) -> Now:
         """The time of a call."""

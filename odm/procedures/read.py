@@ -515,7 +515,7 @@ def request_of(
         examine = shard.pace.items(most, shards)
     elif reading.bounded:
         examine = most
-    if type(shard) is Place:
+    if isinstance(shard, Place):
         partition, lo, hi, after = shard.partition + plan.shards[0], plan.lo, plan.hi, shard.position
     else:
         partition, lo, hi, after = shard.partition, shard.lo, shard.hi, shard.after

@@ -5,12 +5,12 @@ The first attempt of an item without companions is sent directly. Only if it is 
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from odm.codec import TAG, Draft
 from odm.entities.companions import BaseCompanion
 from odm.entities.entity import Entity, hold_stored
-from odm.errors import ItemInvalid, ItemNotFound, Unsupported
+from odm.errors import ItemInvalid, ItemNotFound, OdmError, Unsupported
 from odm.expressions.nodes import Condition, Item
 from odm.procedures.blobs import check_eager, concerns
 from odm.procedures.calls import Calls
@@ -46,7 +46,7 @@ def insert(context: Context, do: Calls, instance: E) -> CoreGen[E]:
 
 def _stored(context: Context, do: Calls, write: Write) -> CoreGen[Any]:
     entity = write.target.entity
-    if entity.companions or entity.versioned or entity.blobs:
+    if not entity.plain:
         yield from _write(context, do, write)
         _hold(write)
         return write.stored
@@ -78,13 +78,26 @@ def update(context: Context, do: Calls, change: ItemUpdate, *, retry_safe: bool 
     check_returning(returning, retry_safe=retry_safe)
     if returning != "none":
         check_eager(change.target.entity, f"update(returning={returning!r})")
-    if retry_safe or concerned(change) or keeps(change) or concerns(change):
+    plain = change.target.entity.plain and not retry_safe
+    if not plain and (retry_safe or concerned(change) or keeps(change) or concerns(change)):
         plan, answer = yield from _write(context, do, change, once=retry_safe)
-    elif change.base is None:
+    elif change.base is None and context.turns.any_at((change.target.key,)):
         (plan,), answer = yield from commit(context, (IntentWithCompanions(change),), ALONE)
     else:
-        answer = yield attempt(context, change, change.base)
+        base = change.base
+        if base is None:
+            entity = change.target.entity
+            former = bool(entity.versioned)
+            base = yield req.Get(change.target.key, pattern=entity.primary.full_name, former=former)
+            operation = change.next(context, base)
+            if isinstance(operation, OdmError):
+                raise operation
+        else:
+            operation = attempt(context, change, base)
+        answer = yield operation
         if isinstance(answer, req.Written):
+            if isinstance(operation, req.Put):
+                return _put(context, change, base, operation)
             return _decoded(context, change, answer.item)
         plan, answer = yield from _refused(context, change, answer)
     return _returned(context, change, plan, answer)
@@ -108,12 +121,17 @@ def save(context: Context, do: Calls, instance: E, *, retry_safe: bool) -> CoreG
 
 
 def _returned(context: Context, change: ItemUpdate, plan: Planned, answer: req.Written) -> Any:
-    """The item that an update returns. The answer to a put has no item, but its plan has the old and the new one."""
+    """The item that an update returns."""
     if plan.effect is not None:
         return {"none": None, "old": plan.effect.old, "new": plan.effect.new}[change.returning]
     if isinstance(plan.operation, req.Put):
-        return _decoded(context, change, {"none": None, "old": plan.base, "new": plan.operation.item}[change.returning])
+        return _put(context, change, plan.base, plan.operation)
     return _decoded(context, change, answer.item)
+
+
+def _put(context: Context, change: ItemUpdate, base: Item | None, operation: req.Put) -> Any:
+    """The item that an update returns which put a whole item: its answer has none."""
+    return _decoded(context, change, {"none": None, "old": base, "new": operation.item}[change.returning])
 
 
 def _decoded(context: Context, change: ItemUpdate, item: Item | None) -> Any:
@@ -187,6 +205,15 @@ def write_transaction(context: Context, do: Calls, intents: Sequence[WriteIntent
     Raises:
         TransactionFailed: nothing was written; its ``reasons``, one an operation, say why.
     """
+    if all(intent.target.entity.plain and not intent.reads for intent in intents):
+        operations = tuple([cast("req.Operation", intent.first(context)) for intent in intents])
+        answer = yield req.Transact(operations, context.limits)
+        if isinstance(answer, req.Written):
+            yield from trim_after(context, operations)
+        else:
+            plannable = [IntentWithCompanions(intent) for intent in intents]
+            yield from commit(context, plannable, InTransaction(context), refused=answer.reasons)
+        return
     together = context.transactions or not any(map(concerned, intents))
     sender = InTransaction(context) if together else _in_steps(context, do, lone=False)
     committing = _commit_with_blobs() if any(map(concerns, intents)) else commit

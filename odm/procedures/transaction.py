@@ -63,7 +63,8 @@ class Operations(Hinted):
             BadValue: a value cannot be stored, the item is in this transaction already, there are 100 operations, or
                 the block has ended.
         """
-        stored: E = self._add(put_write(self._context, entity, when))
+        context = self._context
+        stored: E = self._add(context, put_write(context, entity, when))
         return stored
 
     def insert(self, entity: E) -> E:
@@ -75,7 +76,8 @@ class Operations(Hinted):
         Raises:
             BadValue: as for `put`.
         """
-        stored: E = self._add(insert_write(self._context, entity))
+        context = self._context
+        stored: E = self._add(context, insert_write(context, entity))
         return stored
 
     @overload
@@ -120,12 +122,13 @@ class Operations(Hinted):
         Raises:
             BadValue: an action does not fit the model, what will be stored is not known, or as for `put`.
         """
+        context = self._context
         if fields:
-            raise self._context.schema.no_actions(which, fields)
+            raise context.schema.no_actions(which, fields)
         as_now = which.model_copy() if isinstance(which, Entity) else which  # user code may change it before the commit
-        change = item_update(self._context, as_now, actions, when, upsert=upsert, validate=validate)
+        change = item_update(context, as_now, actions, when, upsert=upsert, validate=validate)
         made = _after(change, returning)
-        self._add(change)
+        self._add(context, change)
         return made
 
     def save(self, entity: Entity) -> None:
@@ -140,9 +143,10 @@ class Operations(Hinted):
         Raises:
             BadValue: the entity was not read, a field of its key has changed, or as for `put`.
         """
-        change = save_update(self._context, entity)
+        context = self._context
+        change = save_update(context, entity)
         if change is not None:
-            self._add(change)
+            self._add(context, change)
 
     @overload
     def delete(self, which: type[Entity], /, **key: Any) -> None: ...
@@ -158,9 +162,10 @@ class Operations(Hinted):
         Raises:
             BadValue: as for `put`.
         """
+        context = self._context
         if unnamed:
-            raise self._context.schema.no_names("delete", which, unnamed)
-        self._add(delete_write(self._context, self._context.schema.named(which, key), when))
+            raise context.schema.no_names("delete", which, unnamed)
+        self._add(context, delete_write(context, context.schema.named(which, key), when))
 
     @overload
     def check(self, which: type[Entity], /, **key: Any) -> None: ...
@@ -179,9 +184,10 @@ class Operations(Hinted):
         Raises:
             BadValue: as for `put`.
         """
+        context = self._context
         if unnamed:
-            raise self._context.schema.no_names("check", which, unnamed)
-        self._add(check_write(self._context, self._context.schema.named(which, key), when))
+            raise context.schema.no_names("check", which, unnamed)
+        self._add(context, check_write(context, context.schema.named(which, key), when))
 
     def _begin(self) -> None:
         """Begin the block.
@@ -193,7 +199,7 @@ class Operations(Hinted):
             raise BadValue("the block of this transaction has begun already: write with db.transaction() for another")
         self._open = True
 
-    def _add(self, intent: WriteIntent) -> Any:
+    def _add(self, context: Context, intent: WriteIntent) -> Any:
         """Add an operation; returns the entity as it will be stored, for a put or insert."""
         if not self._open:
             raise BadValue(
@@ -206,24 +212,23 @@ class Operations(Hinted):
                 f"{intent.target} is in this transaction already, by {earlier.name}(), and now by {intent.name}(): a "
                 "transaction has one operation an item, so say both in one"
             )
-        self._check_supported(intent)
-        operation = intent.first(self._context)
-        items, size, most = self._items, self._size, self._context.limits.transaction_bytes
+        if self._intents:
+            self._check_supported(context, intent)
+        operation = intent.first(context)
+        items, size, most = self._items, self._size, context.limits.transaction_bytes
         if isinstance(operation, req.Put):
             keys = stored_size({}, operation.key, operation.entries, intent.target.entity.local)
             items, size = [*items, (operation.item, keys)], size + size_at_most(operation.item) + keys
         if most is not None and size > most:
             size = sum(item_size(item) + keys for item, keys in items)  # reads every draft, so only near the limit
-        check_transaction(len(self._intents) + 1, size, self._context.limits)
+        check_transaction(len(self._intents) + 1, size, context.limits)
         self._intents[intent.target.key] = intent
         self._items, self._size = items, size
         return intent.stored
 
-    def _check_supported(self, intent: WriteIntent) -> None:
+    def _check_supported(self, context: Context, intent: WriteIntent) -> None:
         """Raise Unsupported if the backend cannot write the item in one transaction with the others."""
-        if not self._intents:
-            return
-        reason = self._context.transaction_unsupported_reason((*self._intents, intent.target.key))
+        reason = context.transaction_unsupported_reason((*self._intents, intent.target.key))
         if reason is not None:
             others = ", ".join(str(one.target) for one in self._intents.values())
             raise Unsupported(f"{intent.target} cannot be in a transaction with {others}: {reason}")

@@ -7,12 +7,12 @@ user's condition is evaluated on the stored item, and the write is retried.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from random import Random
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from attrs import evolve, field
 from pydantic import ValidationError
 
-from odm.codec import TAG, TTL_ATTRIBUTE
+from odm.codec import TAG, TTL_ATTRIBUTE, NativeItem
 from odm.codec.actions import FROZEN, CompiledActions, shape_of_actions
 from odm.codec.blobs import Pointer, kept_inline, pointer_of
 from odm.codec.validation import reasons
@@ -65,6 +65,8 @@ from odm.schema.target import Target
 
 Returning: TypeAlias = Literal["none", "old", "new"]
 
+_NO_ENTRIES: Final[dict[str, Key | None]] = {}
+
 Validate: TypeAlias = Literal["item", "values"]
 """What an update validates: also the whole item, where the model needs that, or only the values that it writes."""
 
@@ -107,15 +109,17 @@ class ItemUpdate:
         """Whether it depends on the stored item, which must be read first."""
         return self.base is None
 
-    def first(self, context: Context) -> req.Operation | None:
+    def first(self, context: Context) -> req.Update | req.Put | None:
         """The operation of the first attempt; None if it depends on the stored item."""
         return None if self.base is None else attempt(context, self, self.base)
 
-    def next(self, context: Context, item: Item | None) -> req.Operation | OdmError:
+    def next(self, context: Context, item: Item | None) -> req.Update | req.Put | OdmError:
         """The operation for the stored item, or the error to raise."""
         if (stranger := self.stranger(context, item)) is not None:
             return stranger
         base = context.living(item)
+        if isinstance(base, NativeItem):
+            base = base.made  # it is read many times
         try:
             if base is not None and self.judged:
                 context.check_fit(base, self.target.key)
@@ -413,25 +417,30 @@ def attempt(context: Context, change: ItemUpdate, base: Item | None, *, read: bo
     item = {} if base is None else base
     if change.whole is not None:
         return _validated(context, change, item)
-    target = change.target
-    actions, guards = (change.actions, []) if context.adds_values else as_sets(change.actions, item if read else None)
-    same = dict.fromkeys([*(Path((name,)) for name in change.needed), *change.judged])
-    condition = _condition(context, change, [*[same_at(path, item) for path in same], *guards, parents])
-    entries = _entries(change, item, context.random)
-    changed = {index: key for index, key in entries.items() if key is not None}
-    check_keys(target.key, changed, target.entity, context.limits)
-    if changed:
-        check_written(change.actions, changed, target, context.limits)
+    target, entity, actions, entries = change.target, change.target.entity, change.actions, _NO_ENTRIES
+    guards = [parents]
+    if not context.adds_values:
+        actions, unchanged_values = as_sets(change.actions, item if read else None)
+        guards += unchanged_values
+    if change.needed or change.judged:
+        same = dict.fromkeys([*(Path((name,)) for name in change.needed), *change.judged])
+        guards += [same_at(path, item) for path in same]
+    if change.touched:
+        entries = _entries(change, item, context.random)
+        changed = {index: key for index, key in entries.items() if key is not None}
+        if changed:
+            check_keys(target.key, changed, entity, context.limits)
+            check_written(change.actions, changed, target, context.limits)
     return req.Update(
         target.key,
         actions,
         entries,
-        condition,
+        _condition(context, change, guards),
         change.returning,
         context.limits,
-        pattern=target.entity.primary.full_name,
-        tag=target.entity.tag,
-        version=target.entity.version,
+        pattern=entity.primary.full_name,
+        tag=entity.tag,
+        version=entity.version,
         base=base,
     )
 
@@ -557,8 +566,6 @@ def _condition(context: Context, change: ItemUpdate, guards: Iterable[Condition 
 
 def _entries(change: ItemUpdate, base: Item, random: Random) -> dict[str, Key | None]:
     """The index keys after the change, for the patterns in ``touched``."""
-    if not change.touched:
-        return {}
     entity = change.target.entity
     used = {*change.known, *change.needed}
     old = {**change.from_key, **{name: value for name, value in base.items() if name in used}}

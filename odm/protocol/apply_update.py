@@ -28,7 +28,7 @@ from odm.schema.entity import Key
 
 def apply_update(
     request: Update, before: Item | None, entries: Mapping[str, Key], local: Local
-) -> tuple[dict[str, Value], dict[str, Key]]:
+) -> tuple[dict[str, Value], Mapping[str, Key]]:
     """The item after the update, and its index keys.
 
     Args:
@@ -59,8 +59,10 @@ def new_item(request: Update, before: Item | None) -> dict[str, Value]:
         raise BadValue(f"the {(before or {}).get(TAG, 'item')} under {request.key}: {error}") from error
 
 
-def new_entries(request: Update, entries: Mapping[str, Key]) -> dict[str, Key]:
+def new_entries(request: Update, entries: Mapping[str, Key]) -> Mapping[str, Key]:
     """The index keys of `apply_update`."""
+    if not request.entries:
+        return entries
     keys = {**entries, **request.entries}
     return {index: index_key for index, index_key in keys.items() if index_key is not None}
 

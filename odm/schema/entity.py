@@ -254,6 +254,11 @@ class EntitySchema:
     updates: Cache[Any, Any] = field(init=False, repr=False, eq=False, factory=Cache)
 
     @property
+    def plain(self) -> bool:
+        """Whether a write of an item is one request, whatever is stored."""
+        return not (self.companions or self.versioned or self.blobs)
+
+    @property
     def version(self) -> int:
         """The version of the stored form; items store it as ``_v`` from version 2."""
         return self.codec.upgrades.version
@@ -377,13 +382,15 @@ class EntitySchema:
             KeyValueError: a name is missing or unknown, a leading field is missing, or a value does not validate.
         """
         pattern = self.pattern(name)
-        if tuple(values) != pattern.fields:  # the usual case needs no check
-            wrong = wrong_names(pattern.fields, pattern.partition.fields, values)
+        names, fields = tuple(values), pattern.fields
+        # The usual cases need no check: all fields in their order, or all of the partition and the first of the others.
+        if names != fields[: len(names)] or len(names) < len(pattern.partition.fields):
+            wrong = wrong_names(fields, pattern.partition.fields, values)
             if wrong is not None:
                 raise KeyValueError(f"{self.name}.{pattern.name}() {wrong}")
         as_they_are, found = self.codec.as_they_are, {}
         try:
-            for field in pattern.fields:
+            for field in fields:
                 if field in values:
                     value = values[field]
                     # Looked up here too: most key fields are text or numbers, and a call for each costs more.

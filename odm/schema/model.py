@@ -226,7 +226,8 @@ class Schema:
         if not isinstance(which, Query):
             raise faults.no_key(self.by_class, which)
         entity = self.entity(which.entity)
-        missing = [name for name in entity.primary.fields if name not in which.values]
+        fields = entity.primary.fields
+        missing = [] if tuple(which.values) == fields else [name for name in fields if name not in which.values]
         plain = which.scope == "entity" and not which.conditions and which.most is None
         if which.pattern != entity.primary.name or missing or not plain:
             raise faults.no_single_key(entity, which, missing[0] if missing else None, plain=plain)

@@ -1,7 +1,7 @@
 """`AsyncReads`: the calls of `odm.AsyncStore` that read items."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar, overload
+from typing import Any, TypeAlias, TypeVar, cast, overload
 
 from odm.entities.entity import Entity
 from odm.entities.query import Query
@@ -13,6 +13,7 @@ from odm.procedures.partial import Partial
 from odm.procedures.session import Page
 from odm.protocol.connection import CoreGen, arun
 from odm.stores.base import BaseStore
+from odm.stores.calls import StoreCalls
 from odm.stores.results import AsyncResults
 
 E = TypeVar("E", bound=Entity)
@@ -122,7 +123,7 @@ class AsyncReads(BaseStore):
     ) -> AsyncGenerator[Any, None]:
         while going is not None:
             calls, send = self._call()
-            items, going = await arun(chunk(calls.context, going), send)
+            items, going = await arun(chunk(cast("StoreCalls", calls).context, going), send)
             for item in items:
                 yield item
 

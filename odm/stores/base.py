@@ -167,7 +167,7 @@ class BaseStore(Hinted):
         """The compiled schema with its connection; compiled again when entities have joined the table."""
         return self._current().session
 
-    def _call(self) -> tuple[StoreCalls, Callable[[Any], Any]]:
+    def _call(self) -> tuple[Calls, Callable[[Any], Any]]:
         """The calls of the store, and the function that answers (and reports) their requests."""
         if self._sync:
             caller = sys._getframe(1).f_back

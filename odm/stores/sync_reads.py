@@ -1,7 +1,7 @@
 """`Reads`: the calls of `odm.Store` that read items."""
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar, overload
+from typing import Any, TypeAlias, TypeVar, cast, overload
 
 from odm.entities.entity import Entity
 from odm.entities.query import Query
@@ -13,6 +13,7 @@ from odm.procedures.partial import Partial
 from odm.procedures.session import Page
 from odm.protocol.connection import CoreGen, run
 from odm.stores.base import BaseStore
+from odm.stores.calls import StoreCalls
 from odm.stores.results import Results
 
 E = TypeVar("E", bound=Entity)
@@ -120,7 +121,7 @@ class Reads(BaseStore):
     def _results(self, chunk: Callable[..., CoreGen[tuple[list[Any], Any]]], going: Any) -> Generator[Any, None, None]:
         while going is not None:
             calls, send = self._call()
-            items, going = run(chunk(calls.context, going), send)
+            items, going = run(chunk(cast("StoreCalls", calls).context, going), send)
             yield from items
 
     @overload
