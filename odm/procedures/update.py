@@ -66,6 +66,7 @@ from odm.schema.target import Target
 Returning: TypeAlias = Literal["none", "old", "new"]
 
 _NO_ENTRIES: Final[dict[str, Key | None]] = {}
+_NO_VALUES: Final[Mapping[str, Value]] = {}
 
 Validate: TypeAlias = Literal["item", "values"]
 """What an update validates: also the whole item, where the model needs that, or only the values that it writes."""
@@ -118,12 +119,10 @@ class ItemUpdate:
         if (stranger := self.stranger(context, item)) is not None:
             return stranger
         base = context.living(item)
-        if isinstance(base, NativeItem):
-            base = base.made  # it is read many times
         try:
             if base is not None and self.judged:
                 context.check_fit(base, self.target.key)
-            return _fault(context, self, base) or attempt(context, self, base, read=True)
+            return _fault(context, self, _decoded(base)) or attempt(context, self, base, read=True)
         except (BadValue, ItemInvalid) as error:  # the new item cannot be stored, or the stored item cannot be read
             return error
 
@@ -184,7 +183,8 @@ def item_update(  # the arguments of an update
     if compiled is None:
         check_actions(entity, actions)
         extended = codec.expand_actions(actions)
-    extended = with_time(context, entity, extended)
+    if entity.automatic is not None:
+        extended = with_time(context, entity, extended)
     if compiled is None:
         compiled = _compiled(entity, extended, upsert, validate)
         if shape is not None:
@@ -192,13 +192,13 @@ def item_update(  # the arguments of an update
     lowered = compiled.actions.lower(extended)
     if compiled.increments:
         check_steps(entity, lowered)
-    known = {lowered[at].path.root: _outcome(lowered[at]) for at in compiled.known}
+    known = {lowered[at].path.root: _outcome(lowered[at]) for at in compiled.known} if compiled.known else _NO_VALUES
     if compiled.count is not None:
         lowered = (*lowered, compiled.count)
     wanted = None if when is None else entity.answerable(codec.lower(checked(when, "when=")))
     check_written(lowered, {}, target, context.limits)
-    forms = judged_fields(context, entity, wanted)
-    base: Item | None = None if compiled.reads or forms else {}
+    forms = () if wanted is None else judged_fields(context, entity, wanted)
+    base: Item | None = None if compiled.reads or forms else _NO_VALUES
     nested = () if shape is not None else tuple(one for one in extended if isinstance(one, Set) and one.nested)
     change = ItemUpdate(
         target,
@@ -208,7 +208,7 @@ def item_update(  # the arguments of an update
         upsert,
         known,
         compiled.touched,
-        _from_key(target, compiled.from_key),
+        _from_key(target, compiled.from_key) if compiled.from_key else _NO_VALUES,
         compiled.needed,
         forms,
         base,
@@ -414,9 +414,9 @@ def attempt(context: Context, change: ItemUpdate, base: Item | None, *, read: bo
         return _creation(context, change)
     if base and not change.target.entity.codec.upgrades.current(base):
         return _upgrading(context, change, base)
-    item = {} if base is None else base
     if change.whole is not None:
-        return _validated(context, change, item)
+        return _validated(context, change, {} if base is None else base)
+    item = _decoded(base) or {}
     target, entity, actions, entries = change.target, change.target.entity, change.actions, _NO_ENTRIES
     guards = [parents]
     if not context.adds_values:
@@ -443,6 +443,11 @@ def attempt(context: Context, change: ItemUpdate, base: Item | None, *, read: bo
         version=entity.version,
         base=base,
     )
+
+
+def _decoded(item: Item | None) -> Item | None:
+    """The item as a dict, which is read many times. The request keeps what the backend returned."""
+    return item.made if isinstance(item, NativeItem) else item
 
 
 def _with_parents(change: ItemUpdate, item: Item | None) -> tuple[ItemUpdate, Condition | None]:

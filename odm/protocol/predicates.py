@@ -104,6 +104,8 @@ def is_own(update: Update, item: Item | None) -> bool:
     """Whether a stored item has the tag and the version that an update requires."""
     if update.tag is not None and (item is None or item.get(TAG) != update.tag):
         return False
+    if update.version == 1:
+        return item is None or VERSION not in item
     return update.version is None or holds(has_version(update.version), item)
 
 
