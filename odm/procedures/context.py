@@ -45,6 +45,55 @@ class Fitting(NamedTuple):
 
 
 @frozen
+class CompiledWrites:
+    """What the model of an entity and the settings of a store decide about all writes of its items.
+
+    Attributes:
+        entity: the entity.
+        guard: the tag that a stored item must have to be replaced or removed; None in an ``exclusive`` table.
+        replaced: the attributes that a put replaces; None: the whole item.
+        encode: makes the item of an entity.
+        normalises: validation may change an entity whose fields were assigned.
+    """
+
+    entity: EntitySchema
+    guard: str | None
+    replaced: frozenset[str] | None
+    encode: Callable[[EntityCodec, Any], Item]
+    normalises: bool
+
+    def stages(self, call: str) -> tuple[str, ...]:
+        """What a call does, in words: "put", "insert" or "delete"."""
+        entity = self.entity
+        before: list[str] = []
+        if call != "delete":
+            before = [
+                *_assigned(entity),
+                *([f"count {entity.revision}"] if entity.revision is not None else []),
+                "validate and encode" if self.normalises or not entity.codec.sure else "encode",
+                *([f"upload {', '.join(entity.blobs)}"] if entity.blobs else []),
+                *([f"expiry of {entity.ttl}"] if entity.ttl is not None else []),
+                *([f"keys of {', '.join(entity.patterns)}"] if entity.patterns else []),
+                *(["keep attributes that the model lacks"] if self.replaced is not None else []),
+            ]
+        condition = "no item" if call == "insert" else ""
+        if self.guard is not None and call != "insert":
+            condition = f"no item, or one of {entity.name}"
+        locked = f"{entity.revision} as read" if entity.revision is not None and call != "insert" else ""
+        conditions = [text for text in (condition, locked) if text]
+        after = [f"companions: {', '.join(one.name for one in entity.companions)}"] if entity.companions else []
+        after += [f"trim to the newest {entity.keep}"] if entity.keep is not None and call != "delete" else []
+        return (*before, *([f"if {', '.join(conditions)}"] if conditions else []), *after)
+
+
+def _assigned(entity: EntitySchema) -> Sequence[str]:
+    """The stage that gives values to automatic fields."""
+    fields = entity.automatic
+    names = [] if fields is None else [name for name in (fields.id, fields.created, fields.updated) if name is not None]
+    return [f"assign {', '.join(names)}"] if names else []
+
+
+@frozen
 class Context:
     """The schema of a store's table, named as on the backend, and the settings of the store.
 
@@ -107,6 +156,7 @@ class Context:
             lambda self: self.transaction_unsupported_reason((Key("0", "0"), Key("1", "1"))) is None, takes_self=True
         ),
     )
+    _writes: dict[str, "CompiledWrites"] = field(init=False, factory=dict, repr=False, eq=False)  # by tag
     # By tag; Any, because `odm.procedures.merge`, which fills it, imports this module.
     merge_rules: dict[str, Any] = field(init=False, factory=dict, repr=False, eq=False)
 
@@ -128,16 +178,21 @@ class Context:
         if self.limits.expressions and not surely_fits(condition):
             check_condition(self.filter(entity, condition))
 
-    def guard(self, entity: EntitySchema) -> str | None:
-        """The tag that an item must have to be replaced or removed; None in an ``exclusive`` table."""
-        return None if self.schema.exclusive else entity.tag
-
-    def known(self, entity: EntitySchema) -> frozenset[str] | None:
-        """The attributes that a put replaces; None: the whole item."""
-        if not self.schema.keep_unknown:
-            return None
-        former = (WAS,) if entity.versioned else ()
-        return frozenset({*entity.codec.stored.values(), TAG, VERSION, TTL_ATTRIBUTE, *former})
+    def writes(self, entity: EntitySchema) -> "CompiledWrites":
+        """What is decided about all writes of items of an entity."""
+        compiled = self._writes.get(entity.tag)
+        if compiled is None:
+            former = (WAS,) if entity.versioned else ()
+            known = frozenset({*entity.codec.stored.values(), TAG, VERSION, TTL_ATTRIBUTE, *former})
+            compiled = self._writes[entity.tag] = CompiledWrites(
+                entity,
+                None if self.schema.exclusive else entity.tag,
+                known if self.schema.keep_unknown else None,
+                # A backend's own form has no place for the bytes of a blob.
+                EntityCodec.encode if entity.blobs else self.encode,
+                bool(entity.codec.normalises),
+            )
+        return compiled
 
     def filter(
         self, entity: EntitySchema | None, condition: Condition | None, *, expired: bool = False

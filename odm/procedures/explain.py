@@ -67,6 +67,7 @@ class Explanation:
         shards: the number of shards of each partition that are read concurrently and merged.
         companions: the companions whose items are written with the entity.
         in_transaction: whether the companions' items are written in one transaction with the entity.
+        compiled: what odm decided once for all calls of this shape, in order: the stages of the call.
         best, worst: what a query with a filter costs if the items that are read first match, and if none does. The
             filter may be one of odm's own: for the tag of the entity, or for expired items.
     """
@@ -95,6 +96,7 @@ class Explanation:
     fields: str = ""
     costs: str = ""
     operations: tuple[str, ...] = ()
+    compiled: tuple[str, ...] = ()
 
     def rows(self) -> list[tuple[str, str]]:
         """The lines to print, each a name and a text."""
@@ -102,6 +104,7 @@ class Explanation:
             ("call", self.call),
             *(("operation", one) for one in self.operations),
             *([] if self.operations else self._of_keys()),
+            ("compiled", " → ".join(self.compiled)),
             ("requests", self._requests()),
             ("best case", self.best),
             ("worst case", self.worst),
@@ -372,6 +375,7 @@ def _explain_write(session: Session, intent: WriteIntent) -> Explanation:
         native=rehearsal.sent[0],
         then=rehearsal.sent[1:],
         stored=rehearsal.stored,
+        compiled=session.context.writes(target.entity).stages(intent.name) if change is None else change.stages,
     )
 
 

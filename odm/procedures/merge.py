@@ -236,7 +236,7 @@ def merge_write(context: Context, which: object, actions: Sequence[Action]) -> M
     marks = {codec.stored[name]: codec.value(name, target.values[name]) for name in entity.primary.fields}
     marks |= codec.marks
     check_written(lowered, {}, target, context.limits)
-    tag = context.guard(entity)
+    tag = context.writes(entity).guard
     if context.limits.expressions and not merge_fits(len(lowered), len(marks)):
         starts = [SetIfMissing(Path((name,)), value) for name, value in marks.items()]
         check_update((*starts, *lowered), guarded(tag, None))

@@ -259,7 +259,7 @@ class Mover:
         attributes = {**self._attributes(item, after), **marks}
         entries = self.new.entries(vars(after), attributes, self.context.random) if self.new.patterns else {}
         check_item(attributes, target.key, entries, self.new, self.context.limits, self.new.local)
-        guard = self.context.guard(self.new)
+        guard = self.context.writes(self.new).guard
         put = req.Put(target.key, attributes, entries, pattern=self.new.primary.full_name, tag=guard)
         gone = req.Delete(
             stored,

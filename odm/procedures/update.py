@@ -21,10 +21,14 @@ from odm.expressions.build import checked
 from odm.expressions.evaluate import apply, equal, holds
 from odm.expressions.nodes import (
     Action,
+    AddTo,
+    AddValue,
     And,
+    Append,
     Compare,
     Condition,
     Const,
+    DiscardFrom,
     Exists,
     Increment,
     Item,
@@ -32,6 +36,7 @@ from odm.expressions.nodes import (
     Not,
     Or,
     Path,
+    Prepend,
     Remove,
     Set,
     SetIfMissing,
@@ -86,6 +91,7 @@ class ItemUpdate:
         whole: why the new item must be validated as a whole; None: the values that are written were, which is enough.
         nested: the members of nested models that `odm.set_fields` sets, as the user writes them; their parents are
             created if they are missing.
+        stages: see `CompiledUpdate`.
     """
 
     target: Target
@@ -101,6 +107,7 @@ class ItemUpdate:
     base: Item | None = None
     whole: str | None = None
     nested: tuple[Set, ...] = ()
+    stages: tuple[str, ...] = ()
 
     name: ClassVar[str] = "update"
     stored: ClassVar[None] = None
@@ -214,6 +221,7 @@ def item_update(  # the arguments of an update
         base,
         compiled.whole,
         nested,
+        compiled.stages,
     )
     if context.limits.expressions and not (are_few(lowered) and surely_fits(wanted)):
         _check_expressions(context, change)
@@ -233,6 +241,7 @@ class CompiledUpdate:
         from_key: the fields whose values the key gives to the keys of ``touched``.
         increments: one of the actions is an increment.
         count: the action that counts the Revision; None if there is no Revision.
+        stages: what it does, in words.
     """
 
     actions: CompiledActions
@@ -243,6 +252,7 @@ class CompiledUpdate:
     whole: str | None
     increments: bool
     count: Increment | None
+    stages: tuple[str, ...]
 
     @property
     def reads(self) -> bool:
@@ -273,7 +283,45 @@ def _compiled(entity: EntitySchema, actions: Sequence[Action], upsert: bool, val
     count = None if entity.revision is None else Increment(Path((codec.stored[entity.revision],)), 1)
     increments = any(isinstance(action, Increment) for action in lowered)
     positions = tuple(known) if touched or upsert else ()
-    return CompiledUpdate(compiled, positions, touched, from_key, tuple(needed), whole, increments, count)
+    stages = _stages(entity, actions, touched, needed, whole)
+    return CompiledUpdate(compiled, positions, touched, from_key, tuple(needed), whole, increments, count, stages)
+
+
+_WORDS: Final[Mapping[type[Action], str]] = {
+    Set: "set",
+    SetIfMissing: "set if missing",
+    Remove: "remove",
+    Increment: "increment",
+    Append: "append to",
+    Prepend: "prepend to",
+    AddTo: "add to",
+    DiscardFrom: "discard from",
+    AddValue: "add a value to",
+}
+
+
+def _stages(
+    entity: EntitySchema,
+    actions: Sequence[Action],
+    touched: Sequence[PatternSchema],
+    needed: Collection[str],
+    whole: str | None,
+) -> tuple[str, ...]:
+    """What an update of a shape does, in words; the arguments are fields of `CompiledUpdate`."""
+    stages = [f"{_WORDS[type(action)]} {action.path}" for action in actions]
+    if entity.revision is not None:
+        stages.append(f"count {entity.revision}")
+    if whole is not None:
+        stages.append("read, validate the item as a whole")
+    keys = ", ".join(pattern.name for pattern in touched)
+    if keys:
+        stages.append(f"keys of {keys}" + (f" with {', '.join(needed)} as read" if needed else ""))
+    conditions = [f"the item is of {entity.name}"]
+    if entity.ttl is not None:
+        conditions.append("not expired")
+    if needed:
+        conditions.append(f"{', '.join(needed)} as read")
+    return (*stages, f"if {', '.join(conditions)}")
 
 
 def check_known(change: ItemUpdate) -> None:
@@ -655,9 +703,9 @@ def whole_put(context: Context, target: Target, made: Item, condition: Condition
     entity.codec.check(item)  # it also has the defaults of absent members
     entries = entity.entries(vars(instance), item, context.random)
     check_item(item, target.key, entries, entity, context.limits, entity.local)
-    guard = context.guard(entity)
-    name, known = target.entity.primary.full_name, context.known(entity)
-    return req.Put(target.key, item, entries, condition, pattern=name, tag=guard, known=known)
+    writes = context.writes(entity)
+    name = entity.primary.full_name
+    return req.Put(target.key, item, entries, condition, pattern=name, tag=writes.guard, known=writes.replaced)
 
 
 def _fault(context: Context, change: ItemUpdate, item: Item | None) -> OdmError | None:

@@ -57,10 +57,10 @@ def put_request(
     target = Target(entity, entity.key(values), values, instance)
     name = entity.revision
     stored = instance if name is None else instance.model_copy(update={name: entity.revision_of(values) + 1})
-    # A backend's own form has no place for the bytes of a blob.
-    item = entity.codec.encode(stored) if entity.blobs else context.encode(entity.codec, stored)
+    compiled = context.writes(entity)
+    item = compiled.encode(entity.codec, stored)
     read = entity.codec.check(item)
-    if not settled and entity.codec.normalises and any(vars(read)[n] != vars(stored)[n] for n in entity.codec.stored):
+    if not settled and compiled.normalises and any(vars(read)[n] != vars(stored)[n] for n in entity.codec.stored):
         # Assigned values were not validated, and validation changes them: store what a read would show.
         read = read if name is None else read.model_copy(update={name: values[name]})
         as_read: tuple[Target, Any, req.Put] = put_request(context, read, batched=batched, copied=True, settled=True)
@@ -69,9 +69,9 @@ def put_request(
     check_item(item, target.key, entries, entity, context.limits, entity.local)
     if entity.codec.normal is not None:
         stored = entity.codec.normal(stored)
-    guard = None if batched else context.guard(entity)
-    pattern, replaced = entity.primary.full_name, context.known(entity)
-    return target, stored, req.Put(target.key, item, entries, pattern=pattern, tag=guard, known=replaced)
+    guard = None if batched else compiled.guard
+    pattern = entity.primary.full_name
+    return target, stored, req.Put(target.key, item, entries, pattern=pattern, tag=guard, known=compiled.replaced)
 
 
 def checked_entity(context: Context, instance: object) -> EntitySchema:
@@ -228,7 +228,7 @@ def delete_write(context: Context, which: object, when: Condition | bool | None,
     """The delete of an item."""
     target = context.schema.target(which)
     context.check_key(target)
-    request = delete_request(target, context.guard(target.entity))
+    request = delete_request(target, context.writes(target.entity).guard)
     wanted = lower_when(target, when)
     forms = judged_fields(context, target.entity, wanted)
     return Write("delete", target, request, wanted, target.revision, absent_ok=absent_ok, judged=forms)
@@ -238,7 +238,8 @@ def check_write(context: Context, which: object, when: Condition | bool | None) 
     """A check of a condition; without one, that the item exists."""
     target = context.schema.target(which)
     context.check_key(target)
-    operation = req.Check(target.key, pattern=target.entity.primary.full_name, tag=context.guard(target.entity))
+    guard = context.writes(target.entity).guard
+    operation = req.Check(target.key, pattern=target.entity.primary.full_name, tag=guard)
     present = True if when is None else None
     wanted = lower_when(target, when)
     forms = judged_fields(context, target.entity, wanted)
