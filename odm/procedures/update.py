@@ -53,7 +53,7 @@ from odm.procedures.write import as_it_was, refusal
 from odm.protocol import requests as req
 from odm.protocol.apply_update import as_sets
 from odm.protocol.expressions import are_few, check_update, surely_fits
-from odm.protocol.limits import check_item, check_keys, check_written
+from odm.protocol.limits import SHORT_KEY, check_item, check_keys, check_written
 from odm.protocol.predicates import (
     ABSENT,
     condition_of,
@@ -91,6 +91,7 @@ class ItemUpdate:
         whole: why the new item must be validated as a whole; None: the values that are written were, which is enough.
         nested: the members of nested models that `odm.set_fields` sets, as the user writes them; their parents are
             created if they are missing.
+        limited: its actions may leave bounds of fields, which conditions prevent.
         stages: see `CompiledUpdate`.
     """
 
@@ -107,6 +108,7 @@ class ItemUpdate:
     base: Item | None = None
     whole: str | None = None
     nested: tuple[Set, ...] = ()
+    limited: bool = True
     stages: tuple[str, ...] = ()
 
     name: ClassVar[str] = "update"
@@ -179,7 +181,8 @@ def item_update(  # the arguments of an update
         ItemTooLarge: the key is too long, or the update writes more than an item can hold.
     """
     target = context.schema.target(which)
-    context.check_key(target)
+    if len(target.key.partition) + len(target.key.sort) > SHORT_KEY:
+        context.check_key(target)
     entity = target.entity
     codec = entity.codec
     if validate not in ("item", "values"):
@@ -205,7 +208,8 @@ def item_update(  # the arguments of an update
     wanted = None if when is None else entity.answerable(codec.lower(checked(when, "when=")))
     check_written(lowered, {}, target, context.limits)
     forms = () if wanted is None else judged_fields(context, entity, wanted)
-    base: Item | None = None if compiled.reads or forms else _NO_VALUES
+    reads = compiled.needed or compiled.whole is not None or forms
+    base: Item | None = None if reads else _NO_VALUES
     nested = () if shape is not None else tuple(one for one in extended if isinstance(one, Set) and one.nested)
     change = ItemUpdate(
         target,
@@ -221,9 +225,10 @@ def item_update(  # the arguments of an update
         base,
         compiled.whole,
         nested,
+        compiled.limited,
         compiled.stages,
     )
-    if context.limits.expressions and not (are_few(lowered) and surely_fits(wanted)):
+    if context.limits.expressions and not (compiled.few and (wanted is None or surely_fits(wanted))):
         _check_expressions(context, change)
     if base is not None or target.instance is None or entity.blobs:
         return change
@@ -240,6 +245,8 @@ class CompiledUpdate:
         touched, needed, whole: see `ItemUpdate`.
         from_key: the fields whose values the key gives to the keys of ``touched``.
         increments: one of the actions is an increment.
+        few: the actions certainly exceed no limit of an expression but that of values.
+        limited: see `ItemUpdate`.
         count: the action that counts the Revision; None if there is no Revision.
         stages: what it does, in words.
     """
@@ -251,13 +258,10 @@ class CompiledUpdate:
     needed: tuple[str, ...]
     whole: str | None
     increments: bool
+    few: bool
+    limited: bool
     count: Increment | None
     stages: tuple[str, ...]
-
-    @property
-    def reads(self) -> bool:
-        """Whether it depends on the stored item."""
-        return bool(self.needed) or self.whole is not None
 
 
 def _compiled(entity: EntitySchema, actions: Sequence[Action], upsert: bool, validate: Validate) -> CompiledUpdate:
@@ -284,7 +288,11 @@ def _compiled(entity: EntitySchema, actions: Sequence[Action], upsert: bool, val
     increments = any(isinstance(action, Increment) for action in lowered)
     positions = tuple(known) if touched or upsert else ()
     stages = _stages(entity, actions, touched, needed, whole)
-    return CompiledUpdate(compiled, positions, touched, from_key, tuple(needed), whole, increments, count, stages)
+    few = are_few(lowered if count is None else (*lowered, count))
+    limited = not all(isinstance(action, Set) and len(action.path.segments) == 1 for action in lowered)
+    return CompiledUpdate(
+        compiled, positions, touched, from_key, tuple(needed), whole, increments, few, limited, count, stages
+    )
 
 
 _WORDS: Final[Mapping[type[Action], str]] = {
@@ -611,7 +619,7 @@ def _same(one: Item, other: Item, name: str) -> bool:
 def _condition(context: Context, change: ItemUpdate, guards: Iterable[Condition | None]) -> Condition | None:
     """The condition of the update, besides tag and version; the guards check that needed attributes are unchanged."""
     entity, revision = change.target.entity, change.target.revision
-    limits = [limit for _, limit in limits_of(entity, change.actions)]
+    limits = [limit for _, limit in limits_of(entity, change.actions)] if change.limited else ()
     locked = None if revision is None else revision_is(entity, revision)
     alive = context.now().alive if entity.ttl is not None else None
     return every(alive, locked, change.wanted, *limits, *guards)
@@ -731,7 +739,7 @@ def _fault(context: Context, change: ItemUpdate, item: Item | None) -> OdmError 
 
 
 def _limit_fault(context: Context, change: ItemUpdate, item: Item | None) -> ConditionFailed | None:
-    for reason, limit in limits_of(change.target.entity, change.actions):
+    for reason, limit in limits_of(change.target.entity, change.actions) if change.limited else ():
         if not holds(limit, item):
             was = None if item is None else as_it_was(context, item, change.target.key)
             return ConditionFailed(f"{change.target}: {reason}", was)

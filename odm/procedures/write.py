@@ -211,10 +211,11 @@ def _instead(given: object) -> str:
 def put_write(context: Context, instance: Entity, when: Condition | bool | None) -> Write:
     """The put of an entity. An entity with revision 0 was never stored, so its put is an insert."""
     target, stored, request = put_request(context, instance)
-    wanted, revision = lower_when(target, when), target.revision
+    wanted = None if when is None else lower_when(target, when)
+    revision = None if target.entity.revision is None else target.revision
     if revision == 0:
         return Write("put", target, request, wanted, present=False, stored=stored)
-    forms = judged_fields(context, target.entity, wanted)
+    forms = () if wanted is None else judged_fields(context, target.entity, wanted)
     return Write("put", target, request, wanted, revision, stored=stored, judged=forms)
 
 
