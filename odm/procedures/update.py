@@ -289,7 +289,7 @@ def _compiled(entity: EntitySchema, actions: Sequence[Action], upsert: bool, val
     positions = tuple(known) if touched or upsert else ()
     stages = _stages(entity, actions, touched, needed, whole)
     few = are_few(lowered if count is None else (*lowered, count))
-    limited = not all(isinstance(action, Set) and len(action.path.segments) == 1 for action in lowered)
+    limited = not all(isinstance(action, Set) and len(action.path.segments) == 1 for action in actions)
     return CompiledUpdate(
         compiled, positions, touched, from_key, tuple(needed), whole, increments, few, limited, count, stages
     )
