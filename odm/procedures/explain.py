@@ -9,9 +9,10 @@ from odm._published import public
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, brief
-from odm.expressions.nodes import Action, Condition
+from odm.expressions.nodes import Action, Condition, paths
 from odm.immutable import frozen
 from odm.planner.compiled import make_plan
+from odm.planner.key_conditions import flatten
 from odm.planner.plan import Plan
 from odm.procedures import read
 from odm.procedures.blobs import concerns, plain
@@ -172,7 +173,7 @@ def explain(
     if isinstance(what, Query) and not actions and write_ is None:
         plan, reading = make_plan(context.schema, what), read.begin(context, what, only=only, call="explain")
         native = None if reading is None else connection.preview(read.first_request(context, reading))
-        explanation = explain_plan(plan, native, connection)
+        explanation = evolve(explain_plan(plan, native, connection), compiled=_stages(context, plan, reading))
         if unfilled := read.unfilled_note(context, plan):
             explanation = evolve(explanation, note="; ".join(filter(None, (explanation.note, unfilled))))
         if reading is not None and reading.wanted is not None:
@@ -300,6 +301,28 @@ def explain_plan(plan: Plan, native: Any, connection: Connection[Any]) -> Explan
         local=plan.pattern.kind == "local",
         shards=len(plan.shards),
     )
+
+
+def _stages(context: Context, plan: Plan, reading: read.Reading | None) -> tuple[str, ...]:
+    """What is decided for all queries of a shape, in words."""
+    pattern, query = plan.pattern, plan.query
+    ranged = list(dict.fromkeys(field for field, op, _ in plan.keyed if op != "=" and field not in plan.given))
+    partition = [name for name in pattern.partition.fields if name in plan.given or name in query.values]
+    sort = [] if pattern.sort is None else [name for name in pattern.sort.fields if name in plan.given]
+    filtered = [path.root for one in flatten(query.conditions) if one not in plan.narrowed for path in paths(one)]
+    expires = context.schema.has_ttl if plan.entity is None else plan.entity.ttl is not None
+    check = None if reading is None else reading.check
+    stages = {
+        "partition of": partition,
+        "sort key of": sort,
+        "range of": ranged,
+        "filter on": list(dict.fromkeys(filtered)),
+        "only": [plan.entity.name] if plan.entity is not None and plan.needs_tag else [],
+        "not": ["expired"] if expires else [],
+        "compare again": [] if check is None else [*check.fields] or ["keys"],
+    }
+    shards = [f"merge {len(plan.shards)} shards"] if len(plan.shards) > 1 else []
+    return (*[f"{text} {', '.join(names)}" for text, names in stages.items() if names], *shards)
 
 
 def _best_case(plan: Plan) -> str:

@@ -1,6 +1,7 @@
 """`explain` prints what a call will do, and sends nothing."""
 
 from collections.abc import Callable
+from typing import Final
 
 import pytest
 
@@ -22,6 +23,7 @@ index      the table itself
 partition  CUSTOMER#c1
 sort key   = ORDER#o1
 filter     _t = 'Order'
+compiled   partition of customer_id → sort key of order_id → only Order
 requests   at most 1
 note       the range holds other entities' items too, so a filter takes this entity's""",
     ),
@@ -36,6 +38,7 @@ sort key   >= PLACED#2026-01-02T00:00:00.000000Z and < PLACED$
 filter     total > 100
 order      descending
 limit      9 results
+compiled   partition of customer_id → range of placed_at → filter on total → compare again customer_id, placed_at
 requests   one a page of results
 best case  the first items match: 9 items are read, on DynamoDB 0.5 read units for each 4 KB
 worst case no item matches: the whole range is read, on DynamoDB 128 read units for each MB; \
@@ -50,6 +53,7 @@ index      the table itself
 partition  SENSOR#s#20260101, SENSOR#s#20260102, SENSOR#s#20260103, SENSOR#s#20260104, SENSOR#s#20260105, … (8 in all)
 sort key   >= 2026-01-01T00:00:00.000000Z and < 2026-01-09T00:00:00.000000Z
 filter     none
+compiled   partition of sensor → range of at
 requests   one a page of results""",
     ),
     (
@@ -61,6 +65,7 @@ index      the table itself
 partition  CUSTOMER#c1
 sort key   all
 filter     none
+compiled   partition of customer_id
 requests   one a page of results""",
     ),
     (
@@ -72,6 +77,7 @@ index      the table itself
 partition  CUSTOMER#c1
 sort key   >= ORDER# and < ORDER$
 filter     _t = 'Order'
+compiled   partition of customer_id → only Order
 requests   one a page of results
 best case  all items match: page(size=25) reads 26, and first() one, on DynamoDB 1 read unit for each 4 KB
 worst case no item matches: the whole range is read, on DynamoDB 256 read units for each MB; \
@@ -87,6 +93,7 @@ index      the table itself
 partition  CUSTOMER#c1
 sort key   > ORDER#o2 and < ORDER#o1
 filter     _t = 'Order'
+compiled   partition of customer_id → range of order_id → only Order
 requests   at most 0
 note       no key can match: answered without a request""",
     ),
@@ -106,33 +113,43 @@ sort key   = ORDER#o1
 {rest}"""
 
 
+MADE: Final = "compiled   validate and encode → keys of by_date, by_status, open_ones, in_europe"
+KEYS: Final = (
+    "compiled   set status → keys of by_status with region, placed_at as read → if the item is of Order, region, "
+    "placed_at as read\n"
+)
+
 WRITES: list[tuple[str, Callable[[Store], Explanation], str]] = [
     (
         "put",
         lambda db: db.explain(ORDER, when=total_over(5)),
-        write_of("put", "condition  total > 5\nrequests   at most 1"),
+        write_of("put", f"condition  total > 5\n{MADE} → if no item, or one of Order\nrequests   at most 1"),
     ),
     (
         "insert",
         lambda db: db.explain(ORDER, write="insert"),
-        write_of("insert", "condition  missing(_t)\nrequests   at most 1"),
+        write_of("insert", f"condition  missing(_t)\n{MADE} → if no item\nrequests   at most 1"),
     ),
     (
         "delete",
         lambda db: db.explain(KEY, write="delete"),
-        write_of("delete", "condition  none\nrequests   at most 1"),
+        write_of("delete", "condition  none\ncompiled   if no item, or one of Order\nrequests   at most 1"),
     ),
     (
         "update whose index key the call gives",
         lambda db: db.explain(KEY, set_(Order.opened_at, day(3))),
-        write_of("update", "condition  _t = 'Order' and missing(_v)\nrequests   at most 1"),
+        write_of(
+            "update",
+            "condition  _t = 'Order' and missing(_v)\n"
+            "compiled   set opened_at → keys of open_ones → if the item is of Order\nrequests   at most 1",
+        ),
     ),
     (
         "update that reads",
         lambda db: db.explain(KEY, set_(Order.status, "shipped"), when=total_over(5)),
         write_of(
             "update",
-            f"condition  total > 5\n{REQUESTS}note       reads region, placed_at of the item first, {GUARDED}",
+            f"condition  total > 5\n{KEYS}{REQUESTS}note       reads region, placed_at of the item first, {GUARDED}",
         ),
     ),
     (
@@ -141,7 +158,7 @@ WRITES: list[tuple[str, Callable[[Store], Explanation], str]] = [
         write_of(
             "update",
             "condition  _t = 'Order' and missing(_v) and region = 'EU' and placed_at = '2026-01-02T00:00:00.000000Z'\n"
-            f"{REQUESTS}note       takes region, placed_at from the entity passed in, {GUARDED}",
+            f"{KEYS}{REQUESTS}note       takes region, placed_at from the entity passed in, {GUARDED}",
         ),
     ),
 ]
