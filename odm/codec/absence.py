@@ -19,7 +19,7 @@ from odm.codec.faults import NOTHING, Unfit
 from odm.codec.records import RecordType
 from odm.codec.stored import NULL, SET, Part, StoredType
 from odm.codec.unions import bare
-from odm.expressions.evaluate import equal, holds, size_of
+from odm.expressions.evaluate import compares, equal, holds, size_of
 from odm.expressions.nodes import (
     And,
     Between,
@@ -70,42 +70,82 @@ class Absence:
         return Exists(self.missing.path) if isinstance(self.missing, Missing) else Not(self.missing)
 
 
-def absences(record: RecordType, path: Path, stored: Path, type_: StoredType, *, defaults: bool) -> list[Absence]:
-    """The ways in which the value at a path can be absent while the entity shows one.
+@frozen
+class Gap:
+    """A field on a path that a stored item may lack while the entity shows it: the `Absence` of all paths of a shape.
+
+    Attributes:
+        length: the number of segments of the path up to the field.
+        around: the length up to the nearest holder that may be absent, and whether it may be NULL; None: all are there.
+        part: the field.
+        computed: its default factory is called for each condition.
+        value: the stored form of what the entity shows in place of the field; `NOTHING` if that is computed.
+        lacking: what the entity shows if only the last part of the path is not there.
+    """
+
+    length: int
+    around: tuple[int, bool] | None
+    part: Part
+    computed: bool
+    value: Value
+    lacking: Value
+
+    def at(self, path: Path) -> Absence | None:
+        """The absence for a path by stored names; None if what the factory returns could not be stored."""
+        value = _shown(self.part, defaults=True) if self.computed else self.value
+        if value is NOTHING:
+            return None
+        segments = path.segments
+        missing: Condition = Missing(Path(segments[: self.length]))
+        if self.around is not None:
+            length, nullable = self.around
+            holder = Path(segments[:length])
+            null = (Compare("<>", holder, Const(None)),) if nullable else ()
+            missing = And((Exists(holder), *null, missing))
+        return Absence(path, missing, _inside(value, segments[self.length :], self.lacking))
+
+
+def gaps(record: RecordType, path: Path, type_: StoredType, *, defaults: bool) -> tuple[Gap, ...]:
+    """The fields on the way of a path that a stored item may lack while the entity shows them.
 
     Args:
         record: the type of the entity.
         path: the path by field names, which is known to lead somewhere.
-        stored: the same path by stored names.
         type_: the type at its end.
         defaults: count an absent attribute as the field's default, not only as None or the empty set.
     """
-    found: list[Absence] = []
-    above: tuple[Condition, ...] = ()  # the part that has the field exists
-    shown_if_lacking = _EMPTY if type_.kinds == SET else NOTHING  # an empty set inside a default is not stored either
+    found: list[Gap] = []
+    above: tuple[int, bool] | None = None
+    lacking = _EMPTY if type_.kinds == SET else NOTHING  # an empty set inside a default is not stored either
     around: StoredType = record
     for length, segment in enumerate(path.segments, 1):
-        part, here = around.child(segment), Path(stored.segments[:length])
-        value = _shown(part, defaults=defaults) if isinstance(bare(around), RecordType) else NOTHING
-        if value is not NOTHING:
-            missing = And((*above, Missing(here))) if above else Missing(here)
-            found.append(Absence(stored, missing, _inside(value, stored.segments[length:], shown_if_lacking)))
+        part = around.child(segment)
+        if isinstance(bare(around), RecordType):
+            computed = defaults and part.factory is not None and part.type.kinds != SET
+            value = NOTHING if computed else _shown(part, defaults=defaults)
+            if computed or value is not NOTHING:
+                found.append(Gap(length, above, part, computed, value, lacking))
         if not part.required or part.type.kinds & NULL:
-            above = (Exists(here), Compare("<>", here, Const(None))) if part.type.kinds & NULL else (Exists(here),)
-        elif above:
-            above = (Exists(here),)
+            above = length, bool(part.type.kinds & NULL)
+        elif above is not None:
+            above = length, False
         around = part.type
-    return found
+    return tuple(found)
+
+
+def absences(of: Sequence[Gap], path: Path) -> list[Absence]:
+    """The ways in which the value at a path by stored names can be absent while the entity shows one."""
+    return [absence for gap in of if (absence := gap.at(path)) is not None]
 
 
 def as_shown(test: Test, ways: Sequence[Absence]) -> Condition:
     """A test that judges what the entity shows, where values can be absent in these ways."""
     if not ways:
         return test
-    first, *others = ways
-    rest = as_shown(test, others)
+    first, others = ways[0], ways[1:]
+    rest = as_shown(test, others) if others else test
     filled = _filled(test, first)
-    holds_anyway = isinstance(test, Compare) and test.op == "<>"
+    holds_anyway = type(test) is Compare and test.op == "<>"
     if filled is True:
         return rest if holds_anyway else either(rest, first.missing)
     present = And((first.there, rest)) if holds_anyway else rest
@@ -241,11 +281,11 @@ def _inside(value: Value, segments: Sequence[str | int], lacking: Value) -> Valu
 def _filled(test: Test, absence: Absence) -> "bool | Test":
     """The test with the value that is shown in place of the path, or its result if no other path is left."""
     filled: Test
+    if type(test) is Compare and type(test.left) is Path and type(test.right) is Const:  # the usual test
+        shown, value = absence.value, test.right.value
+        if value is not None and test.left == absence.path:
+            return test.op == "<>" if shown is None or shown is NOTHING else compares(test.op, shown, value)
     match test:
-        case Compare(op, Path() as left, Const(value) as right) if value is not None and left == absence.path:
-            if absence.value is None or absence.value is NOTHING:
-                return op == "<>"
-            return holds(Compare(op, Const(absence.value), right), None)
         case Compare(op, left, right):
             operands = [_operand(left, absence), _operand(right, absence)]
             if op not in {"=", "<>"} and Const(None) in operands:

@@ -22,7 +22,7 @@ from odm.codec.annotations import TypeCompiler
 from odm.codec.attributes import TAG, TTL_ATTRIBUTE, VERSION, ttl_seconds
 from odm.codec.blobs import BlobType
 from odm.codec.compressed import CompressedType
-from odm.codec.conditions import lower_condition
+from odm.codec.conditions import compile_term, refuse
 from odm.codec.depth import LEVELS, check_levels
 from odm.codec.drafts import Draft, Drafts
 from odm.codec.exact import other_entry, other_form, same_form
@@ -31,13 +31,13 @@ from odm.codec.generate import generated_dump
 from odm.codec.moments import DATETIME
 from odm.codec.normal import Normal, normal_form
 from odm.codec.parts import FieldPart, Validators, compile_part, needs_whole
-from odm.codec.paths import Place, Resolver
+from odm.codec.paths import Place, Resolver, declared_segments
 from odm.codec.places import PlaceRules, normalises_somewhere, sees_others, whole_reason
 from odm.codec.proofs import levels_of, nodes_of, reads_json, takes_all
 from odm.codec.records import RecordField, RecordType
 from odm.codec.stored import kind_of
 from odm.codec.stored_moments import is_datetime
-from odm.codec.terms import Shape, Term, compile_term, shape_of
+from odm.codec.terms import Shape, Term, shape_of
 from odm.codec.unions import bare
 from odm.codec.unreadable import refusal_of
 from odm.codec.upgrades import FIRST, Upgrades
@@ -133,6 +133,7 @@ class EntityCodec:
     _part_validators: Validators = Factory(dict)
     _rules: dict[str, PlaceRules] = Factory(dict)
     _terms: Cache[Shape, Term] = Factory(Cache)
+    _stored_terms: Cache[Shape, Term] = Factory(Cache)
 
     @cached_property
     def _entries(self) -> tuple[RecordField, ...]:
@@ -412,16 +413,35 @@ class EntityCodec:
             BadValue: a path leads nowhere or belongs to another entity, a value is of a wrong type, or the condition is
                 nested too deep to traverse.
         """
+        return self._lower(self._actions.resolver, self._terms, condition)
+
+    def term(self, condition: Condition) -> Term:
+        """What lowers all conditions of the shape of this one, as `lower`.
+
+        Raises:
+            BadValue: no condition of the shape is valid.
+        """
+        shape = shape_of(condition, self.declared)
+        term = self._terms.get(shape)
+        return self._terms.keep(shape, compile_term(self._actions.resolver, condition)) if term is None else term
+
+    def _lower(self, resolver: Resolver, terms: Cache[Shape, Term], condition: Condition) -> Condition:
         try:
-            return self.term(condition).lower(condition)
+            try:
+                term = terms.get(shape := shape_of(condition, self.declared))
+                if term is None:
+                    term = terms.keep(shape, compile_term(resolver, condition))
+                return term.lower(condition)
+            except BadValue:
+                refuse(resolver, condition)
+                raise
         except RecursionError:
             raise BadValue(f"a condition of {self.cls.__name__} is nested too deep: combine fewer conditions") from None
 
-    def term(self, condition: Condition) -> Term:
-        """What lowers all conditions of the shape of this one."""
-        shape = shape_of(condition)
-        term = self._terms.get(shape)
-        return self._terms.keep(shape, compile_term(self._actions.resolver, condition)) if term is None else term
+    @cached_property
+    def declared(self) -> frozenset[str | int]:
+        """The segments of paths that belong to the shape of a condition."""
+        return declared_segments(self._record)
 
     def lower_when(self, condition: Condition) -> Condition:
         """As `lower`, for an item that may be absent: an absent item has no fields, and so no defaults."""
@@ -437,7 +457,7 @@ class EntityCodec:
 
     def lower_stored(self, condition: Condition) -> Condition:
         """As `lower`, for the stored attributes: an absent field is None, an empty set, or nothing."""
-        return lower_condition(self._stored_resolver, condition)
+        return self._lower(self._stored_resolver, self._stored_terms, condition)
 
     def lower_action(self, action: Action) -> Action:
         """The action over stored names and values, without the action on ``_ttl`` that the TTL field needs.

@@ -6,12 +6,15 @@ from typing import Any, Final
 from attrs import Factory
 from pydantic import ValidationError
 
-from odm.codec.absence import Absence, absences
+from odm.codec.absence import Absence, absences, gaps
+from odm.codec.compressed import parts_of
+from odm.codec.containers import FixedTupleType
 from odm.codec.depth import LEVELS, converted
 from odm.codec.faults import NOTHING, Unfit, show
 from odm.codec.places import PlaceRules
 from odm.codec.records import RecordType
-from odm.codec.stored import StoredType
+from odm.codec.stored import Part, StoredType
+from odm.codec.unions import bare
 from odm.codec.validation import reasons
 from odm.errors import BadValue
 from odm.expressions.nodes import Path, Value
@@ -38,6 +41,21 @@ def _leads_somewhere(segment: str | int) -> bool:
 
 
 @frozen
+class Slot:
+    """A segment of a path that no type declares: a position in a list, or a key of a dict.
+
+    Attributes:
+        at: its position in the path.
+        holder: the type of what it leads into.
+        keys: what pydantic validates in the keys; None: any text is a key as it is.
+    """
+
+    at: int
+    holder: StoredType
+    keys: PlaceRules | None
+
+
+@frozen
 class Place:
     """The target of a path.
 
@@ -51,6 +69,7 @@ class Place:
         rules: what pydantic validates there.
         parents: the rules of what holds it, from the field on.
         keeps_null: None is stored as NULL.
+        slots: the segments in which other paths to a place of the same type may differ.
     """
 
     path: Path
@@ -62,6 +81,7 @@ class Place:
     frozen: Path | None = None
     parents: tuple[PlaceRules, ...] = ()
     keeps_null: bool = False
+    slots: tuple[Slot, ...] = ()
 
 
 @frozen
@@ -111,7 +131,7 @@ class Resolver:
         if known is not None:
             return known
         place = self.resolve(path)
-        found = absences(self.record, path, place.path, place.type, defaults=self.defaults)
+        found = absences(gaps(self.record, path, place.type, defaults=self.defaults), place.path)
         if len(path.segments) == 1 and self.record.fields[path.root].factory is None:
             self._of_fields[path.root] = found
         return found
@@ -128,26 +148,16 @@ class Resolver:
         fixed: Path | None = None
         keeps_null = False
         segments: list[str | int] = []
+        slots: list[Slot] = []
         rules: PlaceRules | None = None
         parents: list[PlaceRules] = []
         if (known := self._fields.get(path.root)) is not None:
             type_, segments, rules = known.type, [known.path.root], known.rules
         for position, segment in enumerate(path.segments[len(segments) :], len(segments)):
-            if not _leads_somewhere(segment):
-                why = (
-                    f"[{show(segment)}] leads nowhere: a key has 1 to {KEY_BYTES} bytes, and a position is at most "
-                    f"{LAST_POSITION}"
-                )
-                raise self.fault(Path(path.segments[:position]), why)
-            if rules is not None and rules.keys is not None:
-                segment = self._key(rules.keys, path, position, writes=writes)  # noqa: PLW2901  # the normalised one
-            try:
-                part = type_.child(segment)
-            except Unfit as unfit:
-                if not position and segment in getattr(self.record.cls, "model_computed_fields", ()):
-                    raise self.fault(Path((segment,)), COMPUTED) from None
-                unfit.path = path.segments[:position]
-                raise unfit.bad_value(self.entity) from None
+            keys = None if rules is None else rules.keys
+            part = self._part(type_, keys, path, position, writes=writes)
+            if position and not isinstance(bare(type_), RecordType | FixedTupleType):
+                slots.append(Slot(position, type_, keys))
             segments.append(part.segment)
             if rules is None:
                 rules = self.rules(str(segment))
@@ -159,7 +169,40 @@ class Resolver:
             type_, default, required, factory = part.type, part.default, part.required, part.factory
             keeps_null = part.keeps_null
         assert rules is not None  # a path has a segment
-        return Place(Path(tuple(segments)), type_, rules, default, required, factory, fixed, tuple(parents), keeps_null)
+        stored, above, those = Path(tuple(segments)), tuple(parents), tuple(slots)
+        return Place(stored, type_, rules, default, required, factory, fixed, above, keeps_null, those)
+
+    def stored(self, place: Place, path: Path) -> Path:
+        """The stored path of a path that differs from that of the place in its slots only.
+
+        Raises:
+            BadValue: a key or position in it is too large, or the key is not of the type of the keys.
+        """
+        segments = list(place.path.segments)
+        for slot in place.slots:
+            segments[slot.at] = self._part(slot.holder, slot.keys, path, slot.at).segment
+        return Path(tuple(segments))
+
+    def _part(
+        self, holder: StoredType, keys: PlaceRules | None, path: Path, position: int, *, writes: bool = False
+    ) -> Part:
+        """The part of a holder that the segment of a path names."""
+        segment = path.segments[position]
+        if not _leads_somewhere(segment):
+            why = (
+                f"[{show(segment)}] leads nowhere: a key has 1 to {KEY_BYTES} bytes, and a position is at most "
+                f"{LAST_POSITION}"
+            )
+            raise self.fault(Path(path.segments[:position]), why)
+        if keys is not None:
+            segment = self._key(keys, path, position, writes=writes)
+        try:
+            return holder.child(segment)
+        except Unfit as unfit:
+            if not position and segment in getattr(self.record.cls, "model_computed_fields", ()):
+                raise self.fault(Path((segment,)), COMPUTED) from None
+            unfit.path = path.segments[:position]
+            raise unfit.bad_value(self.entity) from None
 
     def _key(self, keys: PlaceRules, path: Path, position: int, *, writes: bool) -> str | int:
         """The key of a dict as the model stores it."""
@@ -186,3 +229,22 @@ class Resolver:
     def fault(self, path: Path, reason: str) -> BadValue:
         """The error for the value at a path."""
         return BadValue(f"{self.entity}.{path}: {reason}")
+
+    def refusal(self, reason: str) -> BadValue:
+        """The error for a condition as a whole."""
+        return BadValue(f"{self.entity}: {reason}")
+
+
+def declared_segments(record: RecordType) -> frozenset[str | int]:
+    """The segments of paths, at any depth, that a type declares: names of fields, and positions in fixed tuples.
+
+    They decide of what type the part is; other segments are keys and positions, and all parts that they name in one
+    container have one type.
+    """
+    declared: set[str | int] = set()
+    for part in parts_of(record):
+        if isinstance(part, RecordType):
+            declared.update(part.fields)
+        elif isinstance(part, FixedTupleType):
+            declared.update(range(len(part.items)))
+    return frozenset(declared)

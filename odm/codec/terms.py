@@ -1,33 +1,27 @@
-"""Conditions compiled by their shape: what the paths, operators and types of a condition decide is decided once.
+"""Conditions without their values: `shape_of`, and a `Term` for each shape.
 
-The shape of a condition is the condition without its values. A `Term` is made for each shape of an entity's conditions,
-and lowers every condition of the shape: it converts the values, and puts them into the form that was chosen for the
-place. `odm.codec.conditions` lowers a condition that no term serves, and words every refusal: a term that cannot
-convert a value hands the condition over.
+The shape of a condition is its operators, its fields and the types of its values. A term lowers every condition of its
+shape: from fields and Python values to stored names and stored values. `odm.codec.conditions` makes it, and decides
+there what the shape decides; a term converts the values, and puts them into the form that was chosen for their place.
+
+An absent attribute counts as what the entity shows, see `odm.codec.absence`; ``exists`` and ``missing`` ask about the
+attribute itself.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from datetime import time
-from decimal import Decimal
-from operator import attrgetter
-from types import NoneType
-from typing import Any, Final, TypeAlias, assert_never, cast
+from typing import Any, Final, Literal, TypeAlias, assert_never, cast
 
-from odm.codec.absence import Absence, Test, as_shown, either
+from odm.codec.absence import Absence, Gap, Test, absences, as_shown, either, forms, same
 from odm.codec.choices import EnumType, LiteralType
-from odm.codec.conditions import lower_condition, normaliser
-from odm.codec.faults import NOTHING, Unfit
-from odm.codec.moments import DateTimeType, DateType, DurationType
-from odm.codec.paths import Resolver
-from odm.codec.scalars import BoolType, BytesType, NumberType, StrType, TextType
-from odm.codec.stored import StoredType
-from odm.codec.stored_forms import FormType, JsonTextType
-from odm.codec.stored_moments import EpochType, FormatType, IsoType
-from odm.codec.unions import bare, text_of
+from odm.codec.faults import NOTHING, Unfit, show
+from odm.codec.paths import Place, Resolver
+from odm.codec.stored import ORDERED, StoredType, kind_of
 from odm.errors import BadValue
-from odm.expressions.evaluate import compares, has_prefix
+from odm.expressions.evaluate import equal
 from odm.expressions.nodes import (
     And,
     AnyCondition,
@@ -40,75 +34,207 @@ from odm.expressions.nodes import (
     IsIn,
     Missing,
     Not,
+    Operand,
     Or,
     Path,
+    Size,
     StartsWith,
     Value,
+    paths,
 )
 from odm.immutable import frozen
 
 Shape: TypeAlias = Any
 """A condition without its values: hashable, and equal for all conditions that one `Term` lowers."""
 
-_SCALARS: Final = (
-    BoolType,
-    BytesType,
-    DateTimeType,
-    DateType,
-    DurationType,
-    EnumType,
-    EpochType,
-    FormType,
-    FormatType,
-    IsoType,
-    LiteralType,
-    NumberType,
-    StrType,
-    TextType,
-)
-_ORDERED: Final = frozenset({str, int, Decimal, bytes})
-_LOOSE: Final = frozenset({set, frozenset, list, tuple, dict, time})
-"""The types of values for which the value decides the form: an empty set, an offset, what a container has."""
+ChoiceKind: TypeAlias = Literal["none", "empty set", "value"]
+"""What `odm.is_in` distinguishes: None and the empty set may be stored as absence."""
+
+_SETS: Final = (set, frozenset)
+_EMPTY: Final = (set, "empty")
 
 
-def shape_of(condition: Condition) -> Shape:
-    """The shape of a condition: operators, fields and the types of values."""
+def shape_of(condition: Condition, declared: AbstractSet[str | int]) -> Shape:
+    """The shape of a condition.
+
+    Args:
+        condition: as the user writes it.
+        declared: the segments of paths that the model declares, see `odm.codec.paths.declared_segments`; all others
+            are keys and positions, which belong to the values.
+    """
     node = cast("AnyCondition", condition)
     match node:  # by class alone, and not by pattern: it runs for each condition of each call
         case Compare():
             left, right = node.left, node.right
-            if type(left) is Path and type(right) is Const:
-                path, value, mirrored = left, right.value, False
-            elif type(left) is Const and type(right) is Path:
-                path, value, mirrored = right, left.value, True
-            else:
-                return Compare
-            if len(path.segments) > 1 or type(value) in _LOOSE:
-                return Compare
-            return (Compare, node.op, path.root, path.owner, type(value), mirrored)
+            if type(left) is Path and type(right) is Const and len(left.segments) == 1:  # the usual condition
+                value = right.value
+                kind = _EMPTY if isinstance(value, _SETS) and not value else type(value)
+                return Compare, node.op, left.segments[0], left.owner, kind
+            return Compare, node.op, _shape_of_operand(node.left, declared), _shape_of_operand(node.right, declared)
         case And() | Or():
-            return (type(node), *[shape_of(part) for part in node.conditions])
+            return (type(node), *[shape_of(part, declared) for part in node.conditions])
         case Not():
-            return (Not, shape_of(node.condition))
+            return Not, shape_of(node.condition, declared)
         case Exists() | Missing():
-            path = node.path
-            return type(node) if len(path.segments) > 1 else (type(node), path.root, path.owner)
+            return type(node), _shape_of_path(node.path, declared)
         case StartsWith():
-            path = node.path
-            return (
-                StartsWith if len(path.segments) > 1 else (StartsWith, path.root, path.owner, type(node.prefix.value))
-            )
-        case Between(Path((str(name),), owner), Const(low), Const(high)):
-            types = type(low), type(high)
-            return (Between, name, owner, *types) if _LOOSE.isdisjoint(types) else Between
-        case IsIn(Path((str(name),), owner), choices):
-            several = {type(choice.value) for choice in choices}
-            plain = len(several) == 1 and _LOOSE.isdisjoint(several) and NoneType not in several
-            return (IsIn, name, owner, *several) if plain else IsIn
-        case Between() | IsIn() | Contains():
-            return type(node)
+            return StartsWith, _shape_of_path(node.path, declared), type(node.prefix.value)
+        case Contains():
+            return Contains, _shape_of_path(node.path, declared), type(node.value.value)
+        case Between():
+            operands = node.operand, node.low, node.high
+            return (Between, *[_shape_of_operand(operand, declared) for operand in operands])
+        case IsIn():
+            kinds = frozenset([kind_of_choice(choice) for choice in node.choices])
+            return IsIn, _shape_of_operand(node.operand, declared), kinds
         case _:
             assert_never(node)
+
+
+def _shape_of_operand(operand: Operand, declared: AbstractSet[str | int]) -> Shape:
+    if type(operand) is Path:
+        return _shape_of_path(operand, declared)
+    if type(operand) is Size:
+        return Size, _shape_of_path(operand.path, declared)
+    value = cast("Const", operand).value
+    return _EMPTY if isinstance(value, _SETS) and not value else type(value)
+
+
+def _shape_of_path(path: Path, declared: AbstractSet[str | int]) -> Shape:
+    segments = path.segments
+    if len(segments) == 1:
+        return path.owner, segments[0]
+    behind = [segment if segment in declared else type(segment) for segment in segments[1:]]
+    return (path.owner, segments[0], *behind)
+
+
+def kind_of_choice(choice: Const) -> ChoiceKind:
+    """What kind of choice of `odm.is_in` it is."""
+    value = choice.value
+    if value is None:
+        return "none"
+    return "empty set" if isinstance(value, _SETS) and not value else "value"
+
+
+@frozen
+class FieldOf:
+    """A field, or a part of one, in the conditions of a shape.
+
+    Attributes:
+        resolver: resolves the keys and positions in its path.
+        place: where it is, by the path in one of the conditions.
+        gaps: how it can be absent while the entity shows a value.
+        ways: the same with its path; None: that is not the same for all conditions.
+    """
+
+    resolver: Resolver
+    place: Place
+    gaps: tuple[Gap, ...]
+    ways: tuple[Absence, ...] | None
+
+    def path(self, path: Path) -> Path:
+        """The path in a condition, by stored names."""
+        return self.resolver.stored(self.place, path) if self.place.slots else self.place.path
+
+    def absences(self, path: Path) -> Sequence[Absence]:
+        """How the value at a path in a condition can be absent while the entity shows one."""
+        return absences(self.gaps, self.path(path)) if self.ways is None else self.ways
+
+
+@frozen
+class Values:
+    """Converts values that conditions search or compare with.
+
+    Attributes:
+        resolver: words the refusal of a value.
+        convert: the stored form of a value.
+        normalise: changes a value as the model does; None: it does not.
+        nests: a value can have parts, which must not be too deep.
+    """
+
+    resolver: Resolver
+    convert: Callable[[Any], Value]
+    normalise: Callable[[Any], Any] | None
+    nests: bool
+
+    def stored(self, path: Path, value: Any) -> Value:
+        """The stored form of a value, as the model would hold it. Raises BadValue for one of another type."""
+        if self.normalise is None and not self.nests:
+            try:
+                return self.convert(value)
+            except Unfit:
+                pass  # `Resolver.convert` words it
+        stored = self.resolver.convert(path, self.convert, value)
+        if self.normalise is not None:
+            with suppress(BadValue):  # a validator may make a value of another type
+                return self.resolver.convert(path, self.convert, self.normalise(value))
+        return stored
+
+
+@frozen
+class Comparables(Values):
+    """Converts values to compare with; every field can be compared with None.
+
+    Attributes:
+        members: the type that says which values the field can have; None: it can have all.
+        ordered: the values must have an order.
+    """
+
+    members: EnumType | LiteralType | None
+    ordered: bool
+
+    def stored(self, path: Path, value: Any) -> Value:
+        if self.ordered and isinstance(value, time) and value.utcoffset() is not None:
+            why = f"{value} has an offset, so that it has no order as text: compare with naive times"
+            raise self.resolver.fault(path, why)
+        stored = None if value is None else Values.stored(self, path, value)
+        if self.ordered and kind_of(stored) not in ORDERED:
+            why = f"{show(value)} has no order: compare with a number, a timestamp, text or bytes"
+            raise self.resolver.fault(path, why)
+        if self.members is not None and value is not None and not self.members.allows(stored):
+            why = f"{show(value)} is not one of its values: {', '.join(map(repr, self.members.values))}"
+            raise self.resolver.fault(path, why)
+        return stored
+
+
+class Side(ABC):
+    """One operand of the conditions of a shape."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def lower(self, operand: Any, subject: Path) -> Operand:
+        """The operand over stored names and values; ``subject`` is the path of what a value is compared with."""
+
+
+@frozen
+class FieldSide(Side):
+    """A field."""
+
+    field: FieldOf
+
+    def lower(self, operand: Any, subject: Path) -> Operand:
+        return self.field.path(operand)
+
+
+@frozen
+class SizeSide(Side):
+    """The size of a field."""
+
+    field: FieldOf
+
+    def lower(self, operand: Any, subject: Path) -> Operand:
+        return Size(self.field.path(operand.path))
+
+
+@frozen
+class ValueSide(Side):
+    """A value."""
+
+    values: Values
+
+    def lower(self, operand: Any, subject: Path) -> Operand:
+        return Const(self.values.stored(subject, operand.value))
 
 
 class Term(ABC):
@@ -121,23 +247,13 @@ class Term(ABC):
         """The condition over stored names and values.
 
         Raises:
-            BadValue: as `odm.codec.conditions.lower_condition`.
+            BadValue: a value is not of the type of what it is compared with, or a key in a path is refused.
         """
 
 
 @frozen
-class _Interpreted(Term):
-    """Lowers each condition by itself: its value, or a longer path, decides the form."""
-
-    resolver: Resolver
-
-    def lower(self, condition: Any) -> Condition:
-        return lower_condition(self.resolver, condition)
-
-
-@frozen
-class _Constant(Term):
-    """A test without a value, such as ``exists``."""
+class Constant(Term):
+    """A condition that its shape decides, such as ``exists``."""
 
     lowered: Condition
 
@@ -146,7 +262,7 @@ class _Constant(Term):
 
 
 @frozen
-class _Combination(Term):
+class Combination(Term):
     """Several terms with ``&`` or ``|``."""
 
     kind: type[And] | type[Or]
@@ -158,7 +274,7 @@ class _Combination(Term):
 
 
 @frozen
-class _Negation(Term):
+class Negation(Term):
     """A term with ``~``."""
 
     term: Term
@@ -168,190 +284,230 @@ class _Negation(Term):
 
 
 @frozen
-class _Place:
-    """A field that is not a container, in a test with values.
+class Existence(Term):
+    """``exists(field)`` or ``missing(field)``."""
+
+    kind: type[Exists] | type[Missing]
+    field: FieldOf
+
+    def lower(self, condition: Any) -> Condition:
+        return self.kind(self.field.path(condition.path))
+
+
+@frozen
+class NoneTest(Term):
+    """``field == None`` or ``field != None``; ``of`` reads the path of the field from a condition."""
+
+    op: Literal["=", "<>"]
+    field: FieldOf
+    of: Callable[[Any], Path]
+
+    def lower(self, condition: Any) -> Condition:
+        path = self.of(condition)
+        equal = equals_none(self.field.path(path), self.field.absences(path))
+        return equal if self.op == "=" else Not(equal)
+
+
+def equals_none(path: Path, ways: Sequence[Absence]) -> Condition:
+    """The entity shows None. It may be stored as absence; but an absent field shows a default that is not None."""
+    is_null: Condition = Compare("=", path, Const(None))
+    others = [way for way in ways if way.value is not None and way.value is not NOTHING]
+    if any(way.missing == Missing(path) for way in others):
+        return is_null
+    either_way = Or((is_null, Missing(path)))
+    return And((*(way.there for way in others), either_way)) if others else either_way
+
+
+@frozen
+class EmptySetTest(Term):
+    """``field == set()`` or ``field != set()``: an empty set is stored as absence."""
+
+    op: Literal["=", "<>"]
+    field: FieldOf
+    of: Callable[[Any], Path]
+
+    def lower(self, condition: Any) -> Condition:
+        path = self.field.path(self.of(condition))
+        return Missing(path) if self.op == "=" else Exists(path)
+
+
+@frozen
+class Judgement(Term):
+    """A test that judges what the entity shows where attributes are absent.
 
     Attributes:
-        resolver: lowers what no term does.
-        of: the field, by its name.
-        path: by stored names.
-        convert: the stored form of a value.
-        normalise: changes a value as the model does; None: it does not.
-        allows: whether the field can have a stored value; None: every one.
-        ordered: the values must have an order.
-        absence: how the field can be absent while the entity shows a value; None: it cannot.
-        computes: what the entity then shows is computed for each condition, by a default factory.
+        fields: the field of each path in a condition, in their order.
+        ways: how their values can be absent; None: that is not the same for all conditions.
+        subject: reads the path of what its values are compared with from a condition.
+    """
+
+    fields: tuple[FieldOf, ...]
+    ways: tuple[Absence, ...] | None
+    subject: Callable[[Any], Path]
+
+    def judged(self, test: Test, condition: Condition) -> Condition:
+        """The lowered test of a condition, which judges what the entity shows."""
+        ways: Sequence[Absence] | None = self.ways
+        if ways is None:
+            each = dict(zip(paths(condition), self.fields, strict=True))
+            ways = [absence for path, field in each.items() for absence in field.absences(path)]
+        return as_shown(test, ways) if ways else test
+
+
+@frozen
+class Comparison(Judgement):
+    """``left op right``."""
+
+    op: Any
+    left: Side
+    right: Side
+
+    def lower(self, condition: Any) -> Condition:
+        subject = self.subject(condition)
+        left, right = self.left.lower(condition.left, subject), self.right.lower(condition.right, subject)
+        return self.judged(Compare(self.op, left, right), condition)
+
+
+@frozen
+class Range(Judgement):
+    """``between(operand, low, high)``."""
+
+    sides: tuple[Side, Side, Side]
+
+    def lower(self, condition: Any) -> Condition:
+        subject = self.subject(condition)
+        operand, low, high = self.sides
+        test = Between(
+            operand.lower(condition.operand, subject),
+            low.lower(condition.low, subject),
+            high.lower(condition.high, subject),
+        )
+        return self.judged(test, condition)
+
+
+@frozen
+class WholeComparison(Term):
+    """``field == record`` or ``field != record``, part by part, as parts may be absent from a stored record.
+
+    Attributes:
+        of: reads the path of the field from a condition.
+        value: reads the record.
+        more: stored records may have members of other programs.
+    """
+
+    op: Literal["=", "<>"]
+    field: FieldOf
+    values: Values
+    of: Callable[[Any], Path]
+    value: Callable[[Any], Any]
+    more: bool
+
+    def lower(self, condition: Any) -> Condition:
+        path = self.of(condition)
+        value = self.values.stored(path, self.value(condition))
+        test = same(self.field.path(path), self.field.place.type, value, more=self.more)
+        for way in self.field.absences(path):
+            if way.value is not NOTHING and equal(way.value, value):
+                test = either(test, way.missing)
+        return test if self.op == "=" else Not(test)
+
+
+@frozen
+class Choice(Judgement):
+    """``is_in(operand, choices)``.
+
+    Attributes:
+        side: the operand.
+        values: converts the choices.
+        field: the field that the operand is; None: it is a size.
+        kinds: of what kinds the choices are.
+    """
+
+    side: Side
+    values: Values
+    field: FieldOf | None
+    kinds: frozenset[ChoiceKind]
+
+    def lower(self, condition: Any) -> Condition:
+        subject = self.subject(condition)
+        operand, given = self.side.lower(condition.operand, subject), condition.choices
+        parts: list[Condition] = []
+        if self.field is not None and "empty set" in self.kinds:
+            given = [choice for choice in given if kind_of_choice(choice) != "empty set"]
+        choices = tuple([Const(self.values.stored(subject, choice.value)) for choice in given])
+        if self.field is not None and "none" in self.kinds:
+            none = equals_none(self.field.path(subject), self.field.absences(subject))
+            parts.extend([none.conditions[1] if isinstance(none, Or) else none] * (not isinstance(none, Compare)))
+        if self.field is not None and "empty set" in self.kinds:
+            parts.append(Missing(self.field.path(subject)))
+        if choices:
+            test = self.judged(IsIn(operand, choices), condition)
+            if not parts and not isinstance(test, Or):
+                return test
+            parts.extend(test.conditions if isinstance(test, Or) else (test,))
+        parts = [part for at, part in enumerate(parts) if part not in parts[:at]]  # values may have no hash
+        return parts[0] if len(parts) == 1 else Or(tuple(parts))
+
+
+@frozen
+class EachChoice(Term):
+    """``is_in(field, choices)`` of records, each compared for itself.
+
+    Attributes:
+        equalities: the term of ``field == choice``, by the kind of the choice.
+    """
+
+    equalities: Mapping[ChoiceKind, Term]
+
+    def lower(self, condition: Any) -> Condition:
+        each = [
+            self.equalities[kind_of_choice(choice)].lower(Compare("=", condition.operand, choice))
+            for choice in condition.choices
+        ]
+        return Or(tuple(each)) if len(each) > 1 else each[0]
+
+
+@frozen
+class Start(Judgement):
+    """``starts_with(field, prefix)``.
+
+    Attributes:
+        text: the type of prefixes.
+        normalise: changes a text as the model does; None: it does not.
     """
 
     resolver: Resolver
-    of: Path
-    path: Path
-    convert: Callable[[Any], Value]
-    normalise: Callable[[Any], Any] | None
-    allows: Callable[[Value], bool] | None
-    ordered: bool
-    absence: Absence | None
-    computes: bool
-
-    def stored(self, value: Any) -> Value:
-        """The stored form of a value to compare with; `NOTHING` for one that is refused."""
-        try:
-            stored = self.convert(value)
-            if self.normalise is not None:
-                with suppress(Unfit):  # a validator may make a value of another type
-                    stored = self.convert(self.normalise(value))
-        except (Unfit, RecursionError):
-            return NOTHING
-        if (self.allows is not None and not self.allows(stored)) or (self.ordered and type(stored) not in _ORDERED):
-            return NOTHING
-        return stored
-
-    @property
-    def default(self) -> Value:
-        """The stored form of what the entity shows where the field is absent; `NOTHING` if it shows nothing."""
-        return NOTHING if self.absence is None else self.absence.value
-
-    def judged(self, test: Test, by_default: bool) -> Condition:
-        """The test, which judges what the entity shows where the field is absent; by the default it has this result."""
-        if self.computes:
-            return as_shown(test, self.resolver.absences(self.of))
-        if self.absence is None:
-            return test
-        if type(test) is Compare and test.op == "<>":  # which holds for what is absent
-            return test if by_default else And((self.absence.there, test))
-        return either(test, self.absence.missing) if by_default else test
-
-
-@frozen
-class _Comparison(Term):
-    """``field op value``."""
-
-    place: _Place
-    op: Any
-    value: Callable[[Any], Any]
-    mirrored: bool
-
-    def lower(self, condition: Any) -> Condition:
-        place = self.place
-        stored = place.stored(self.value(condition))
-        if stored is NOTHING:
-            return lower_condition(place.resolver, condition)
-        const = Const(stored)
-        test = Compare(self.op, const, place.path) if self.mirrored else Compare(self.op, place.path, const)
-        default = place.default
-        if default is None or default is NOTHING:
-            return place.judged(test, self.op == "<>")
-        sides = (stored, default) if self.mirrored else (default, stored)
-        return place.judged(test, compares(self.op, *sides))
-
-
-@frozen
-class _Range(Term):
-    """``between(field, low, high)``."""
-
-    place: _Place
-
-    def lower(self, condition: Any) -> Condition:
-        place = self.place
-        low, high = place.stored(condition.low.value), place.stored(condition.high.value)
-        if low is NOTHING or high is NOTHING:
-            return lower_condition(place.resolver, condition)
-        default = place.default
-        inside = default is not NOTHING and compares("<=", low, default) and compares("<=", default, high)
-        return place.judged(Between(place.path, Const(low), Const(high)), inside)
-
-
-@frozen
-class _Choice(Term):
-    """``is_in(field, choices)``."""
-
-    place: _Place
-
-    def lower(self, condition: Any) -> Condition:
-        place = self.place
-        choices = [place.stored(choice.value) for choice in condition.choices]
-        if any(choice is NOTHING for choice in choices):
-            return lower_condition(place.resolver, condition)
-        default = place.default
-        among = default is not NOTHING and any(compares("=", default, choice) for choice in choices)
-        return place.judged(IsIn(place.path, tuple([Const(choice) for choice in choices])), among)
-
-
-@frozen
-class _Start(Term):
-    """``starts_with(field, prefix)``; ``normalise`` changes a text as the model does."""
-
-    place: _Place
     text: StoredType
     normalise: Callable[[str], Any] | None
 
     def lower(self, condition: Any) -> Condition:
-        place = self.place
-        try:
-            prefix = self.text.dump(condition.prefix.value)
-        except (Unfit, RecursionError):
-            return lower_condition(place.resolver, condition)
-        if type(prefix) is str and self.normalise is not None:
+        path, value = condition.path, condition.prefix.value
+        prefix = self.resolver.convert(path, self.text.dump, value)
+        if self.normalise is not None and isinstance(prefix, str):
             prefix = self.normalise(prefix)
-        if type(prefix) is not str and type(prefix) is not bytes:
-            return lower_condition(place.resolver, condition)
-        default = place.default
-        begins = default is not NOTHING and has_prefix(default, prefix)
-        return place.judged(StartsWith(place.path, Const(prefix)), begins)
+        if not isinstance(prefix, str | bytes):
+            raise self.resolver.fault(path, f"{show(value)} is not a prefix: give str or bytes")
+        return self.judged(StartsWith(self.fields[0].path(path), Const(prefix)), condition)
 
 
-def compile_term(resolver: Resolver, condition: Any) -> Term:
-    """The term of a condition's shape. It is compared with `lower_condition` for this condition."""
-    if isinstance(condition, And | Or):
-        return _Combination(type(condition), tuple(compile_term(resolver, part) for part in condition.conditions))
-    if isinstance(condition, Not):
-        return _Negation(compile_term(resolver, condition.condition))
-    interpreted = _Interpreted(resolver)
-    if not isinstance(shape_of(condition), tuple):
-        return interpreted
-    try:
-        lowered = lower_condition(resolver, condition)
-        term = _scalar_term(resolver, condition, lowered)
-    except BadValue:  # refused: the call that asks for it raises the error
-        return interpreted
-    return term if term is not None and term.lower(condition) == lowered else interpreted
+@frozen
+class Containment(Judgement):
+    """``contains(field, value)``.
 
+    Attributes:
+        element: the type of what the field holds.
+        values: converts what to search for.
+        shortened: the stored form of a value may lack parts that are their field's default.
+    """
 
-def _scalar_term(resolver: Resolver, condition: Any, lowered: Condition) -> Term | None:
-    mirrored = False
-    match condition:
-        case Exists() | Missing() | Compare(_, _, Const(None)) | Compare(_, Const(None), _):
-            return _Constant(lowered)
-        case Compare(_, Path() as path, _) | Between(Path() as path) | IsIn(Path() as path) | StartsWith(path):
-            pass
-        case Compare(_, _, Path() as path):
-            mirrored = True
-        case _:
-            return None
-    place, ways = resolver.resolve(path), resolver.absences(path)
-    type_ = bare(place.type)
-    if not isinstance(type_, _SCALARS) or isinstance(type_, JsonTextType) or len(ways) > 1:
-        return None
-    computes = resolver.record.fields[path.root].factory is not None
-    equality = isinstance(condition, IsIn) or (isinstance(condition, Compare) and condition.op in ("=", "<>"))
-    place_of_test = _Place(
-        resolver,
-        path,
-        place.path,
-        place.type.loose,
-        normaliser(place.rules, condition),
-        type_.allows if equality and isinstance(type_, EnumType | LiteralType) else None,
-        not equality,
-        ways[0] if ways and not computes else None,
-        computes,
-    )
-    match condition:
-        case Compare(op):
-            return _Comparison(place_of_test, op, attrgetter("left.value" if mirrored else "right.value"), mirrored)
-        case Between():
-            return _Range(place_of_test)
-        case IsIn():
-            return _Choice(place_of_test)
-    text = text_of(place.type)
-    start = place.rules.normalise_start if place.rules.normalises else None
-    return None if text is None else _Start(place_of_test, text, start)
+    element: StoredType
+    values: Values
+    shortened: bool
+
+    def lower(self, condition: Any) -> Condition:
+        value = self.values.stored(condition.path, condition.value.value)
+        path = self.fields[0].path(condition.path)
+        test = self.judged(Contains(path, Const(value)), condition)
+        for form in forms(self.element, value)[1:] if self.shortened else ():
+            test = either(test, Contains(path, Const(form)))
+        return test

@@ -230,7 +230,8 @@ def make_plan(schema: Schema, query: Query[Any]) -> Plan:
         return interpreted_plan(schema, query)
     try:
         conditions = [*flatten(query.conditions)]
-        shape = (query.entity, query.pattern, *query.values, *map(shape_of, conditions))
+        declared = schema.entity(query.entity).codec.declared
+        shape = (query.entity, query.pattern, *query.values, *[shape_of(one, declared) for one in conditions])
     except RecursionError:  # a condition is nested too deep
         return interpreted_plan(schema, query)
     compiled = schema.compiled.get(shape, _NEW)
