@@ -1,25 +1,25 @@
-"""Plans compiled by the shape of a query: what a query asks besides its values is planned once.
+"""Plans compiled by the shape of a query: what a query asks besides its values is decided once.
 
-The shape of a query is its pattern, the fields that the call gives, and the shapes of its conditions. A `CompiledQuery`
-is made for each shape of a schema's queries and binds the values of one query into a `Plan`. `odm.planner.plan` plans
-the queries that have no compiled form, and words every refusal: where a value cannot be bound, it plans that query.
+The shape of a query is its pattern, the fields that the call gives, and the shapes of its conditions. A `Compiled` is
+made for each shape of a schema's queries, and binds the values of one query into a `Plan`. A shape that no query can
+have is refused when it is compiled, a value when it is bound.
 """
 
-from collections.abc import Callable, Sequence
-from operator import attrgetter
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from odm.codec import EntityCodec
 from odm.codec.terms import Term, shape_of
 from odm.entities.query import Query
 from odm.entities.views import PlanView
-from odm.errors import BadValue, brief
-from odm.expressions.nodes import Between, Compare, Condition, Const
+from odm.errors import BadValue, OdmError, brief
+from odm.expressions.nodes import Condition
 from odm.immutable import frozen
 from odm.keys import suffixes_leaving, suffixes_of, suffixes_read
-from odm.keys.spans import Span
-from odm.planner.key_conditions import MIRRORED, KeyCondition, flatten
-from odm.planner.plan import Plan, conditions_on_keys, fit_of, interpreted_plan, leading_values
+from odm.planner.collections import collection_shape, compile_collection
+from odm.planner.fit import Fit, KeyRange, best_fits, encoded, fit_of, key_range, no_pattern
+from odm.planner.key_conditions import KeyTest, as_range, flatten, key_tests
+from odm.planner.plan import Plan
 from odm.protocol.predicates import every, has_tag
 from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.model import Schema
@@ -27,54 +27,72 @@ from odm.schema.model import Schema
 if TYPE_CHECKING:
     from odm.schema.table import Table
 
-_NEW: Final[Any] = object()
-"""A shape that was not compiled yet."""
+MOST_PARTITIONS: Final = 1000
+"""The most partition keys that one query may read."""
+
+
+class Compiled(ABC):
+    """A query without its values."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def plan(self, query: Query[Any], conditions: Sequence[Condition]) -> Plan:
+        """The plan of a query of this shape.
+
+        Args:
+            query: the query.
+            conditions: its conditions, each ``&`` split into its parts.
+
+        Raises:
+            NoAccessPattern: no pattern serves a `odm.select` with these values.
+            BadValue: a value or condition does not fit the model.
+        """
 
 
 @frozen
-class _KeyTest:
-    """A condition on a key field, without its values.
+class Partitions:
+    """The one partition of a query, without the values."""
 
-    Attributes:
-        at: its position among the conditions of the query.
-        field: the field that it is on.
-        equal: it is an equality.
-        parts: the operators, and what reads their values from the condition.
-    """
+    pattern: PatternSchema
 
-    at: int
-    field: str
-    equal: bool
-    parts: tuple[tuple[Any, Callable[[Any], Any]], ...]
-
-    def value(self, codec: EntityCodec, condition: Condition) -> Any:
-        """The value of an equality as the model holds it. Raises BadValue for one that no item has."""
-        ((_, value_in),) = self.parts
-        return codec.validate(self.field, codec.comparable(self.field, value_in(condition)))
-
-    def bounds(self, codec: EntityCodec, condition: Condition) -> list[tuple[Any, Any]]:
-        """The operators with their values."""
-        if self.equal:
-            return [("=", self.value(codec, condition))]
-        return [(op, codec.comparable(self.field, value_in(condition), bound=True)) for op, value_in in self.parts]
+    def keys(self, values: Mapping[str, Any], conditions: Sequence[Condition], shards: int) -> tuple[str, ...]:
+        """The partition keys to read, in key order."""
+        return (encoded(self.pattern.partition, values),)
 
 
 @frozen
-class CompiledQuery:
-    """A query without its values.
+class Buckets(Partitions):
+    """The partitions that a range of a time touches, such as its days."""
+
+    entity: EntitySchema
+    bucket: str
+    tests: tuple[KeyTest, ...]
+
+    def keys(self, values: Mapping[str, Any], conditions: Sequence[Condition], shards: int) -> tuple[str, ...]:
+        template, codec = self.pattern.partition, self.entity.codec
+        bounds = as_range([bound for test in self.tests for bound in test.bounds(codec, conditions[test.at])])
+        keys = template.buckets(values, self.bucket, bounds, most=MOST_PARTITIONS)
+        if (number := len(keys) * shards) > MOST_PARTITIONS:
+            raise BadValue(
+                f"{template.owner}: the range of {self.bucket} touches {len(keys)} partitions of {template.text!r}, "
+                f"each of {shards} shards, {number} in all and more than {MOST_PARTITIONS}; narrow the range, or use "
+                "a coarser format"
+            )
+        return keys
+
+
+@frozen
+class CompiledQuery(Compiled):
+    """A query of a pattern.
 
     Attributes:
         entity, pattern: whose items are read, and how.
         terms: lower the conditions, in order.
-        equal: the equalities that give key fields their values.
-        ranged: the conditions on the first field of the sort key that has no one value.
+        range: the range of keys.
         rest: the positions of the conditions that are a filter.
-        partition: makes the partition key.
-        lead: makes the beginning of the sort key that has one value; None: the pattern has no sort key.
-        known: the slots of the sort key in that beginning.
-        exact: their texts determine their values.
-        shard: the condition that selects the shard; None: ``shard_by``, or all are read.
-        shard_by: the field whose value in the key selects the shard.
+        partitions: the partition keys.
+        shard, shard_by: as in `odm.planner.fit.Fit`.
         tag: the condition that the item is the entity's; None: every item in the range is.
         given: the fields that have one value.
     """
@@ -82,64 +100,48 @@ class CompiledQuery:
     entity: EntitySchema
     pattern: PatternSchema
     terms: tuple[Term, ...]
-    equal: tuple[_KeyTest, ...]
-    ranged: tuple[_KeyTest, ...]
+    range: KeyRange
     rest: tuple[int, ...]
-    partition: Callable[[Any], str | None]
-    lead: Callable[[Any], str | None] | None
-    known: int
-    exact: bool
-    shard: _KeyTest | None
+    partitions: Partitions
+    shard: KeyTest | None
     shard_by: str | None
     tag: Condition | None
     given: frozenset[str]
 
-    def plan(self, query: Query[Any], conditions: Sequence[Condition]) -> Plan | None:
-        """The plan of a query of this shape; None if a value is refused.
-
-        Raises:
-            BadValue: a condition does not fit the model.
-        """
+    def plan(self, query: Query[Any], conditions: Sequence[Condition]) -> Plan:
         lowered = [term.lower(condition) for term, condition in zip(self.terms, conditions, strict=True)]
-        try:
-            return self._plan(query, conditions, lowered)
-        except BadValue:  # `interpreted_plan` words it, or knows that nothing matches
-            return None
-
-    def _plan(self, query: Query[Any], conditions: Sequence[Condition], lowered: Sequence[Condition]) -> Plan | None:
-        values, pattern, codec = query.values, self.pattern, self.entity.codec
-        narrowed = [conditions[test.at] for test in self.equal]
-        keyed = [(test.field, "=", test.value(codec, conditions[test.at])) for test in self.equal]
-        if keyed:
-            values = {**values, **{name: value for name, _, value in keyed}}
+        values, pattern, range_ = query.values, self.pattern, self.range
+        narrowed, keyed = [], list[tuple[str, str, Any]]()
+        if range_.equal:
+            equal = range_.equalities(conditions)
+            if equal is None:
+                return Plan(query, self.entity, pattern, ())
+            narrowed = [conditions[test.at] for test in range_.equal]
+            keyed = [(name, "=", value) for name, value in equal.items()]
+            values = {**values, **equal}
         shards, leaving = suffixes_read(pattern.shards), suffixes_leaving(pattern.shards)
         if self.shard_by is not None and pattern.shards is not None and pattern.hashed is not None:
-            test = self.shard
-            value = values[self.shard_by] if test is None else test.value(codec, conditions[test.at])
+            value, refused = values.get(self.shard_by), False
+            if self.shard is not None:
+                value, refused = self.shard.value(self.entity.codec, conditions[self.shard.at])
+            if refused:
+                return Plan(query, self.entity, pattern, ())
             shards = suffixes_of(pattern.shards, pattern.hashed, value)
             leaving = frozenset(shards[:-1])
-        partition = self.partition(values)
-        if partition is None:
-            return None
-        span = Span("", None)
-        bounds = [(test.field, *bound) for test in self.ranged for bound in test.bounds(codec, conditions[test.at])]
-        if self.lead is not None and pattern.sort is not None:
-            start = self.lead(values)
-            if start is None:
-                return None
-            ranges = [one for _, op, value in bounds for one in _range(op, value)]
-            span = pattern.sort.span_behind(start, self.known, ranges, exact=self.exact)
+        partitions = self.partitions.keys(values, conditions, len(shards))
+        bounds = range_.bounds(conditions) if range_.ranged else []
+        span = range_.span(values, bounds)
         rest: Sequence[int] = self.rest
         if span.exact:
-            narrowed += [conditions[test.at] for test in self.ranged]
+            narrowed += [conditions[test.at] for test in range_.ranged]
             keyed += bounds
-        elif self.ranged:
-            rest = sorted((*rest, *(test.at for test in self.ranged)))
+        elif range_.ranged:
+            rest = sorted((*rest, *(test.at for test in range_.ranged)))
         return Plan(
             query,
             self.entity,
             pattern,
-            (partition,),
+            partitions,
             shards,
             leaving,
             span.lo,
@@ -152,57 +154,65 @@ class CompiledQuery:
         )
 
 
-def _range(op: Any, value: Any) -> tuple[tuple[Any, Any], ...]:
-    return ((">=", value), ("<=", value)) if op == "=" else ((op, value),)
+@frozen
+class CompiledSelect(Compiled):
+    """A query that names no pattern, where values decide which one serves it: an index with ``when=`` lacks items.
+
+    Attributes:
+        entity: whose items are read.
+        candidates: the queries of the patterns that can serve it, the best first, each with the conditions that the
+            query must have: over stored names, and all that its index has.
+        tests: the conditions on key fields.
+    """
+
+    entity: EntitySchema
+    candidates: tuple[tuple[tuple[Condition, ...], CompiledQuery], ...]
+    tests: tuple[KeyTest, ...]
+
+    def plan(self, query: Query[Any], conditions: Sequence[Condition]) -> Plan:
+        stored = [self.entity.codec.lower_stored(condition) for condition in conditions]
+        for when, compiled in self.candidates:
+            if all(condition in stored for condition in when):
+                return compiled.plan(query, conditions)
+        raise no_pattern(self.entity, self.tests, conditions)
 
 
-def compile_query(schema: Schema, query: Query[Any]) -> CompiledQuery | None:
-    """The compiled form of a query that can be planned; None if it has none, as its values decide the pattern."""
-    entity = schema.entity(query.entity)
-    if query.pattern is None and any(pattern.when is not None for pattern in entity.patterns.values()):
-        return None
-    conditions = [*flatten(query.conditions)]
-    key_conditions = conditions_on_keys(entity.codec, conditions)
-    fit = fit_of(entity, query, conditions, key_conditions)
-    if fit.buckets is not None:
-        return None
-    pattern, by = fit.pattern, None if fit.pattern.shards is None else fit.pattern.shards.by
-    selecting = next((one for one in key_conditions if one.field == by and one.equal is not None), None)
-    in_key = by in fit.leading and (pattern.sort is None or by not in pattern.sort.lossy)
-    known, lead = 0, None
-    if pattern.sort is not None:
-        known = pattern.sort.leading(leading_values(pattern.sort, fit.leading))
-        lead = pattern.sort.lead(known)
-    consumed = {one.at for one in (*fit.equal, *fit.ranged)}
+def compile_query(schema: Schema, query: Query[Any], conditions: Sequence[Condition]) -> Compiled:
+    """The compiled form of the queries of a shape.
+
+    Raises:
+        NoAccessPattern: no pattern serves a `odm.select`, whatever the values are.
+        BadValue: the partition is not named, or a condition does not fit the model.
+    """
+    entity, tests = schema.entity(query.entity), key_tests(conditions)
+    if query.pattern is not None:
+        fit = fit_of(entity.pattern(query.pattern), query.values, tests)
+        if fit.lack is not None:
+            raise BadValue(f"{query} lacks {fit.lack}, which names the partition")
+        return _compile_fit(entity, fit, conditions)
+    candidates = [
+        (() if fit.pattern.when is None else tuple(flatten([fit.pattern.when])), _compile_fit(entity, fit, conditions))
+        for fit in best_fits(entity, tests, conditions)
+    ]
+    when, best = candidates[0]
+    return CompiledSelect(entity, tuple(candidates), tuple(tests)) if when else best
+
+
+def _compile_fit(entity: EntitySchema, fit: Fit, conditions: Sequence[Condition]) -> CompiledQuery:
+    pattern, bucket = fit.pattern, fit.bucket
+    consumed = {test.at for test in (*fit.equal, *fit.ranged)}
     return CompiledQuery(
         entity,
         pattern,
         tuple([entity.codec.term(condition) for condition in conditions]),
-        tuple([_key_test(one, conditions) for one in fit.equal]),
-        tuple([_key_test(one, conditions) for one in fit.ranged]),
+        key_range(entity.codec, fit),
         tuple([at for at in range(len(conditions)) if at not in consumed]),
-        pattern.partition.encode,
-        lead,
-        known,
-        pattern.sort is None or pattern.sort.determined(known),
-        None if selecting is None else _key_test(selecting, conditions),
-        by if pattern.hashed is not None and (selecting is not None or in_key) else None,
+        Partitions(pattern) if bucket is None else Buckets(pattern, entity, bucket, fit.buckets),
+        None if fit.shard in fit.equal else fit.shard,
+        fit.shard_by,
         has_tag(entity.tag) if pattern.shared else None,
-        frozenset((*fit.given, *fit.leading)),
+        frozenset((*fit.given, *fit.leading)) - {bucket},
     )
-
-
-def _key_test(one: KeyCondition, conditions: Sequence[Condition]) -> _KeyTest:
-    match conditions[one.at]:
-        case Compare(op, _, Const()):
-            parts: tuple[tuple[Any, Callable[[Any], Any]], ...] = ((op, attrgetter("right.value")),)
-        case Compare(op):
-            parts = ((MIRRORED[op], attrgetter("left.value")),)
-        case Between():
-            parts = ((">=", attrgetter("low.value")), ("<=", attrgetter("high.value")))
-        case _:
-            parts = (("prefix", attrgetter("prefix.value")),)
-    return _KeyTest(one.at, one.field, one.equal is not None, parts)
 
 
 def planned(query: Query[Any]) -> PlanView:
@@ -226,20 +236,32 @@ def make_plan(schema: Schema, query: Query[Any]) -> Plan:
         NoAccessPattern: no pattern serves a `odm.select`.
         BadValue: a value or condition does not fit the model.
     """
-    if query.scope != "entity":
-        return interpreted_plan(schema, query)
+    codec = schema.entity(query.entity).codec
     try:
         conditions = [*flatten(query.conditions)]
-        declared = schema.entity(query.entity).codec.declared
-        shape = (query.entity, query.pattern, *query.values, *[shape_of(one, declared) for one in conditions])
-    except RecursionError:  # a condition is nested too deep
-        return interpreted_plan(schema, query)
-    compiled = schema.compiled.get(shape, _NEW)
-    plan: Plan | None = None
-    if compiled is not None and compiled is not _NEW:
-        plan = compiled.plan(query, conditions)
-    if plan is None:
-        plan = interpreted_plan(schema, query)  # raises for what cannot be planned
-        if compiled is _NEW:
-            schema.compiled.keep(shape, compile_query(schema, query))
-    return plan
+        if query.scope != "entity":
+            compiled = schema.compiled.get(shape := collection_shape(schema, query))
+            if compiled is None:
+                compiled = schema.compiled.keep(shape, compile_collection(schema, query))
+            return cast("Plan", compiled.plan(query, conditions))
+        shape = (query.entity, query.pattern, *query.values, *[shape_of(one, codec.declared) for one in conditions])
+        try:
+            compiled = schema.compiled.get(shape)
+            if compiled is None:
+                compiled = schema.compiled.keep(shape, compile_query(schema, query, conditions))
+            return cast("Plan", compiled.plan(query, conditions))
+        except OdmError:
+            _refuse(schema, query, conditions)
+            raise
+    except RecursionError:
+        raise BadValue(f"a condition of {query.entity.__name__} is nested too deep: combine fewer conditions") from None
+
+
+def _refuse(schema: Schema, query: Query[Any], conditions: Sequence[Condition]) -> None:
+    """Raise the error of the first condition that does not fit the model; none does if the query is refused as a whole.
+
+    Raises:
+        BadValue: the condition that is the first in the query, whatever was compiled before.
+    """
+    for condition in conditions:
+        schema.entity(query.entity).codec.lower(condition)

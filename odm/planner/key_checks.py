@@ -15,8 +15,9 @@ from odm.errors import KeyValueError
 from odm.expressions.nodes import Compare, Condition, Const, Path
 from odm.immutable import immutable
 from odm.keys import Template
-from odm.planner.key_conditions import key_condition_of
-from odm.planner.plan import Plan, names_unit_only
+from odm.planner.fit import names_unit_only
+from odm.planner.key_conditions import key_test_of
+from odm.planner.plan import Plan
 from odm.protocol.predicates import every, has_tag
 from odm.schema.entity import PatternSchema
 from odm.schema.model import Schema
@@ -175,8 +176,8 @@ class KeyCheck:
     @property
     def _ranged(self) -> tuple[Condition, ...]:
         """The conditions of the query that are ranges."""
-        found = ((condition, key_condition_of(condition)) for condition in self.plan.narrowed)
-        return tuple(condition for condition, one in found if one is not None and one.equal is None)
+        tests = ((condition, key_test_of(condition)) for condition in self.plan.narrowed)
+        return tuple(condition for condition, test in tests if test is not None and not test.equal)
 
 
 def key_check(schema: Schema, plan: Plan) -> KeyCheck | None:

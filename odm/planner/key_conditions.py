@@ -1,45 +1,69 @@
 """The conditions of a query that can limit a key range: equalities, ranges and prefixes of single fields."""
 
 from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
-from attrs import evolve
+from pydantic import ValidationError
 
+from odm.codec import EntityCodec
+from odm.errors import BadValue
 from odm.expressions.nodes import And, Between, Compare, Condition, Const, Path, StartsWith, paths
-from odm.immutable import immutable
+from odm.immutable import frozen
 
 Bound: TypeAlias = tuple[Literal["<", "<=", ">", ">=", "prefix"], Any]
 
 MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-@immutable
-class KeyCondition:
-    """One condition on one field: ``equal`` has the value of an equality; otherwise ``bounds`` are the range.
+@frozen
+class KeyTest:
+    """A condition on one field that a key range can express, without its values.
 
-    ``refused``: the model refuses the value of an equality, so that no item has it. ``at``: the position of the
-    condition among those of the query.
+    Attributes:
+        at: its position among the conditions of the query.
+        field: the field that it is on.
+        equal: it is an equality.
+        parts: the operators, and what reads their values from a condition.
     """
 
+    at: int
     field: str
-    condition: Condition
-    equal: tuple[Any] | None = None
-    bounds: tuple[Bound, ...] = ()
-    refused: bool = False
-    at: int = -1
-
-    def mapped(self, change: Callable[..., Any]) -> "KeyCondition":
-        """The condition with other values; ``change`` gets each value, and ``bound=True`` for those of a range."""
-        if self.equal is not None:
-            value = change(self.equal[0])
-            return self if value is self.equal[0] else evolve(self, equal=(value,))
-        bounds = tuple((op, change(value, bound=True)) for op, value in self.bounds)
-        return self if bounds == self.bounds else evolve(self, bounds=bounds)
+    equal: bool
+    parts: tuple[tuple[Any, Callable[[Any], Any]], ...]
 
     @property
-    def range(self) -> tuple[Bound, ...]:
-        """The condition as bounds; an equality is a range of one value."""
-        return self.bounds if self.equal is None else ((">=", self.equal[0]), ("<=", self.equal[0]))
+    def ops(self) -> frozenset[str]:
+        """Its operators as a range; an equality is a range of one value."""
+        return frozenset({">=", "<="} if self.equal else [op for op, _ in self.parts])
+
+    def range(self, condition: Condition) -> tuple[Bound, ...]:
+        """The operators with the values of a condition; an equality is a range of one value."""
+        return as_range([(op, read(condition)) for op, read in self.parts])
+
+    def value(self, codec: EntityCodec, condition: Condition) -> tuple[Any, bool]:
+        """The value of an equality as the model holds it; and whether the model refuses it, so that no item has it."""
+        ((_, read),) = self.parts
+        value = codec.comparable(self.field, read(condition))
+        try:
+            return codec.validate(self.field, value), False
+        except BadValue as error:
+            # Another validator of the field may need other fields; then the value is used as it is.
+            return value, isinstance(error.__cause__, ValidationError)
+
+    def bounds(self, codec: EntityCodec, condition: Condition) -> list[tuple[Any, Any]]:
+        """The operators with the values of a condition, normalised as in a filter; an equality has the operator "="."""
+        if self.equal:
+            return [("=", self.value(codec, condition)[0])]
+        return [(op, codec.comparable(self.field, read(condition), bound=True)) for op, read in self.parts]
+
+
+def as_range(bounds: Iterable[tuple[Any, Any]]) -> tuple[Bound, ...]:
+    """The bounds with each equality as a range of one value."""
+    ranges: list[Bound] = []
+    for op, value in bounds:
+        ranges += [(">=", value), ("<=", value)] if op == "=" else [(op, value)]
+    return tuple(ranges)
 
 
 def flatten(conditions: Iterable[Condition]) -> Iterator[Condition]:
@@ -51,30 +75,26 @@ def flatten(conditions: Iterable[Condition]) -> Iterator[Condition]:
             yield condition
 
 
-def key_condition_of(condition: Condition) -> KeyCondition | None:
-    """The condition as a `KeyCondition`; None if a key range cannot express it."""
+def key_tests(conditions: Iterable[Condition]) -> list[KeyTest]:
+    """Those of the conditions that a key range can express."""
+    tests = (key_test_of(condition, at) for at, condition in enumerate(conditions))
+    return [test for test in tests if test is not None]
+
+
+def key_test_of(condition: Condition, at: int = 0) -> KeyTest | None:
+    """The condition as a `KeyTest`, which its shape decides; None if a key range cannot express it."""
     match condition:
-        case Compare(op, Path((str(field),)), Const(value)):
-            return _comparison(field, op, value, condition)
-        case Compare(op, Const(value), Path((str(field),))):
-            return _comparison(field, MIRRORED.get(op, op), value, condition)
-        case Between(Path((str(field),)), Const(low), Const(high)):
-            return KeyCondition(field, condition, bounds=((">=", low), ("<=", high)))
+        case Compare(op, Path((str(field),)), Const(value)) if op != "<>" and value is not None:
+            return KeyTest(at, field, op == "=", ((op, attrgetter("right.value")),))
+        case Compare(op, Const(value), Path((str(field),))) if op != "<>" and value is not None:
+            return KeyTest(at, field, op == "=", ((MIRRORED[op], attrgetter("left.value")),))
+        case Between(Path((str(field),)), Const(), Const()):
+            return KeyTest(at, field, False, ((">=", attrgetter("low.value")), ("<=", attrgetter("high.value"))))
         case StartsWith(Path((str(field),)), Const(prefix)) if isinstance(prefix, str):
-            return KeyCondition(field, condition, bounds=(("prefix", prefix),))
+            return KeyTest(at, field, False, (("prefix", attrgetter("prefix.value")),))
     return None
 
 
 def owner_of(condition: Condition) -> type | None:
     """The entity of the first field that a condition names, or None."""
     return next((path.owner for path in paths(condition) if path.owner is not None), None)
-
-
-def _comparison(field: str, op: Any, value: Any, condition: Condition) -> KeyCondition | None:
-    if op == "<>" or value is None:
-        return None
-    return (
-        KeyCondition(field, condition, equal=(value,))
-        if op == "="
-        else KeyCondition(field, condition, bounds=((op, value),))
-    )
