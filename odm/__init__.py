@@ -55,11 +55,9 @@ else:
         "protocol.limits": "Limits",
         "schema.lint.finding": "LintFinding",
         "schema.table": "Table compiled",
-        "stores.asynchronous": "AsyncStore",
-        "stores.batches": "AsyncBatch Batch",
+        "stores.asynchronous": "AsyncBatch AsyncStore AsyncTransaction",
         "stores.blobs": "Blobs",
-        "stores.sync": "Store",
-        "stores.transactions": "AsyncTransaction Transaction",
+        "stores.sync": "Batch Store Transaction",
     }
     _MODULES = {name: f"odm.{module}" for module, names in _NAMES.items() for name in names.split()}
     __all__ = sorted(  # noqa: PLE0605  # as in `odm._public`

@@ -91,11 +91,9 @@ from odm.protocol.connection import CoreGen as Gen
 from odm.protocol.limits import Limits
 from odm.schema.lint.finding import LintFinding
 from odm.schema.table import Table, compiled
-from odm.stores.asynchronous import AsyncStore
-from odm.stores.batches import AsyncBatch, Batch
+from odm.stores.asynchronous import AsyncBatch, AsyncStore, AsyncTransaction
 from odm.stores.blobs import Blobs
-from odm.stores.sync import Store
-from odm.stores.transactions import AsyncTransaction, Transaction
+from odm.stores.sync import Batch, Store, Transaction
 
 __all__ = [
     "AUTO",

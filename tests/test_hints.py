@@ -34,8 +34,7 @@ from odm.hints import (
     TRANSACTION,
     hint,
 )
-from odm.stores.batches import Batch
-from odm.stores.transactions import Transaction
+from odm.stores.sync import Batch, Transaction
 from tests.shop import Order, shop, store
 
 ORDER = Order(customer_id="c", order_id="o")

@@ -91,8 +91,8 @@ CALLED: Final = {
     "odm.procedures.calls.Calls",
     "odm.procedures.transaction.Operations",
     "odm.stores.base.BaseStore",
-    "odm.stores.batches.AsyncBatch",
-    "odm.stores.batches.Batch",
+    "odm.stores.asynchronous.AsyncBatch",
+    "odm.stores.sync.Batch",
 }
 """The classes, or a base of them, whose methods are checked."""
 

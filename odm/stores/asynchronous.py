@@ -1,28 +1,163 @@
-"""`AsyncStore`: the interface of odm for asyncio: the methods of `Store`, with ``await`` and ``async for``."""
+"""`AsyncStore`: the interface of odm for asyncio. Each method runs one operation.
 
-from collections.abc import Callable
-from typing import Any, Literal, Self, TypeVar, overload
+`odm.stores.sync` is generated from this file by ``python -m tests.sync_shell``, which drops the lines that end with
+``# async only``. Change this one.
 
+The methods of a transaction collect operations without I/O, so they have no ``await``, in sync and async alike: an
+operation whose ``await`` was forgotten would be missing from the transaction without an error.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Literal, Self, TypeAlias, TypeVar, cast, overload
+
+import odm
 from odm._published import public
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.expressions.nodes import Action, Condition
-from odm.hints import Async
-from odm.procedures.calls import Calls, started
+from odm.hints import BATCH, RESULTS_AWAITED, Async, Hinted, refuse_waiting
+from odm.procedures import read
+from odm.procedures.batch import Pending
+from odm.procedures.blobs import create
+from odm.procedures.calls import DAY, PAGE, Calls, Procedure, started
 from odm.procedures.cell_versions import CellVersion
+from odm.procedures.partial import Partial
+from odm.procedures.session import Page
+from odm.procedures.transaction import Operations
+from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen, aperform, arun
-from odm.stores.async_reads import AsyncReads
-from odm.stores.batches import AsyncBatch
-from odm.stores.maintenance import AsyncMaintenance
-from odm.stores.transactions import AsyncTransaction
+from odm.stores.awaited import Awaited, begun  # async only
+from odm.stores.base import BaseStore, text_of_name
+from odm.stores.calls import StoreCalls
+from odm.stores.results import AsyncResults
 
 E = TypeVar("E", bound=Entity)
 R = TypeVar("R")
 T = TypeVar("T")
+Only: TypeAlias = Sequence[object]
 
 
 @public
-class AsyncStore(AsyncReads, AsyncMaintenance, Async):
+class AsyncBatch(Awaited, Hinted, Async):
+    """Collects puts, deletes and merges; sends them when the ``async with`` block ends, or sooner when there are many.
+
+    Not atomic. The last operation on a key wins. If the block raises, operations that were not sent are discarded. The
+    ``left`` of an error has the entries that are not known to be applied, for the next batch.
+    """
+
+    _odm_hints = BATCH
+
+    def __init__(self, store: BaseStore, parallel: int = 1) -> None:
+        self._store = store
+        self._pending = Pending(lambda: store._session.context, parallel)
+        self._begin()  # async only
+
+    async def __aenter__(self) -> Self:
+        self._pending.open = True
+        self._begin()  # async only
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self._check_awaited()  # async only
+                await self._flush()
+        finally:
+            self._pending.close()
+
+    @begun  # async only
+    async def put(self, entity: E) -> E:
+        """Write an entity; replaces any item under its key.
+
+        Returns:
+            The entity as it will be stored: the same object, or a copy if it has an automatic field, or a Decimal that
+            a read returns with more or fewer decimal places.
+
+        Raises:
+            BadValue: it has a Revision or a value that cannot be stored, or the call is outside of the block.
+        """
+        self._awaited += 1  # async only
+        stored = self._pending.put(entity)
+        await self._flush_if_full()
+        return stored
+
+    @overload
+    async def delete(self, which: type[Entity], /, **key: Any) -> None: ...
+    @overload
+    async def delete(self, which: Entity | Query[Any], /) -> None: ...
+    @begun  # async only
+    async def delete(self, which: Any, /, *unnamed: Any, **key: Any) -> None:
+        """Remove an item; no error if it does not exist.
+
+        Args:
+            which: an entity class with its key fields, an entity, or a key.
+            unnamed: not allowed; give the key fields by name.
+            key: the key fields.
+
+        Raises:
+            BadValue: the entity has a Revision, or the call is outside of the block.
+        """
+        self._awaited += 1  # async only
+        self._pending.delete(which, *unnamed, **key)
+        await self._flush_if_full()
+
+    @begun  # async only
+    async def merge(self, which: E | Query[E], /, *actions: Action) -> None:
+        """Write parts of an item without reading it; see `odm.Store.merge`.
+
+        Several merges of one item are one write. A merge after a put or delete of the same item is a part of it.
+
+        Args:
+            which: the entity or its key.
+            actions: as for `odm.Store.merge`.
+
+        Raises:
+            BadValue: the entity or an action cannot be merged, or the call is outside of the block.
+        """
+        self._awaited += 1  # async only
+        self._pending.merge(which, actions)
+        await self._flush_if_full()
+
+    async def _flush_if_full(self) -> None:
+        if self._pending.full:
+            await self._flush()
+
+    async def _flush(self) -> None:
+        await arun(self._pending.flush(), self._send)
+
+    def _send(self, request: Any) -> Any:
+        # Asked again for each request: if the store was closed, the error gets the entries that are left.
+        return self._store._call()[1](request)
+
+
+@public
+class AsyncTransaction(Operations, Async):
+    """The transaction of an `odm.AsyncStore`: ``async with db.transaction() as tx:``; committed when the block ends."""
+
+    def __init__(self, store: BaseStore) -> None:
+        calls = store._current_calls()
+        super().__init__(lambda: store._session.context, calls.commit)
+        self._store = store
+
+    async def __aenter__(self) -> Self:
+        self._begin()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                await arun(self._commit(), self._store._call()[1])
+        finally:
+            self._close()
+
+
+@public
+class AsyncStore(BaseStore, Async):
     """A table on a backend, for asyncio. As an async context manager it closes its connections.
 
     Args:
@@ -85,9 +220,271 @@ class AsyncStore(AsyncReads, AsyncMaintenance, Async):
             await connection.aclose()
 
     async def run(self, procedure: Callable[[Calls], CoreGen[R]]) -> R:
-        """Run an `odm.procedure`; as `odm.Store.run`."""
+        """Run an `odm.procedure`: several calls, written once for sync and async.
+
+        Args:
+            procedure: a procedure, or a function that takes the `odm.Calls` of a store and returns a generator.
+
+        Returns:
+            What the procedure returns.
+
+        Raises:
+            OdmError: any error of its calls.
+        """
         _, send = self._call()
         return await arun(started(procedure, self._current_calls()), send)
+
+    @overload
+    async def get(self, which: type[E], /, *, only: None = None, **key: Any) -> E | None: ...
+    @overload
+    async def get(self, which: type[E], /, *, only: Only, **key: Any) -> Partial[E] | None: ...
+    @overload
+    async def get(self, which: Query[E], /, *, consistent: bool = True, only: None = None) -> E | None: ...
+    @overload
+    async def get(self, which: Query[E], /, *, consistent: bool = True, only: Only) -> Partial[E] | None: ...
+    @overload
+    async def get(self, which: Procedure[R], /) -> R: ...
+    async def get(self, which: Any, /, *unnamed: Any, consistent: bool = True, only: Any = None, **key: Any) -> Any:
+        """The item under a key, or None.
+
+        Args:
+            which: an entity class with its key fields as keywords, a key such as ``Order.primary(...)``, or a procedure
+                that finds one item, such as that of a pointer.
+            unnamed: not allowed; give the key fields by name.
+            consistent: False: an eventually consistent read, cheaper; may miss the newest writes (only with a key).
+            only: read only these fields, such as ``[Order.total]`` or ``[Day.readings["0015"]]``, as a `Partial`.
+            key: the key fields.
+
+        Raises:
+            KeyValueError: a key field is missing, unknown or does not validate.
+            BadValue: ``only`` has a field of another entity, or is empty.
+            ItemInvalid: the stored item does not fit the model.
+        """
+        calls, send = self._call()
+        return await arun(calls.get(which, *unnamed, consistent=consistent, only=only, **key), send)
+
+    @overload
+    async def one(self, which: type[E], /, *, only: None = None, **key: Any) -> E: ...
+    @overload
+    async def one(self, which: type[E], /, *, only: Only, **key: Any) -> Partial[E]: ...
+    @overload
+    async def one(self, which: Query[E], /, *, consistent: bool = True, only: None = None) -> E: ...
+    @overload
+    async def one(self, which: Query[E], /, *, consistent: bool = True, only: Only) -> Partial[E]: ...
+    @overload
+    async def one(self, which: Procedure[E | None], /) -> E: ...
+    async def one(self, which: Any, /, *unnamed: Any, consistent: bool = True, only: Any = None, **key: Any) -> Any:
+        """The item under a key; otherwise as `get`.
+
+        Raises:
+            ItemNotFound: there is no such item.
+        """
+        calls, send = self._call()
+        return await arun(calls.one(which, *unnamed, consistent=consistent, only=only, **key), send)
+
+    @overload
+    async def get_many(
+        self, keys: Sequence[Query[E]], *, consistent: bool = True, atomic: bool = False, only: None = None
+    ) -> list[E | None]: ...
+    @overload
+    async def get_many(
+        self, keys: Sequence[Query[E]], *, consistent: bool = True, atomic: bool = False, only: Only
+    ) -> list[Partial[E] | None]: ...
+    async def get_many(
+        self, keys: Sequence[Query[Any]], *, consistent: bool = True, atomic: bool = False, only: Any = None
+    ) -> list[Any]:
+        """The items under any number of keys, in the order of the keys; None for each key without an item.
+
+        Args:
+            keys: such as ``Order.primary(...)``.
+            consistent: False: cheaper, may miss the newest writes.
+            atomic: read all items as they were at one instant, at most 100 of 4 MB together. On DynamoDB it is a
+                transaction, at twice the read units. On Bigtable it needs ``Table(transactions=True)``, or items
+                of one row: of one partition of a table with ``layout="row_per_partition"``; otherwise Unsupported.
+            only: as for `get`; all keys are then of one entity.
+        """
+        calls, send = self._call()
+        return await arun(calls.get_many(keys, consistent=consistent, atomic=atomic, only=only), send)
+
+    @overload
+    def query(self, query: Query[E], *, consistent: bool = True, only: None = None) -> AsyncIterator[E]: ...
+    @overload
+    def query(self, query: Query[E], *, consistent: bool = True, only: Only) -> AsyncIterator[Partial[E]]: ...
+    def query(self, query: Query[Any], *, consistent: bool = True, only: Any = None) -> AsyncIterator[Any]:
+        """The results of a query, read page by page while you iterate.
+
+        Args:
+            query: a pattern call, `odm.select` or `odm.collection`.
+            consistent: False: cheaper, may miss the newest writes. Secondary indexes may lag in any case.
+            only: as for `get`; not for a collection.
+
+        Raises:
+            NoAccessPattern: no declared pattern serves a ``select``.
+            BadValue: a value, condition or field does not fit the model.
+        """
+        return self._read(read.chunk, self._session.begin(query, consistent=consistent, only=only))
+
+    def _read(self, chunk: Callable[..., CoreGen[tuple[list[Any], Any]]], going: Any) -> AsyncIterator[Any]:
+        refuse_waiting(RESULTS_AWAITED)
+        return AsyncResults(self._results(chunk, going))
+
+    async def _results(
+        self, chunk: Callable[..., CoreGen[tuple[list[Any], Any]]], going: Any
+    ) -> AsyncGenerator[Any, None]:
+        while going is not None:
+            calls, send = self._call()
+            items, going = await arun(chunk(cast("StoreCalls", calls).context, going), send)
+            for item in items:
+                yield item
+
+    @overload
+    async def page(
+        self,
+        query: Query[E],
+        *,
+        size: int = 25,
+        after: str | None = None,
+        consistent: bool = True,
+        max_requests: int | None = None,
+        only: None = None,
+    ) -> Page[E]: ...
+    @overload
+    async def page(
+        self,
+        query: Query[E],
+        *,
+        size: int = 25,
+        after: str | None = None,
+        consistent: bool = True,
+        max_requests: int | None = None,
+        only: Only,
+    ) -> Page[Partial[E]]: ...
+    async def page(
+        self,
+        query: Query[Any],
+        *,
+        size: int = 25,
+        after: str | None = None,
+        consistent: bool = True,
+        max_requests: int | None = None,
+        only: Any = None,
+    ) -> Page[Any]:
+        """One page of a query's results.
+
+        Args:
+            query: as for `query`.
+            size: number of results, 1 or more.
+            after: ``page.cursor`` for the next page, ``page.previous`` for the one before.
+            consistent: as for `query`.
+            max_requests: the most requests to send: the page may then be short, even empty, and its cursor continues
+                after what was read. A query of several shards needs at least one for each.
+            only: as for `query`; the cursors are those of whole items.
+
+        Raises:
+            BadCursor: the cursor is damaged or belongs to another query.
+            Unsupported: ``max_requests`` while entries move to other shards (``was=``).
+        """
+        calls, send = self._call()
+        options: dict[str, Any] = {"size": size, "after": after, "max_requests": max_requests, "only": only}
+        return await arun(calls.page(query, consistent=consistent, **options), send)
+
+    @overload
+    async def first(self, query: Query[E], *, consistent: bool = True, only: None = None) -> E | None: ...
+    @overload
+    async def first(self, query: Query[E], *, consistent: bool = True, only: Only) -> Partial[E] | None: ...
+    async def first(self, query: Query[Any], *, consistent: bool = True, only: Any = None) -> Any:
+        """The first result of a query, or None; the arguments are those of `query`."""
+        calls, send = self._call()
+        return await arun(calls.first(query, consistent=consistent, only=only), send)
+
+    async def count(self, query: Query[Any], *, consistent: bool = True) -> int:
+        """The number of results that `query` would return, after expiry, conditions and limit."""
+        calls, send = self._call()
+        return await arun(calls.count(query, consistent=consistent), send)
+
+    @overload
+    def scan(
+        self,
+        entity: type[E],
+        /,
+        *conditions: Condition | bool,
+        consistent: bool = True,
+        segments: int | None = None,
+        segment: tuple[int, int] | None = None,
+        only: None = None,
+        prefix: Mapping[str, object] | None = None,
+        start: Mapping[str, object] | None = None,
+        stop: Mapping[str, object] | None = None,
+        sample: float | None = None,
+    ) -> AsyncIterator[E]: ...
+    @overload
+    def scan(
+        self,
+        entity: type[E],
+        /,
+        *conditions: Condition | bool,
+        consistent: bool = True,
+        segments: int | None = None,
+        segment: tuple[int, int] | None = None,
+        only: Only,
+        prefix: Mapping[str, object] | None = None,
+        start: Mapping[str, object] | None = None,
+        stop: Mapping[str, object] | None = None,
+        sample: float | None = None,
+    ) -> AsyncIterator[Partial[E]]: ...
+    @overload
+    def scan(
+        self,
+        /,
+        *,
+        consistent: bool = True,
+        segments: int | None = None,
+        segment: tuple[int, int] | None = None,
+        sample: float | None = None,
+    ) -> AsyncIterator[Entity]: ...
+    def scan(  # noqa: PLR0913  # the options of a scan
+        self,
+        entity: type[Entity] | None = None,
+        /,
+        *conditions: Condition | bool,
+        consistent: bool = True,
+        segments: int | None = None,
+        segment: tuple[int, int] | None = None,
+        only: Any = None,
+        prefix: Mapping[str, object] | None = None,
+        start: Mapping[str, object] | None = None,
+        stop: Mapping[str, object] | None = None,
+        sample: float | None = None,
+    ) -> AsyncIterator[Any]:
+        """Read the whole table, or a range of its partitions, in unspecified order. Every item that is read costs.
+
+        Args:
+            entity: return only items of this entity; default: those of all entities.
+            conditions: a filter, applied after the items are read.
+            consistent: False: cheaper, may miss the newest writes.
+            segments: the number of segments of the table to read in parallel, 1 to 1000.
+            segment: read only one segment, as ``(number, of)``: four workers with ``(0, 4)`` to ``(3, 4)`` together
+                read every item once.
+            only: as for `get`; needs the entity.
+            prefix: read only the partitions that have these values in the leading fields of the partition template; of
+                the last field, text may be the beginning of the value: ``scan(Meter, prefix={"meter": "12"})``.
+            start: read only the partitions from these values of leading fields on, in the order of keys:
+                ``scan(Meter, start={"meter": "100"}, stop={"meter": "200"})``.
+            stop: read only the partitions before these values.
+            sample: read about this part of the items, chosen at random: ``sample=0.01``, more than 0 and at most 1. On
+                DynamoDB, and with ``layout="row_per_partition"`` on Bigtable, whole partitions are chosen.
+
+        Raises:
+            BadValue: a condition or field does not fit the model, or an argument is out of range.
+            Unsupported: ``segment`` on Bigtable, which divides a table differently each time: use ``segments``;
+                ``prefix``, ``start`` and ``stop`` on DynamoDB, and for a primary key with shards: use a condition.
+        """
+        from odm.procedures import scan
+
+        parts = {"segments": segments, "segment": segment, "sample": sample}
+        range_ = {"prefix": prefix, "start": start, "stop": stop}
+        going = self._session.begin_scan(entity, conditions, consistent=consistent, only=only, **parts, **range_)
+        return self._read(scan.chunk, going)
 
     async def cell_versions(self, which: Entity | Query[Any], field: T, /) -> list[CellVersion[T]]:
         """The values that a field with `odm.CellVersions` has and had, newest first.
@@ -219,7 +616,26 @@ class AsyncStore(AsyncReads, AsyncMaintenance, Async):
         )
 
     async def save(self, entity: E) -> E:
-        """Write the fields of an entity that have changed since it was read; as `odm.Store.save`."""
+        """Write the fields of an entity that have changed since it was read, and its index entries with them.
+
+        odm compares the entity with the stored item of which the read made it, and sends an `update` of the fields that
+        differ. Fields that only another writer has changed stay as that writer left them; an entity with a Revision is
+        saved only if it is still the one you read. If no field differs, nothing is sent.
+
+        Args:
+            entity: what a read, ``put``, ``insert``, ``save`` or an update with ``returning=`` returned; no copy of it.
+
+        Returns:
+            The entity as stored; the same object if no field differs. To save again, change what this returns: the
+            entity that you passed still stands for what you read.
+
+        Raises:
+            ItemNotFound: the item was deleted meanwhile.
+            Conflict: another writer changed the item (Revision), or concurrent writers kept changing it.
+            BadValue: the entity was not read, a field of its key has changed, or a value does not fit the model;
+                nothing was sent.
+            OutcomeUnknown: the answer was lost, and it may have been applied; see `with_options` (``retry_safe``).
+        """
         calls, send = self._call()
         return await arun(calls.save(entity), send)
 
@@ -244,7 +660,7 @@ class AsyncStore(AsyncReads, AsyncMaintenance, Async):
             Unsupported: on Bigtable, in a table with ``row_style="verbatim"`` in which a class has ``match=``.
         """
         calls, send = self._call()
-        return await arun(calls.merge(which, *actions), send)
+        await arun(calls.merge(which, *actions), send)
 
     @overload
     async def delete(self, which: type[Entity], /, **key: Any) -> bool: ...
@@ -272,10 +688,7 @@ class AsyncStore(AsyncReads, AsyncMaintenance, Async):
     async def delete_all(self, query: Query[Any]) -> int:
         """Delete every item that matches a query, such as a whole partition: ``delete_all(collection(...))``.
 
-        Not atomic, but resumable: after a failure, call it again.
-
-        Returns:
-            The number of items removed.
+        Returns the number of items removed. Not atomic, but resumable: after a failure, call it again.
         """
         calls, send = self._call()
         return await arun(calls.delete_all(query), send)
@@ -306,3 +719,252 @@ class AsyncStore(AsyncReads, AsyncMaintenance, Async):
                 are one row.
         """
         return AsyncTransaction(self)
+
+    async def create(self) -> None:
+        """Create the table with its indexes, column families and TTL; does not change what exists.
+
+        In a store with ``blobs=`` whose models have an `odm.Blob`, it also marks the folder of the blobs as that of the
+        table.
+
+        Raises:
+            BackendError: the table exists with another key, or belongs to another program.
+            BadValue: the folder of the blobs belongs to another table.
+        """
+        await arun(create(self._session.context), self._call()[1])
+
+    async def drop(self) -> None:
+        """Delete the table with all its items; no error if it does not exist."""
+        await self._call()[1](req.DropTables())
+
+    async def measure(self) -> req.TableSize:
+        """How much the table holds: exact in the bundled engine; on DynamoDB as it counted in the last six hours.
+
+        On Bigtable the number of rows if there are fewer than 1000, else the bytes that the service estimates.
+
+        Raises:
+            TableNotFound: the table does not exist.
+        """
+        size: req.TableSize = await self._call()[1](req.MeasureTable())
+        return size
+
+    async def list_tables(self, beginning: str = "") -> list[str]:
+        """The names of the backend's tables that begin with a text, in any order: also of tables of other programs.
+
+        On Bigtable, the table of an index is among them.
+        """
+        return list(await self._call()[1](req.ListTables(text_of_name(beginning))))
+
+    async def alter(self, options: object, *, dry_run: bool = False) -> list[str]:
+        """Change settings of the existing table that are not part of the models, such as its capacity mode.
+
+        Args:
+            options: a value of the backend, such as `odm.backends.dynamodb.TableOptions`; others change nothing.
+            dry_run: only return what would change.
+
+        Returns:
+            A line for each change; none if the settings are so already, or the table does not exist.
+
+        Raises:
+            BadValue: the backend cannot set these options.
+        """
+        return list(await self._call()[1](req.AlterTables(options, dry_run)))
+
+    async def reshard(self, query: Query[Any]) -> int:
+        """Move index entries from the old shards to the current ones, for a pattern with ``Shards(..., was=...)``.
+
+        Programs with this model can read and write meanwhile and find every entry once, except for the few cases that
+        `odm.patterns.write_sharding` describes. Not atomic, but resumable: after a failure, call it again. Remove
+        ``was=`` when no program with the older model writes any more and this returns 0 for every partition. Moving an
+        entry is one update, which changes nothing else of the item, not even its Revision.
+
+        Args:
+            query: a call of the pattern, as for `query`: the partition, or the part of it, to move.
+
+        Returns:
+            The number of entries moved.
+
+        Raises:
+            BadValue: the pattern has no ``was=``.
+        """
+        calls, send = self._call()
+        return await arun(calls.reshard(query), send)
+
+    async def backfill(
+        self,
+        target: object,
+        *,
+        rate: float | None = None,
+        after: str | None = None,
+        size: int = PAGE,
+        on_progress: "Callable[[odm.Backfilled], object] | None" = None,
+    ) -> "odm.Backfilled":
+        """Bring stored items up to date with the models, while other programs read and write.
+
+        It reads the whole table and writes the items that are not as the model would write them, each on the condition
+        that it is unchanged since it was read: no other write is lost, and an item that was deleted stays deleted. A
+        Revision is not incremented. An item that is right costs no write, so it can be called again at any time.
+
+        Args:
+            target: what to fill: an access pattern (``Order.by_status``); a declaration with items of its own
+                (``Customer.unique_email``, a pointer, ...); or an entity class: whole items, such as those of an older
+                version, with the index entries and the items of all declarations.
+            rate: items to read per second, each written at most once; None: no limit.
+            after: the cursor of an earlier, interrupted backfill, or one of `parts`; None: start of the table.
+            size: the most items to read at once, 1 or more.
+            on_progress: called with the progress after each page. Its ``cursor`` can be saved.
+
+        Returns:
+            The counts, and the items that could not be written, with their errors: another item has the unique value,
+            an item does not fit the model, other writers kept changing it.
+
+        Raises:
+            BadValue: the target cannot be backfilled, or a number is out of range.
+            BadCursor: the cursor is damaged or belongs to another table or backend.
+            Unsupported: the writes of a declaration cannot be repeated.
+        """
+        calls, send = self._call()
+        found = calls.backfill(target, rate=rate, after=after, size=size, on_progress=on_progress)
+        return await arun(found, send)
+
+    async def rekey(
+        self,
+        old: type[Entity],
+        new: type[E],
+        make: Callable[[Any], E] | None = None,
+        *,
+        rate: float | None = None,
+        after: str | None = None,
+        size: int = PAGE,
+        on_progress: "Callable[[odm.Backfilled], object] | None" = None,
+    ) -> "odm.Backfilled":
+        """Move the stored items of a class to the primary key of another one, while other programs read and write.
+
+        For a changed primary key: the old class, with the same ``tag=``, is declared on a second `odm.Table` of the
+        same name. Each item moves in one transaction, with its index entries and the items of ``Unique``, ``Pointer``
+        and ``Versioned``: it is always under one key. The old item is deleted on the condition that it is unchanged
+        since it was read, otherwise it is read again, so no other write is lost. The Revision, CreatedAt, UpdatedAt,
+        Id, TTL and blobs stay. After a failure, call it again: what has moved costs no write.
+
+        Args:
+            old: the class with the key under which items are stored.
+            new: the class with the new key.
+            make: makes the new entity of an old one, without side effects: it may be called again. Default: from the
+                fields of the same names.
+            rate: items to read per second; None: no limit.
+            after: the cursor of an earlier, interrupted call, or one of `parts`; None: start of the table.
+            size: the most items to read at once, 1 or more.
+            on_progress: called with the progress after each page. Its ``cursor`` can be saved.
+
+        Returns:
+            The counts, ``written`` for those that moved, and the items that could not be moved, with their errors:
+            `odm.ItemExists`: the new key has another item, or another item has the unique value; `odm.ItemInvalid`: it
+            does not fit a class; `odm.Conflict`: other writers kept changing it. These stay under their old keys.
+
+        Raises:
+            BadValue: the classes or another argument cannot be used.
+            BadCursor: the cursor is damaged or belongs to another table or backend.
+            Unsupported: the table has no transactions, as on Bigtable without ``transactions=True``; items show by
+                their keys alone of which entity they are, have former values (CellVersions), or a companion cannot
+                follow.
+        """
+        calls, send = self._call()
+        found = calls.rekey(old, new, make, rate=rate, after=after, size=size, on_progress=on_progress)
+        return await arun(found, send)
+
+    async def sweep(
+        self,
+        *,
+        grace: float = DAY,
+        remove: bool = False,
+        force: bool = False,
+        remove_most: bool = False,
+        confirm: "Callable[[odm.Swept], bool] | None" = None,
+    ) -> "odm.Swept":
+        """Find, or remove, blobs of the table that no item refers to, while other programs write; see `odm.Blob`.
+
+        They are left by programs that stopped during a write, by items that expired or that other programs deleted, and
+        by batches, which do not read what they replace. It lists the blobs, then reads the whole table.
+
+        Args:
+            grace: only blobs that were written this many seconds ago, by the time of the blobs' service: an hour or
+                more, and longer than any write takes from its upload to its end.
+            remove: remove them; by default they are only returned.
+            force: also allow a grace below an hour, if nobody writes to the table.
+            remove_most: also remove more than half of the blobs of the folder, or blobs of a table without items.
+            confirm: called with what was found, before anything is removed: if it returns False, nothing is.
+
+        Returns:
+            The names of the blobs, how many were removed, and of how many.
+
+        Raises:
+            BadValue: the grace is too short; the folder belongs to another table; or it would remove more than half of
+                the blobs, or blobs of a table without items, which looks like the wrong table or the wrong folder.
+            Unsupported: the store has no ``blobs=``.
+            BackendError: the blobs cannot be listed or removed.
+        """
+        from odm.procedures.sweep import sweep
+
+        steps = sweep(
+            self._session.context, grace=grace, remove=remove, force=force, remove_most=remove_most, confirm=confirm
+        )
+        return await arun(steps, self._call()[1])
+
+    async def parts(self, parts: int) -> list[str]:
+        """Divide the table into parts that several workers read in parallel, each with `scan_page`.
+
+        Args:
+            parts: how many, 1 to 1000; Bigtable may return fewer.
+
+        Returns:
+            The cursor at which each part begins. The limits of a part never change, whatever is written; all items of a
+            partition are in one part.
+        """
+        calls, send = self._call()
+        return await arun(calls.parts(parts), send)
+
+    async def scan_page(
+        self,
+        after: str | None = None,
+        *,
+        size: int = PAGE,
+        expired: bool = False,
+        consistent: bool = True,
+        where: Query[Any] | None = None,
+    ) -> "Page[odm.RawItem]":
+        """A page of the whole table, or of a part of it, as raw items.
+
+        Args:
+            after: the cursor of the previous page, or one of `parts`; None: start of the table. A cursor can be saved.
+                It shows the position of the scan and the key stored there, so protect it like the data.
+            size: the most items to read, 1 or more; the backend may end a page sooner.
+            expired: include expired items that are still stored.
+            consistent: False: cheaper, may miss the newest writes.
+            where: only the items of ``select(Order).where(...)``: an entity, with any conditions. Also the other items
+                are read and count for ``size``.
+
+        Returns:
+            The page. It may have fewer items, even none, and still a cursor; the cursor is None only at the end of the
+            table or part. Each ``item.entity`` is what `scan` returns.
+
+        Raises:
+            BadCursor: the cursor is damaged or belongs to another table or backend.
+            ItemInvalid: an item does not fit its model.
+        """
+        calls, send = self._call()
+        return await arun(calls.scan_page(after, size=size, expired=expired, consistent=consistent, where=where), send)
+
+    async def put_raw(self, items: "Sequence[odm.RawItem]") -> None:
+        """Write raw items unchanged, in few requests; replaces items under their keys. Not atomic.
+
+        It does not check or increment a Revision, trim (``keep=``) or write companions. It computes the index entries
+        again, by the current models.
+
+        Args:
+            items: from `scan_page`, of this store or of another one of the same table.
+
+        Raises:
+            ItemTooLarge: an item is larger than this store allows; nothing was sent.
+            Throttled: ``left`` has the items that were not written.
+        """
+        calls, send = self._call()
+        await arun(calls.put_raw(items), send)

@@ -469,3 +469,10 @@ def _secret_of(secret: object) -> bytes | None:
         raise BadValue(
             "cursor_secret= has a lone surrogate, which UTF-8 cannot encode: pass bytes, as of secrets.token_bytes(32)"
         ) from None
+
+
+def text_of_name(beginning: object) -> str:
+    """The argument of ``list_tables``. Raises BadValue if it is not text."""
+    if not isinstance(beginning, str):
+        raise BadValue(f"list_tables({brief(beginning)}): give the text with which the names begin")
+    return beginning

@@ -7,10 +7,8 @@ from inspect import iscoroutine
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
-from odm.stores.asynchronous import AsyncStore
-from odm.stores.batches import AsyncBatch
+from odm.stores.asynchronous import AsyncBatch, AsyncStore, AsyncTransaction
 from odm.stores.sync import Store
-from odm.stores.transactions import AsyncTransaction
 
 T = TypeVar("T")
 

@@ -51,5 +51,5 @@ def test_what_is_not_of_odm_passes_nothing() -> None:
 def test_ways_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     main(["get", "--backend", "memory", "--verbose"])
     printed = capsys.readouterr().out
-    assert "> odm.stores.sync_reads:Reads.get\n" in printed
+    assert "> odm.stores.sync:Store.get\n" in printed
     assert "get, memory: " in printed

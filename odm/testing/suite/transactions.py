@@ -27,8 +27,7 @@ from odm import (
 )
 from odm.expressions.nodes import Action
 from odm.protocol import requests as req
-from odm.stores.sync import Store
-from odm.stores.transactions import Transaction
+from odm.stores.sync import Store, Transaction
 from odm.testing.capabilities import needs
 from odm.testing.entities import (
     Account,

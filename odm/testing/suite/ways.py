@@ -7,8 +7,7 @@ import pytest
 from attrs import frozen
 
 from odm.errors import TransactionFailed
-from odm.stores.sync import Store
-from odm.stores.transactions import Transaction
+from odm.stores.sync import Store, Transaction
 
 
 @frozen
