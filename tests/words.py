@@ -57,6 +57,9 @@ INSTEAD: Final = {
 """What to look for, and what to write instead."""
 
 _WORDS: Final = re.compile("|".join(rf"(?P<w{at}>\b(?:{words})\b)" for at, words in enumerate(INSTEAD)))
+_ANY: Final = re.compile(rf"\b(?:{'|'.join(INSTEAD)})\b")
+"""The same without what to write instead, which is ten times as fast; most files have none."""
+
 _ADVICE: Final = tuple(INSTEAD.values())
 
 
@@ -74,6 +77,8 @@ def prose(path: Path) -> Iterator[tuple[int, str]]:
 
 def found(path: Path) -> Iterator[str]:
     """A line for each word to replace."""
+    if not _ANY.search(path.read_text(encoding="utf-8")):
+        return
     for number, line in prose(path):
         for match in _WORDS.finditer(line):
             advice = _ADVICE[int(str(match.lastgroup)[1:])]

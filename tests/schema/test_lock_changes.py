@@ -56,7 +56,7 @@ FILLED = {
     "random shards by a field",
     "template of a local pattern",
 }
-"""The changes of which every finding tells a backfill, and that are fixed by it. Here by name, as each process of a run
+"""The changes that a backfill fixes, as every finding says. Here by name, as each process of a run
 would else compare all models to find the tests."""
 
 
