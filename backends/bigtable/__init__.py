@@ -20,9 +20,8 @@ from attrs import Factory, evolve, field
 
 from odm.backends.bigtable.codec import MAX_CELL
 from odm.backends.bigtable.layout import MAX_ROW_KEY
-from odm.backends.bigtable.locks import ABORT_AFTER, name_of
-from odm.backends.bigtable.options import Options, checked_options
-from odm.backends.bigtable.schema import check
+from odm.backends.bigtable.options import ABORT_AFTER, Options, checked_options
+from odm.backends.bigtable.schema import check, name_of
 from odm.backends.bigtable.verbatim import with_row_keys
 from odm.errors import BadValue, Unsupported, brief
 from odm.hints import BIGTABLE_OPTIONS, options_of

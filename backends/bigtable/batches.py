@@ -9,14 +9,23 @@ from functools import partial
 from itertools import chain
 from typing import TypeAlias
 
-from odm.backends.bigtable.bulk import WRITE_BYTES, Refusal, Stuck, leading, weight, write_many
 from odm.backends.bigtable.commit import COMMITS, Work, settle
 from odm.backends.bigtable.errors import NATIVE_FAILURES, is_throttled, passing, status, text_of
 from odm.backends.bigtable.filters import size
 from odm.backends.bigtable.merges import MergedPut
 from odm.backends.bigtable.native import Cookies, Entry, MutateRow, Mutation, Steps
-from odm.backends.bigtable.retry import Pauses, once, pause
-from odm.backends.bigtable.together import together
+from odm.backends.bigtable.retry import (
+    WRITE_BYTES,
+    Pauses,
+    Refusal,
+    Stuck,
+    leading,
+    once,
+    pause,
+    together,
+    weight,
+    write_many,
+)
 from odm.backends.bigtable.wide import FILTER_BYTES, Wide
 from odm.backends.bigtable.writer import Writer
 from odm.backends.bigtable.writes import unless_locked, write

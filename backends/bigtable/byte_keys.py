@@ -36,10 +36,11 @@ _BEHIND_ALL: Final = b"\xff" * MAX_ROW_KEY
 
 def with_row_key_bytes(schema: Schema, steps: Steps[R]) -> Steps[R]:
     """The same steps, whose native requests have the row keys that are sent."""
-    return _with_bytes(steps) if schema.binary_row_keys else steps
+    return with_bytes(steps) if schema.binary_row_keys else steps
 
 
-def _with_bytes(steps: Steps[R]) -> Steps[R]:
+def with_bytes(steps: Steps[R]) -> Steps[R]:
+    """The same for a table with binary row keys."""
     try:
         native = next(steps)
         while True:
@@ -105,7 +106,7 @@ def _sent(native: Native) -> Native:
         case Concurrent(calls):
             return Concurrent(tuple(map(_sent, calls)))  # type: ignore[arg-type]  # a call stays one
         case Later():
-            return evolve(native, steps=_with_bytes(native.steps))
+            return evolve(native, steps=with_bytes(native.steps))
         case _:
             return native
 

@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
 from typing import Final
 
-from odm.backends.bigtable.locks import record_table
 from odm.backends.bigtable.native import COUNTERS, ENTRIES, FAMILY, RECORD
 from odm.backends.bigtable.native_admin import (
     NEWEST_ONLY,
@@ -22,7 +21,7 @@ from odm.backends.bigtable.native_admin import (
     UpdateTable,
 )
 from odm.backends.bigtable.options import NO_OPTIONS, Options, Settings, days
-from odm.backends.bigtable.schema import tables
+from odm.backends.bigtable.schema import record_table, tables
 from odm.expressions.collection import GCRule, MaxAge, MaxVersions
 from odm.protocol.admin import TableChange
 from odm.schema.model import Schema

@@ -164,6 +164,7 @@ class Clients:
     def _begin(self) -> None:
         """Begin in this process. After a fork, the clients of the parent are neither used, nor closed, nor freed."""
         self._process = os.getpid()
+        self._usual: Kind | None = None  # of calls for data, decided at the first one
         self._lock = Lock()  # another thread of the parent may have had it
         if self._sync or self._loops:
             self._of_parents.append((self._sync, self._loops))
@@ -179,11 +180,11 @@ class Clients:
         if self._process != os.getpid():
             self._begin()  # two processes that share a connection read each other's responses
         with self._lock:
-            kind = self._kind(service, streamed)
-            if kind not in self._sync:
-                self._sync[kind] = self._open(kind)
-            found: SyncClient | http2.SyncClient = self._sync[kind]
-            return found
+            kind = service if streamed or service == "admin" else self._usual or self._decided()
+            client: SyncClient | http2.SyncClient | None = self._sync.get(kind)
+            if client is None:
+                client = self._sync[kind] = self._open(kind)
+            return client
 
     def of_loop(self, service: Service, *, streamed: bool = False) -> "AsyncClient | http2.AsyncClient":
         """The client for the running event loop; the arguments are those of `sync`."""
@@ -197,11 +198,11 @@ class Clients:
             if clients is None:
                 self._loops = {known: clients for known, clients in self._loops.items() if not known.is_closed()}
                 clients = self._loops[loop] = {}
-            kind = self._kind(service, streamed)
-            if kind not in clients:
-                clients[kind] = self._open_async(kind)
-            found: AsyncClient | http2.AsyncClient = clients[kind]
-            return found
+            kind = service if streamed or service == "admin" else self._usual or self._decided()
+            client: AsyncClient | http2.AsyncClient | None = clients.get(kind)
+            if client is None:
+                client = clients[kind] = self._open_async(kind)
+            return client
 
     def close(self) -> None:
         """Close the sync clients."""
@@ -217,16 +218,16 @@ class Clients:
         for client in closing.values():
             await client.close()
 
-    def _kind(self, service: Service, streamed: bool) -> Kind:
-        if service == "admin" or streamed:
-            return service
+    def _decided(self) -> Kind:
+        """The kind of calls for data in this process: pyqwest does not work after a fork."""
         if self._route is None:
             self._route = self._choose()
-        if isinstance(self._route, str):
-            return "data"
-        from odm.backends.bigtable import http2
+        self._usual = "data"
+        if isinstance(self._route, Route):
+            from odm.backends.bigtable import http2
 
-        return "lean" if http2.usable() else "data"
+            self._usual = "lean" if http2.usable() else "data"
+        return self._usual
 
     def _choose(self) -> Route | str:
         if self._transport == "vendor":

@@ -3,13 +3,13 @@
 A transport, sync or async, passes each message of an answer to a collector, and ends with the collector's result.
 """
 
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 from google.cloud.bigtable_v2 import types
 from google.protobuf.message import DecodeError
 
-from odm.backends.bigtable.errors import status_of
-from odm.backends.bigtable.framing import CallFailed
+from odm.backends.bigtable.errors import CallFailed, status_of
 from odm.backends.bigtable.messages import RESPONSES, WRITES, Received
 from odm.backends.bigtable.native import (
     Cell,
@@ -49,7 +49,7 @@ class Collector(Protocol):
 class Answers:
     """Collects the answers to the entries of a `MutateRows`."""
 
-    def __init__(self) -> None:
+    def __init__(self, _: DataCall) -> None:
         self._answers: dict[int, Status] = {}
 
     def feed(self, message: Received) -> None:
@@ -66,7 +66,7 @@ class Answers:
 class Samples:
     """Collects the response of `SampleRowKeys`, which can only be used as a whole."""
 
-    def __init__(self) -> None:
+    def __init__(self, _: DataCall) -> None:
         self._samples: list[Sample] = []
 
     def feed(self, message: Received) -> None:
@@ -84,7 +84,7 @@ class Samples:
 class Spans:
     """Collects the partitions of a change stream, which can only be used as a whole."""
 
-    def __init__(self) -> None:
+    def __init__(self, _: DataCall) -> None:
         self._spans: list[Span] = []
 
     def feed(self, message: Received) -> None:
@@ -104,8 +104,8 @@ class StreamReader:
     A change may be spread over several messages, and the value of a cell over several chunks of them.
     """
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
+    def __init__(self, call: ReadChangeStream) -> None:
+        self._limit = call.limit
         self._changes: list[RowChange] = []
         self._token: str | None = None
         self._first: Any = None
@@ -209,21 +209,14 @@ class One:
                 return None
 
 
-def collector(call: DataCall) -> Collector:
-    """The collector for the answer to a request."""
-    match call:
-        case ReadRows():
-            return RowMerger(reverse=call.reverse)
-        case MutateRows():
-            return Answers()
-        case SampleRowKeys():
-            return Samples()
-        case GenerateInitialChangeStreamPartitions():
-            return Spans()
-        case ReadChangeStream():
-            return StreamReader(call.limit)
-        case _:
-            return One(call)
+COLLECTORS: Final[Mapping[type, Callable[[Any], Collector]]] = {
+    ReadRows: RowMerger,
+    MutateRows: Answers,
+    SampleRowKeys: Samples,
+    GenerateInitialChangeStreamPartitions: Spans,
+    ReadChangeStream: StreamReader,
+}
+"""The collectors by the class of a request; `One` for all others."""
 
 
 def _parsed(method: str, message: Received) -> Any:

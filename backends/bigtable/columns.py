@@ -3,8 +3,7 @@
 Most rows of an entity have the same columns, and rows of one response share one tuple of columns (`Row`).
 """
 
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from odm.backends.bigtable.cells import read_qualifier
@@ -21,11 +20,17 @@ attribute is missing (`odm.backends.bigtable.expressions`).
 LISTED: Final = "_ix"
 """The qualifier of the list of the item's index entries."""
 
+LOCK: Final = "~x"
+"""The qualifier of the lock of a transaction; see `odm.backends.bigtable.locks`."""
+
 SIDE_COLUMNS: Final = frozenset({REVISION, LISTED})
 """The columns of a row that are not attributes."""
 
 _KEPT: Final = 256
 """The shapes of rows with more columns than this are not cached: few such rows have the same columns."""
+
+_MOST: Final = 1024
+"""The maximum shapes in the cache."""
 
 
 class Count(NamedTuple):
@@ -70,11 +75,6 @@ class Shape:
     doubled: bool
 
 
-def shape_of(columns: tuple[Column, ...]) -> Shape:
-    """The shape of a row with these columns."""
-    return _looked_up(columns) if len(columns) <= _KEPT else _shape(columns)
-
-
 def _shape(columns: tuple[Column, ...]) -> Shape:
     slots = tuple(_slot(*column) for column in columns)
     counted = frozenset(slot.name for slot in slots if isinstance(slot, Count))
@@ -83,7 +83,20 @@ def _shape(columns: tuple[Column, ...]) -> Shape:
     return Shape(slots, places, counted, parted, doubled=not counted.isdisjoint(places))
 
 
-_looked_up = lru_cache(maxsize=1024)(_shape)
+class _Shapes(dict[tuple[Column, ...], Shape]):
+    """The shapes of columns; emptied when there are many."""
+
+    def __missing__(self, columns: tuple[Column, ...]) -> Shape:
+        shape = _shape(columns)
+        if len(columns) <= _KEPT:
+            if len(self) >= _MOST:
+                self.clear()
+            self[columns] = shape
+        return shape
+
+
+shape_of: Final[Callable[[tuple[Column, ...]], Shape]] = _Shapes().__getitem__
+"""The shape of a row with these columns."""
 
 
 def _slot(family: str, column: bytes) -> Slot:

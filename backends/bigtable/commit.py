@@ -33,7 +33,6 @@ from typing import TypeAlias
 
 from attrs import Factory, field
 
-from odm.backends.bigtable.bulk import write_many
 from odm.backends.bigtable.codec import (
     LISTED,
     REVISION,
@@ -60,7 +59,7 @@ from odm.backends.bigtable.native import (
     SetCell,
     Steps,
 )
-from odm.backends.bigtable.retry import all_of, pausing_later
+from odm.backends.bigtable.retry import all_of, pausing_later, write_many
 from odm.backends.bigtable.writer import Writer
 from odm.codec import VERSION
 from odm.errors import BackendError, OdmError, OutcomeUnknown

@@ -11,10 +11,10 @@ from attrs import Factory, field
 
 from odm.backends.bigtable import records
 from odm.backends.bigtable.filters import Filter
-from odm.backends.bigtable.lock_cells import LockCells
-from odm.backends.bigtable.locks import Lock, only_newest, record_table
+from odm.backends.bigtable.locks import Lock, LockCells, only_newest
 from odm.backends.bigtable.native import Row, Steps
 from odm.backends.bigtable.retry import Retry
+from odm.backends.bigtable.schema import record_table
 from odm.immutable import frozen
 
 

@@ -27,7 +27,6 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from odm.backends.bigtable.actions import increments
-from odm.backends.bigtable.bulk import read_many
 from odm.backends.bigtable.cells import qualifier, read_counter, write, write_counter
 from odm.backends.bigtable.codec import REVISION, TAG, Stored
 from odm.backends.bigtable.errors import kind_of
@@ -47,7 +46,7 @@ from odm.backends.bigtable.native import (
     SetCell,
     Steps,
 )
-from odm.backends.bigtable.retry import all_of, once, pause, pausing_later, until_answered
+from odm.backends.bigtable.retry import all_of, once, pause, pausing_later, read_many, until_answered
 from odm.backends.bigtable.writer import Writer, version_in
 from odm.errors import OdmError, OutcomeUnknown, Throttled
 from odm.expressions.nodes import Increment as IncrementAction

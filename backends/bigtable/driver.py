@@ -15,9 +15,9 @@ from attrs import evolve
 from google.api_core.exceptions import DeadlineExceeded
 
 from odm.backends.bigtable import admin_wire
-from odm.backends.bigtable.byte_keys import with_row_key_bytes
+from odm.backends.bigtable.byte_keys import with_bytes
 from odm.backends.bigtable.clients import Clients
-from odm.backends.bigtable.collectors import collector
+from odm.backends.bigtable.collectors import COLLECTORS, One
 from odm.backends.bigtable.commit import COMMIT_WITHIN, COMMITS
 from odm.backends.bigtable.entries import index_table
 from odm.backends.bigtable.errors import NATIVE_FAILURES, Closed, at_deadline
@@ -25,16 +25,13 @@ from odm.backends.bigtable.generate import write_item
 from odm.backends.bigtable.native import (
     Call,
     Concurrent,
-    GenerateInitialChangeStreamPartitions,
     Mutated,
     Native,
     Read,
-    ReadChangeStream,
-    ReadRows,
     Row,
     Steps,
 )
-from odm.backends.bigtable.native_admin import AdminCall, UpdateTable
+from odm.backends.bigtable.native_admin import UpdateTable
 from odm.backends.bigtable.native_streams import Streamed
 from odm.backends.bigtable.profiles import may_lag, reading_from
 from odm.backends.bigtable.rehearsal import rehearse
@@ -86,7 +83,7 @@ class BigtableConnection(Connection[Native]):
             instance={"project": settings.project, "instance": settings.instance}
             | ({"endpoint": settings.emulator} if settings.emulator else {}),
         )
-        self._verbatim = schema.escapes_row_keys
+        self._verbatim, self._binary = schema.escapes_row_keys, schema.binary_row_keys
         instance = f"projects/{settings.project}/instances/{settings.instance}"
         self._wire = Wire(instance, settings.app_profile or "")
         self._read_profile = settings.read_app_profile
@@ -132,11 +129,12 @@ class BigtableConnection(Connection[Native]):
     def steps(self, request: Request) -> Steps[Any]:
         """The native requests that answer a request."""
         make = self._procedures.steps
-        made = steps_of(make, request) if self._verbatim else make(request)
-        made = with_row_key_bytes(self._procedures.schema, made)
+        steps = steps_of(make, request) if self._verbatim else make(request)
+        if self._binary:
+            steps = with_bytes(steps)
         if self._read_profile is not None and may_lag(request):
-            return reading_from(self._read_profile, made)
-        return made
+            return reading_from(self._read_profile, steps)
+        return steps
 
     @property
     def merge_unsupported_reason(self) -> str | None:
@@ -180,10 +178,13 @@ class BigtableConnection(Connection[Native]):
             return tuple(in_threads([partial(self._outcome, call) for call in native.calls], most))
         assert not isinstance(native, Later)  # `run` and `arun` start it
         message = self._wire.message(native)
-        client = self._clients.sync(message.service, streamed=_streamed(native))
+        client = self._clients.sync(message.service, streamed=message.streamed)
         began = time.monotonic()
         try:
-            return _send(client, native, message)
+            if message.service == "admin":
+                return _administer(client, native, message)
+            collects = COLLECTORS.get(type(native), One)(native)
+            return collects.finish(client.call(message, collects.feed))
         except Exception as failure:
             if client.closed and not isinstance(failure, OdmError):
                 raise Closed from failure
@@ -200,10 +201,13 @@ class BigtableConnection(Connection[Native]):
             return tuple(await in_tasks([self._aoutcome(call) for call in native.calls]))
         assert not isinstance(native, Later)  # `run` and `arun` start it
         message = self._wire.message(native)
-        client = self._clients.of_loop(message.service, streamed=_streamed(native))
+        client = self._clients.of_loop(message.service, streamed=message.streamed)
         began = time.monotonic()
         try:
-            return await _asend(client, native, message)
+            if message.service == "admin":
+                return await _aadminister(client, native, message)
+            collects = COLLECTORS.get(type(native), One)(native)
+            return collects.finish(await client.call(message, collects.feed))
         except asyncio.CancelledError as cancelled:  # closing the channel cancels its calls
             task = asyncio.current_task()
             if not client.closed or task is None or task.cancelling():
@@ -242,30 +246,24 @@ class BigtableConnection(Connection[Native]):
             await self._clients.aclose()
 
 
-def _send(client: Any, native: Call, message: Message) -> Any:
-    if isinstance(native, AdminCall):
-        answer = getattr(client.vendor, message.method)(**_arguments(message))
-        if isinstance(native, UpdateTable):  # an operation
-            try:
-                answer.result(message.timeout)
-            except TimeoutError as late:
-                raise _unfinished(message) from late
-        return admin_wire.read(native, answer)
-    collects = collector(native)
-    return collects.finish(client.call(message, collects.feed))
+def _administer(client: Any, native: Any, message: Message) -> Any:
+    answer = getattr(client.vendor, message.method)(**_arguments(message))
+    if isinstance(native, UpdateTable):  # an operation
+        try:
+            answer.result(message.timeout)
+        except TimeoutError as late:
+            raise _unfinished(message) from late
+    return admin_wire.read(native, answer)
 
 
-async def _asend(client: Any, native: Call, message: Message) -> Any:
-    if isinstance(native, AdminCall):
-        answer = await getattr(client.vendor, message.method)(**_arguments(message))
-        if isinstance(native, UpdateTable):
-            try:
-                await answer.result(message.timeout)
-            except TimeoutError as late:
-                raise _unfinished(message) from late
-        return admin_wire.read(native, answer)
-    collects = collector(native)
-    return collects.finish(await client.call(message, collects.feed))
+async def _aadminister(client: Any, native: Any, message: Message) -> Any:
+    answer = await getattr(client.vendor, message.method)(**_arguments(message))
+    if isinstance(native, UpdateTable):
+        try:
+            await answer.result(message.timeout)
+        except TimeoutError as late:
+            raise _unfinished(message) from late
+    return admin_wire.read(native, answer)
 
 
 def _unfinished(message: Message) -> DeadlineExceeded:
@@ -275,10 +273,3 @@ def _unfinished(message: Message) -> DeadlineExceeded:
 
 def _arguments(message: Message) -> dict[str, Any]:
     return {"request": message.request, "retry": None, "timeout": message.timeout, "metadata": message.metadata}
-
-
-def _streamed(native: Call) -> bool:
-    """Whether the messages that arrive before a failure, or before the end of the answer, are needed."""
-    if isinstance(native, ReadRows):
-        return native.streamed
-    return isinstance(native, ReadChangeStream | GenerateInitialChangeStreamPartitions)

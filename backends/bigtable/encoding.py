@@ -1,4 +1,4 @@
-"""Filters and mutations in protobuf's wire format (https://protobuf.dev/programming-guides/encoding), encoded by hand.
+"""Requests for data in protobuf's wire format (https://protobuf.dev/programming-guides/encoding), encoded by hand.
 
 One of Google's messages for each cell of a write takes more than twice as long as this encoder, and longer than all
 other work for a row. Tests parse what it writes with Google's messages.
@@ -31,7 +31,21 @@ from odm.backends.bigtable.filters import (
     ValueRange,
     utf8,
 )
-from odm.backends.bigtable.native import AddToCell, DeleteColumn, DeleteFamily, Mutation, SetCell
+from odm.backends.bigtable.native import (
+    AddToCell,
+    AppendValue,
+    CheckAndMutateRow,
+    DeleteColumn,
+    DeleteFamily,
+    Increment,
+    MutateRow,
+    MutateRows,
+    Mutation,
+    ReadModifyWriteRow,
+    ReadRows,
+    RowRange,
+    SetCell,
+)
 
 
 def varint(number: int) -> bytes:
@@ -60,6 +74,49 @@ def field(number: int, content: bytes) -> bytes:
 def number_field(number: int, value: int) -> bytes:
     """A field with an integer or a boolean."""
     return varint(number << 3) + varint(value)
+
+
+def read_rows(call: ReadRows) -> bytes:
+    """A ``ReadRowsRequest``, like the messages of the functions below without its table and app profile."""
+    rows = b"".join([field(1, _key(key)) for key in call.keys]) if call.keys else field(2, _range(call.range))
+    limit = number_field(4, call.limit) if call.limit else b""
+    return field(2, rows) + field(3, filter_of(call.filter)) + limit + (number_field(7, True) if call.reverse else b"")
+
+
+def check_and_mutate(call: CheckAndMutateRow) -> bytes:
+    """A ``CheckAndMutateRowRequest``; without a predicate, the server checks whether the row has any cell."""
+    predicate = b"" if call.predicate is None else field(6, filter_of(call.predicate))
+    return field(2, _key(call.key)) + predicate + mutations_of(4, call.matched) + mutations_of(5, call.unmatched)
+
+
+def mutate(call: MutateRow) -> bytes:
+    """A ``MutateRowRequest``."""
+    return field(2, _key(call.entry.key)) + mutations_of(3, call.entry.mutations)
+
+
+def mutate_many(call: MutateRows) -> bytes:
+    """A ``MutateRowsRequest``."""
+    return b"".join([field(2, field(1, _key(entry.key)) + mutations_of(2, entry.mutations)) for entry in call.entries])
+
+
+def read_modify_write(call: ReadModifyWriteRow) -> bytes:
+    """A ``ReadModifyWriteRowRequest``."""
+    return field(2, _key(call.key)) + b"".join([field(3, _rule(rule)) for rule in call.rules])
+
+
+def _rule(rule: Increment | AppendValue) -> bytes:
+    column = field(1, rule.family.encode()) + field(2, rule.qualifier.encode())
+    return column + (number_field(4, rule.by) if isinstance(rule, Increment) else field(3, rule.value))
+
+
+def _range(rows: RowRange) -> bytes:
+    """A RowRange message; without a start or an end, it has no limit there."""
+    start = field(2 if rows.open else 1, _key(rows.start)) if rows.open or rows.start else b""
+    return start if rows.end is None else start + field(3, _key(rows.end))
+
+
+def _key(row_key: str) -> bytes:
+    return row_key.encode("utf-8", "surrogateescape")
 
 
 def mutations_of(number: int, mutations: Iterable[Mutation]) -> bytes:

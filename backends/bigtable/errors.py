@@ -4,15 +4,14 @@ Only this module decides whether a request may be retried, and which error the u
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from google.api_core.exceptions import GoogleAPICallError, GoogleAPIError
 from google.auth.exceptions import GoogleAuthError
 from grpc import RpcError, StatusCode
 
-from odm.backends.bigtable.framing import CallFailed
 from odm.backends.bigtable.native import (
     Call,
     CheckAndMutateRow,
@@ -25,6 +24,26 @@ from odm.backends.bigtable.native import (
 )
 from odm.backends.bigtable.native_admin import CreateTable, DeleteTable, ListTables
 from odm.errors import BackendError, ItemTooLarge, OdmError, OutcomeUnknown, TableNotFound, Throttled, Unsupported
+
+
+class CallFailed(RpcError):
+    """A call ended with a status that is not OK. Has the methods of grpcio's errors."""
+
+    def __init__(self, code: StatusCode, details: str, metadata: Iterable[tuple[str, str]] = ()) -> None:
+        super().__init__(f"{code.name}: {details}")
+        self._code, self._details, self._metadata = code, details, tuple(metadata)
+
+    def code(self) -> StatusCode:
+        """The status."""
+        return self._code
+
+    def details(self) -> str:
+        """The message."""
+        return self._details
+
+    def trailing_metadata(self) -> tuple[Any, ...]:
+        """The metadata that the server sent, also before the messages."""
+        return self._metadata
 
 
 class Closed(Exception):

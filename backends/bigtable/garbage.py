@@ -28,7 +28,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from attrs import Factory, evolve, field
 
-from odm.backends.bigtable.bulk import read_many, write_many
 from odm.backends.bigtable.codec import LISTED, REVISION, TAG, Listed
 from odm.backends.bigtable.commit import Work, settle
 from odm.backends.bigtable.committed import Locks
@@ -54,7 +53,6 @@ from odm.backends.bigtable.lock_garbage import (
     remove_records,
     resolve_old,
 )
-from odm.backends.bigtable.locks import RECORDS
 from odm.backends.bigtable.native import (
     COUNTERS,
     ENTRIES,
@@ -70,7 +68,8 @@ from odm.backends.bigtable.native import (
 )
 from odm.backends.bigtable.probes import MICROS, server_time
 from odm.backends.bigtable.repair import repair
-from odm.backends.bigtable.retry import read_all, until_answered
+from odm.backends.bigtable.retry import read_all, read_many, until_answered, write_many
+from odm.backends.bigtable.schema import RECORDS
 from odm.backends.bigtable.wide import Wide
 from odm.backends.bigtable.wide_pages import items_after
 from odm.backends.bigtable.writer import Writer

@@ -1,27 +1,114 @@
 """The lean transport: gRPC's calls over the HTTP/2 client pyqwest, which takes less time than grpcio.
 
+The headers, frames and statuses are those of gRPC's specification
+(https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md): each message is preceded by a byte for its compression
+and four for its length, and the call's status is in the trailers, or in the headers if the response has no messages.
+
 A response is read as a whole, so a response that is cut off is lost. A read of several rows is therefore continued by
 grpcio, which keeps the rows that arrived: see `ReadRows.streamed`.
 """
 
 import asyncio
+import math
 import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, Protocol
+from urllib.parse import unquote
 
 import pyqwest
 from google.auth.exceptions import GoogleAuthError, TransportError
 from grpc import StatusCode
 
-from odm.backends.bigtable.errors import Closed, at_deadline
-from odm.backends.bigtable.framing import CallFailed, failure_of, framed, messages, timeout_of
+from odm.backends.bigtable.errors import CallFailed, Closed, at_deadline
 from odm.backends.bigtable.messages import STREAMS, WRITES, Received
 from odm.backends.bigtable.routes import Authorization, Route
 from odm.backends.bigtable.wire import Message
 
-Feed = Callable[[Received], None]
+_PREFIX: Final = 5
+"""The bytes before each message."""
+
+_BY_NUMBER: Final = {str(code.value[0]): code for code in StatusCode}
+
+_BY_HTTP: Final = {
+    400: StatusCode.INTERNAL,
+    401: StatusCode.UNAUTHENTICATED,
+    403: StatusCode.PERMISSION_DENIED,
+    404: StatusCode.UNIMPLEMENTED,
+    429: StatusCode.UNAVAILABLE,
+    502: StatusCode.UNAVAILABLE,
+    503: StatusCode.UNAVAILABLE,
+    504: StatusCode.UNAVAILABLE,
+}
+"""The status of a response that is not gRPC's: from a proxy, or from another kind of server
+(https://github.com/grpc/grpc/blob/master/doc/http-grpc-status-mapping.md)."""
+
+
+class Response(Protocol):
+    """A response over HTTP, as pyqwest's ``FullResponse``."""
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        ...
+
+    @property
+    def headers(self) -> Any:
+        """The headers, with a method ``get`` by the name, and ``items``."""
+        ...
+
+    @property
+    def trailers(self) -> Any:
+        """The trailers, likewise."""
+        ...
+
+
+def framed(message: bytes) -> bytes:
+    """A message with its prefix, not compressed."""
+    return b"\0%b%b" % (len(message).to_bytes(4, "big"), message)
+
+
+def messages(body: bytes) -> tuple[list[memoryview], CallFailed | None]:
+    """The messages of a response, not copied, up to its end.
+
+    The second value is the failure if the body ends inside a message, or a message is compressed, which odm does not
+    offer.
+    """
+    start, end, view = 0, len(body), memoryview(body)
+    received: list[memoryview] = []
+    while start < end:
+        begin = start + _PREFIX
+        start = begin + int.from_bytes(body[begin - 4 : begin], "big")
+        if body[begin - _PREFIX] or begin > end or start > end:
+            return received, CallFailed(StatusCode.INTERNAL, "received unexpected EOS on DATA frame from server")
+        received.append(view[begin:start])
+    return received, None
+
+
+def failure_of(response: Response) -> CallFailed | None:
+    """The failure of a call; None if it succeeded."""
+    found = response.trailers.get("grpc-status")
+    where = response.headers if found is None else response.trailers
+    if found is None and (found := where.get("grpc-status")) is None:
+        if response.status != 200:
+            code = _BY_HTTP.get(response.status, StatusCode.UNKNOWN)
+            return CallFailed(code, f"the server answered HTTP {response.status}, which is not gRPC")
+        return CallFailed(StatusCode.UNAVAILABLE, "the response ended without a status")
+    if found == "0":
+        return None
+    metadata = (*response.headers.items(), *response.trailers.items())
+    return CallFailed(_BY_NUMBER.get(found, StatusCode.UNKNOWN), unquote(where.get("grpc-message") or ""), metadata)
+
+
+@lru_cache(maxsize=64)
+def timeout_of(seconds: float) -> str:
+    """The header ``grpc-timeout``: at most eight digits, in milliseconds."""
+    return f"{min(math.ceil(seconds * 1000), 99_999_999)}m"
+
+
+Feed = Callable[[Received], bool | None]
 
 _OPTIONS: Final[dict[str, Any]] = {
     "http_version": pyqwest.HTTPVersion.HTTP2,
@@ -133,6 +220,8 @@ class _Client:
         return url, headers, framed(message.request)
 
     def _authorization(self, url: str) -> Authorization:
+        if self._route.authorization is None:
+            return ()
         try:
             return self._route.authorization(url)
         except GoogleAuthError as failure:
@@ -169,17 +258,16 @@ def _fed(message: Message, response: pyqwest.FullResponse, feed: Feed) -> CallFa
     """Hand on the messages of a response; returns its failure."""
     if response.status != 200:
         return failure_of(response)  # the body may be anything
-    body, unary = response.content, message.method not in STREAMS
-    try:
-        for number, received in enumerate(messages(body)):
-            if unary and number:  # gRPC's specification: exactly one; which of them answers the call is not known
-                return CallFailed(StatusCode.INTERNAL, "the response has several messages")
-            feed(received)
-    except CallFailed as failure:
-        return failure
-    if unary and not body:
-        return failure_of(response) or CallFailed(StatusCode.INTERNAL, "the response has no message")
-    return failure_of(response)
+    received, failure = messages(response.content)
+    failure = failure or failure_of(response)
+    if message.method not in STREAMS and len(received) != 1:  # gRPC's specification: exactly one
+        if received:  # which of them answers the call is not known
+            failure = CallFailed(StatusCode.INTERNAL, "the response has several messages")
+        failure = failure or CallFailed(StatusCode.INTERNAL, "the response has no message")
+        del received[1:]
+    for each in received:
+        feed(each)
+    return failure
 
 
 class SyncClient(_Client):

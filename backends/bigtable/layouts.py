@@ -5,7 +5,7 @@ from odm.backends.bigtable.declared import Declared
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.kinds import kinds_of
 from odm.backends.bigtable.layout import Layout, is_wide
-from odm.backends.bigtable.lock_cells import LockCells
+from odm.backends.bigtable.locks import LockCells
 from odm.backends.bigtable.native import FAMILY
 from odm.backends.bigtable.placed import Placed
 from odm.backends.bigtable.places import Places

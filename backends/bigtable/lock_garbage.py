@@ -16,8 +16,7 @@ from attrs import evolve
 from odm.backends.bigtable import records
 from odm.backends.bigtable.committed import Locks
 from odm.backends.bigtable.filters import Family, Filter, Newest, chain, interleave
-from odm.backends.bigtable.lock_cells import LOCKED
-from odm.backends.bigtable.locks import Lock
+from odm.backends.bigtable.locks import LOCKED, Lock
 from odm.backends.bigtable.native import ReadRows, Row, RowRange, Steps
 from odm.backends.bigtable.resolving import MICROS, Resolver
 from odm.backends.bigtable.retry import read_all

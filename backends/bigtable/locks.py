@@ -13,60 +13,57 @@ lock set the counters again. A row without an item can be locked, too: then it h
 Ids are hexadecimal, and ``~`` sorts behind them. So both questions are filters that return a cell: a row is locked if
 ``~r`` is from ``~`` on, and unlocked if it is below.
 
-`odm.backends.bigtable.lock_cells` has the filters and the calls, for each layout of rows.
+To the protocol (`odm.backends.bigtable.transactions`), each item is a *row*: all cells that belong to it, and those of
+its lock, under its id as the row key. `LockCells` has the filters and the calls for the layout with one row for each
+item, and is the contract of both layouts; `odm.backends.bigtable.wide_locks` is that with one row for each partition.
 """
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
+from attrs import Factory, field
+
 from odm.backends.bigtable.cells import read_counter, write_counter
-from odm.backends.bigtable.columns import REVISION
-from odm.backends.bigtable.filters import Filter, ValueIs, chain, newest
+from odm.backends.bigtable.codec import UNREADABLE, Stored
+from odm.backends.bigtable.columns import LOCK, REVISION
+from odm.backends.bigtable.filters import Filter, ValueIs, ValueRange, chain, interleave, newest
 from odm.backends.bigtable.native import (
     COUNTERS,
+    FAMILY,
+    ITEM,
     SERVER_TIME,
     AddToCell,
     Cell,
+    CheckAndMutateRow,
     DeleteColumn,
     DeleteFamily,
     Mutation,
     Row,
     SetCell,
+    Steps,
 )
+from odm.backends.bigtable.ownership import Owned
 from odm.backends.bigtable.placement import JOINED, VERSIONS
+from odm.backends.bigtable.retry import Retry, read_many
+from odm.codec import TAG
+from odm.errors import BackendError
+from odm.expressions.nodes import Value
 from odm.immutable import frozen
-from odm.schema.model import Schema
-
-LOCK: Final = "~x"
-"""The qualifier of the lock."""
 
 MARK: Final = "~"
 """Begins the revision of a locked row."""
 
-END: Final = ".tx"
-"""The end of the name of a table with locks."""
+LOCKED: Final = ValueRange(MARK.encode())
+"""The revisions of locked items."""
 
-RECORDS: Final = "transactions"
-"""The end of the name of the table with the records of transactions, as if it were an index."""
+UNLOCKED: Final = ValueRange(b"", MARK.encode(), open=True)
+"""Those of unlocked items. An increment that found no item leaves an empty one, maybe in another family."""
 
-ABORT_AFTER: Final = 3.0
-"""The default age in seconds from which a transaction without a record counts as one whose program has stopped."""
+_LOCK: Final = LOCK.encode()
 
-
-def name_of(schema: Schema) -> str:
-    """The name of a schema's table on Bigtable, with which those of its indexes and records begin.
-
-    A table with locks has another name than one without. So a program whose models do not say ``transactions=True``
-    does not find the table, and can neither overlook a lock nor destroy one. No call is needed to find that out.
-    """
-    return schema.name if not schema.transactions or schema.name.endswith(END) else schema.name + END
-
-
-def record_table(table: str) -> str:
-    """The table with the records of a table's transactions."""
-    return f"{table}.{RECORDS}"
+_MOST_FILTERS = 256
 
 
 @frozen
@@ -274,3 +271,255 @@ def read_lock(cell: Cell, revised: str = REVISION) -> Lock:
         revised,
         named(cell.qualifier),
     )
+
+
+@frozen
+class LockCells:
+    """The locks of items with a row each.
+
+    Attributes:
+        table: the table's name.
+        owned: distinguishes odm's cells from those of other programs.
+        loads_rows: a row that was loaded with its item has all its cells.
+        any_lock: returns the lock of a row.
+    """
+
+    table: str
+    owned: Owned
+    loads_rows: bool = True
+    any_lock: Filter = field(init=False, default=Factory(lambda self: self._all(LOCK), takes_self=True))
+    _locked: Filter = field(init=False, default=Factory(lambda self: self._all(REVISION, LOCKED), takes_self=True))
+    _unlocked: Filter = field(init=False, default=Factory(lambda self: self._all(REVISION, UNLOCKED), takes_self=True))
+    _strange: dict[Filter, Filter] = field(init=False, factory=dict, eq=False, repr=False)
+    _shown: dict[Filter, Filter] = field(init=False, factory=dict, eq=False, repr=False)
+
+    def _all(self, name: str, *values: Filter) -> Filter:
+        """The cells with this name in all families that may have a tag."""
+        return interleave(*(chain(newest(home, name), *values) for home in self.owned.tag_families))
+
+    def row(self, id: str) -> str:
+        """The row key of the row that holds an item."""
+        return id
+
+    def locked(self, id: str) -> Filter:
+        """Returns a cell if an item is locked."""
+        return self._locked
+
+    def unlocked(self, id: str) -> Filter:
+        """Returns a cell if an item has a revision and is not locked."""
+        return self._unlocked
+
+    def or_locked(self, id: str, strange: Filter) -> Filter:
+        """Returns a cell if a filter for the cells of other programs does, or if an item is locked."""
+        known = self._strange.get(strange)
+        if known is None:
+            known = self._strange[strange] = interleave(strange, self._locked)
+        return known
+
+    def holds_something(self, row: Row) -> bool:
+        """Whether a row holds an item or cells of another program; not so, if an increment found no item in it."""
+        tags = {(home, TAG.encode()) for home in self.owned.tag_families}
+        tagged = any(value and column in tags for column, value in zip(row.columns, row.values, strict=True))
+        return tagged or self.owned.is_strange(row)
+
+    @property
+    def whole(self) -> Filter:
+        """All cells of an item, with former values of its fields."""
+        return self.owned.former
+
+    def is_whole(self, cells: Filter) -> bool:
+        """Whether a read for these cells returns whole items, with their locks."""
+        return cells is ITEM or cells in (self.owned.item, self.owned.former)
+
+    def is_complete(self, cells: Filter) -> bool:
+        """Whether it returns all cells that a lock may depend on."""
+        return self.is_whole(cells) and self.whole in (cells, self.owned.item)
+
+    def shown(self, cells: Filter) -> Filter:
+        """The filter, so that it also returns locks; of a row that is not locked, it returns nothing more."""
+        if self.is_whole(cells):
+            return cells
+        known = self._shown.get(cells)
+        if known is None:
+            if len(self._shown) >= _MOST_FILTERS:
+                self._shown.clear()
+            known = self._shown[cells] = interleave(cells, self.any_lock)
+        return known
+
+    def read(self, ids: tuple[str, ...], cells: Filter, retry: Retry) -> Steps[dict[str, Row]]:
+        """Read rows of the protocol with their locks, by id; missing ones are omitted.
+
+        Args:
+            ids: the items, without duplicates.
+            cells: the cells that are needed.
+            retry: how long to retry.
+        """
+        return (yield from read_many(self.table, ids, retry, self.shown(cells)))
+
+    def read_locks(self, ids: tuple[str, ...], retry: Retry) -> Steps[dict[str, Row]]:
+        """Read the locks of items, by id; items without one may be omitted."""
+        return (yield from read_many(self.table, ids, retry, self.any_lock))
+
+    def at_one_instant(self, ids: Sequence[str]) -> bool:
+        """Whether `read` reads these items at one instant."""
+        return len(ids) < 2
+
+    def shows_changes(self, ids: Sequence[str], rows: Iterable[Row]) -> bool:
+        """Whether two equal reads of these rows show that nothing has changed in between."""
+        return True
+
+    def versions(self, row: Row) -> list[Cell]:
+        """The cells that show whether an item was changed."""
+        revision = REVISION.encode()
+        return [
+            cell if cell.family == COUNTERS else cell._replace(timestamp=0)
+            for cell in row.cells
+            if cell.family == COUNTERS or cell.qualifier == revision
+        ]
+
+    def held(self, rows: Iterable[Row]) -> list[Row]:
+        """The rows that are locked; columns are only looked at if they are not those of the row before."""
+        found: list[Row] = []
+        columns: object = None
+        has = False
+        for row in rows:
+            if row.columns is not columns:
+                columns = row.columns
+                has = any(self.is_lock(qualifier) for _, qualifier in row.columns)
+            if has:
+                found.append(row)
+        return found
+
+    def is_lock(self, qualifier: bytes) -> bool:
+        """Whether this is the column of a lock."""
+        return qualifier == _LOCK
+
+    def lock_of(self, row: Row) -> Lock | None:
+        """The lock of a row; None if it is not locked.
+
+        A filter may also return the cell of the lock without its value, to show that the row holds something.
+
+        Raises:
+            BackendError: odm did not write the lock.
+        """
+        for cell in row.cells:
+            if cell.value and self.is_lock(cell.qualifier) and cell.family in self._homes:
+                try:
+                    return self._read(cell)
+                except UNREADABLE as fault:
+                    raise BackendError(
+                        f"odm did not write the row {row.text!r}: its cell {cell.family}:{named(cell.qualifier)} "
+                        f"cannot be read ({fault}). Use the table only with odm, or delete the cell"
+                    ) from fault
+        return None
+
+    @property
+    def _homes(self) -> Collection[str]:
+        """The families that may have locks."""
+        return self.owned.tag_families
+
+    def _read(self, cell: Cell) -> Lock:
+        return read_lock(cell)
+
+    def loaded(self, row: Row) -> Row | None:
+        """The row of the protocol for one that was loaded with its item; None: it must be read."""
+        return row if self.loads_rows else None
+
+    def counters(self, row: Row, before: Stored) -> list[Cell]:
+        """The cells of the counters of a row with an item."""
+        return [cell for cell in row.cells if cell.family == COUNTERS]
+
+    def counts(self, before: Stored, name: str) -> bool:
+        """Whether an increment of this Counter of the item changes its cell without reading it."""
+        return True
+
+    def former(self, id: str, row: Row | None, before: Stored | None, tag: Value) -> Lock:
+        """What a new lock says of the time before: an incomplete lock.
+
+        Args:
+            id: the item.
+            row: its row; None: there was none.
+            before: the item; None: there was none.
+            tag: the tag that the item has, or will have, if it is known.
+        """
+        was = None if before is None else before.revision
+        return Lock("", 0, was, None, (), self.owned.homes.get(str(tag), FAMILY))
+
+    def staged(
+        self, id: str, row: Row | None, removed: Sequence[Mutation], mutations: Sequence[Mutation], now: int
+    ) -> tuple[Mutation, ...]:
+        """The mutations that make a row what it is after some mutations, whatever it holds; idempotent.
+
+        Args:
+            id: the item.
+            row: all cells of the item, as it is before.
+            removed: the mutations that delete an item.
+            mutations: those of the write; none: the item is deleted.
+            now: the time of the write, in microseconds.
+        """
+        if not mutations:
+            return tuple(removed)
+        return (*removed, *map(written, changed(() if row is None else row.cells, mutations, now)))
+
+    def free(self, id: str, taken: Filter, *, checked: bool) -> Filter:
+        """Returns a cell if a row without an item may not be locked.
+
+        Args:
+            id: the item.
+            taken: returns a cell if no new item may be written there.
+            checked: nothing will be written there.
+        """
+        return taken
+
+    def mutations(self, lock: Lock, now: int) -> tuple[Mutation, ...]:
+        """The mutations that lock a row."""
+        return lock.mutations(now)
+
+    def forward(self, id: str, lock: Lock, now: int) -> CheckAndMutateRow:
+        """The call that makes a row what it is after the commit of the transaction that locks it; idempotent."""
+        if lock.after is None:
+            return self.back(id, lock, now)
+        return CheckAndMutateRow(self.table, self.row(id), lock.is_held, matched=self._after(lock))
+
+    def _after(self, lock: Lock) -> tuple[Mutation, ...]:
+        assert lock.after is not None
+        return lock.after
+
+    def back(self, id: str, lock: Lock, now: int) -> CheckAndMutateRow:
+        """The call that makes a locked row what it was before; idempotent.
+
+        Of a row without an item it removes what transactions and increments may have written. It does not remove the
+        row, to which another program may have written.
+        """
+        return CheckAndMutateRow(self.table, self.row(id), lock.is_held, matched=self._before(lock, now))
+
+    def _before(self, lock: Lock, now: int) -> tuple[Mutation, ...]:
+        if lock.was is None:
+            homes = dict.fromkeys((*self.owned.tag_families, lock.home))
+            return (
+                *(DeleteColumn(name, home) for home in homes for name in (TAG, REVISION, LOCK)),
+                *(DeleteColumn(name, COUNTERS) for name in sorted(self.owned.counters)),
+            )
+        cells = (SetCell(named(one.qualifier), one.value, one.timestamp, COUNTERS) for one in lock.counters)
+        return (*lock.restored(now), DeleteFamily(COUNTERS), *cells)
+
+    def before(self, row: Row, lock: Lock) -> Row | None:
+        """A locked row as it is if the transaction is not committed; None: there is nothing in it."""
+        return row_of(row.key, (*self._kept(row, lock), *was_of(lock), *lock.counters))
+
+    def _kept(self, row: Row, lock: Lock) -> list[Cell]:
+        """The cells of a locked row that the lock does not replace: the counters may have been changed since."""
+        return [cell for cell in row.cells if cell.family != COUNTERS and not lock.has(cell)]
+
+    def after(self, row: Row, lock: Lock) -> Row | None:
+        """A locked row as it is if the transaction is committed; None: there is nothing in it."""
+        if lock.after is None:
+            return self.before(row, lock)
+        return row_of(row.key, changed((), lock.after, lock.at))
+
+
+def was_of(lock: Lock) -> tuple[Cell, ...]:
+    """The cell with the revision before the lock, if there was one."""
+    if lock.was is None:
+        return ()
+    return (Cell(lock.home, lock.revised.encode(), lock.was.encode("utf-8", "surrogateescape"), lock.at),)

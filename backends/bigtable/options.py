@@ -15,6 +15,9 @@ STREAM_DAYS: Final = (1, 7)
 BACKUP_DAYS: Final = (3, 90)
 """The least and most days that an automated backup is retained (same source, Table.AutomatedBackupPolicy)."""
 
+ABORT_AFTER: Final = 3.0
+"""The default age in seconds from which a transaction without a record counts as one whose program has stopped."""
+
 
 @frozen
 class Settings:

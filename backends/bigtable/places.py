@@ -11,7 +11,6 @@ from typing import Final
 
 from attrs import field
 
-from odm.backends.bigtable.bulk import read_many
 from odm.backends.bigtable.cells import read
 from odm.backends.bigtable.codec import (
     LISTED,
@@ -26,6 +25,7 @@ from odm.backends.bigtable.codec import (
     replacement,
     stored,
 )
+from odm.backends.bigtable.columns import LOCK
 from odm.backends.bigtable.committed import Locks
 from odm.backends.bigtable.expressions import revision_is
 from odm.backends.bigtable.filters import Filter, Unless, fits, newest
@@ -45,7 +45,7 @@ from odm.backends.bigtable.native import (
 )
 from odm.backends.bigtable.native_streams import Touched
 from odm.backends.bigtable.ownership import PROBE_PREFIX, REMOVED
-from odm.backends.bigtable.retry import Retry
+from odm.backends.bigtable.retry import Retry, read_many
 from odm.backends.bigtable.selected import Selected, narrowed, selected
 from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.errors import BackendError
@@ -58,7 +58,7 @@ _MOST_SELECTIONS: Final = 256
 
 _MARKS: Final = frozenset({TAG.encode(), TTL_ATTRIBUTE.encode()})
 
-_SIDE: Final = frozenset({REVISION.encode(), LISTED.encode(), b"~x"})
+_SIDE: Final = frozenset({REVISION.encode(), LISTED.encode(), LOCK.encode()})
 """The columns of an item that are not attributes: its revision, the list of its index entries, and its lock."""
 
 
@@ -197,7 +197,7 @@ class Places:
         return narrowed(rows, wanted)
 
     def item_of(self, row: Row) -> Row | None:
-        """The item of a row with all its cells, as transactions read it; see `odm.backends.bigtable.lock_cells`."""
+        """The item of a row with all its cells, as transactions read it; see `odm.backends.bigtable.locks`."""
         return next(iter(self.items([row], former=True)), None)
 
     def stored(self, row: Row | None) -> Stored | None:

@@ -9,7 +9,6 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, Literal, TypeAlias
 
-from odm.backends.bigtable.bulk import read_many
 from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.native import (
     RECORD,
@@ -22,7 +21,7 @@ from odm.backends.bigtable.native import (
     SetCell,
     Steps,
 )
-from odm.backends.bigtable.retry import Retry, until_answered
+from odm.backends.bigtable.retry import Retry, read_many, until_answered
 
 STATE: Final = "state"
 ROWS: Final = "rows"

@@ -21,7 +21,6 @@ A repair ignores entries in indexes that no model has, and items whose tag no mo
 import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from odm.backends.bigtable.bulk import read_many, write_many
 from odm.backends.bigtable.codec import TAG
 from odm.backends.bigtable.entries import claims, entry_row, index_table, place_of
 from odm.backends.bigtable.errors import kind_of
@@ -29,6 +28,7 @@ from odm.backends.bigtable.filters import Family, Newest, chain
 from odm.backends.bigtable.index_pages import LIST_ONLY
 from odm.backends.bigtable.layout import key_of
 from odm.backends.bigtable.native import ENTRIES, SERVER_TIME, Entry, Row, SetCell, Steps
+from odm.backends.bigtable.retry import read_many, write_many
 from odm.backends.bigtable.writer import Writer
 from odm.errors import OdmError, Throttled
 from odm.immutable import frozen

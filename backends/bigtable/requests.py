@@ -14,19 +14,17 @@ from attrs import Factory, evolve, field
 
 from odm.backends.bigtable import transactions
 from odm.backends.bigtable.batches import batch_merge, batch_write, merge, merge_document
-from odm.backends.bigtable.bulk import read_many
 from odm.backends.bigtable.entries import entry_range, entry_row
 from odm.backends.bigtable.filters import Filter
 from odm.backends.bigtable.index_pages import Entries
 from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.loading import Loader, RowItems
-from odm.backends.bigtable.locks import ABORT_AFTER
 from odm.backends.bigtable.native import ITEM, Sample, SampleRowKeys, Steps
-from odm.backends.bigtable.options import NO_OPTIONS, Options
+from odm.backends.bigtable.options import ABORT_AFTER, NO_OPTIONS, Options
 from odm.backends.bigtable.pages import Items, read_page
 from odm.backends.bigtable.partitions import rows_of
 from odm.backends.bigtable.parts import CONCURRENT_ONLY, cut
-from odm.backends.bigtable.retry import Retry, until_answered
+from odm.backends.bigtable.retry import Retry, read_many, until_answered
 from odm.backends.bigtable.single_rows import ONCE, unsupported_reason
 from odm.backends.bigtable.snapshots import read_at_once
 from odm.backends.bigtable.streams import Feed

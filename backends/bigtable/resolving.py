@@ -16,8 +16,7 @@ from odm.backends.bigtable.committed import Locks
 from odm.backends.bigtable.filters import Filter
 from odm.backends.bigtable.locks import Lock
 from odm.backends.bigtable.native import Row, Steps
-from odm.backends.bigtable.retry import Pauses, Retry, until_answered
-from odm.backends.bigtable.together import together
+from odm.backends.bigtable.retry import Pauses, Retry, together, until_answered
 from odm.errors import BackendError, OutcomeUnknown, Throttled
 from odm.protocol.requests import Notice
 

@@ -1,19 +1,55 @@
-"""Retries: which calls, how often, and with which pauses. Procedures without I/O, which yield pauses as requests."""
+"""How calls are sent: retried, with pauses; many rows in several requests; several procedures at the same time.
+
+Procedures without I/O, which yield pauses as requests:
+
+- `Retry` and `Pauses` state how often and for how long; `once`, `until_answered`, `all_of` and `answers_of` send calls.
+- `read_all` reads what one call asks for; `read_many` and `write_many` divide rows into requests that the server
+  accepts, and retry until all are complete.
+- `together` runs procedures at the same time: the calls that they make next are sent together.
+"""
 
 import logging
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate, takewhile
 from math import inf
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from attrs import evolve
+from grpc import StatusCode
 
-from odm.backends.bigtable.advice import advice_of
-from odm.backends.bigtable.errors import NATIVE_FAILURES, kind_of, passing, translate
-from odm.backends.bigtable.native import Call, Concurrent, Read, ReadRows, Row, Steps
+from odm.backends.bigtable.advice import Advice, advice_of
+from odm.backends.bigtable.errors import (
+    NATIVE_FAILURES,
+    RETRIED,
+    explain,
+    is_throttled,
+    kind_of,
+    passing,
+    status,
+    status_of,
+    text_of,
+    translate,
+)
+from odm.backends.bigtable.filters import Filter
+from odm.backends.bigtable.native import (
+    ITEM,
+    Call,
+    Concurrent,
+    Entry,
+    Mutated,
+    MutateRows,
+    Mutation,
+    Native,
+    Read,
+    ReadRows,
+    Row,
+    SetCell,
+    Steps,
+)
 from odm.concurrency import Background
-from odm.errors import BackendError
+from odm.errors import BackendError, OdmError
 from odm.immutable import frozen
 from odm.protocol.connection import Later, RetryPolicy
 from odm.protocol.requests import Sleep
@@ -21,6 +57,11 @@ from odm.protocol.requests import Sleep
 _LOG = logging.getLogger("odm.bigtable")
 
 C = TypeVar("C", bound=Call)
+R = TypeVar("R")
+T = TypeVar("T")
+
+Refusal: TypeAlias = tuple[Entry, OdmError]
+"""An entry that was not written, or is not known to be, and why."""
 
 ATTEMPT_SECONDS = 20.0
 """The deadline of one attempt, including a whole stream; the same as in Google's clients."""
@@ -28,6 +69,15 @@ ATTEMPT_SECONDS = 20.0
 OVERALL_SECONDS = 60.0
 """The seconds for which calls are retried after the first failure. A read that returns rows, or a bulk write that is
 answered completely, starts this time again; Google's clients retry a read or bulk write for 600 seconds in total."""
+
+READ_BYTES = 256 * 1024
+"""The maximum bytes of row keys in one read of many rows."""
+
+WRITE_BYTES = 4 * 1024 * 1024
+"""The maximum bytes in one write of many rows; a larger row is sent alone."""
+
+MUTATION_BYTES = 64
+"""The bytes of a mutation without its data. This also keeps a request below Bigtable's limit of 100,000 mutations."""
 
 
 @frozen
@@ -234,3 +284,239 @@ def _rest(call: ReadRows, read: Read) -> ReadRows | None:
         return evolve(call, keys=keys, limit=limit) if keys else None
     span = call.range.beyond(read.scanned, reverse=call.reverse)
     return None if span.empty else evolve(call, range=span, limit=limit)
+
+
+@frozen
+class Stuck:
+    """The result of a bulk write whose time was up before all rows were written.
+
+    Attributes:
+        left: the entries that may not be written, by table.
+        reason: the server's last message.
+    """
+
+    left: Mapping[str, tuple[Entry, ...]]
+    reason: str
+
+
+def read_many(table: str, row_keys: tuple[str, ...], retry: Retry, wanted: Filter = ITEM) -> Steps[dict[str, Row]]:
+    """Read rows by key; in one request, unless there are very many keys. Missing rows are omitted.
+
+    Args:
+        table: the table's name.
+        row_keys: the row keys, without duplicates.
+        retry: how long to retry.
+        wanted: which cells to read.
+    """
+    found: dict[str, Row] = {}
+    left = row_keys
+    while left:
+        some = left if len(left) == 1 else leading(left, lambda row_key: 4 * len(row_key), READ_BYTES)
+        rows = yield from read_all(ReadRows(table, keys=some, filter=wanted), retry)
+        found |= {row.key.decode("utf-8", "surrogateescape"): row for row in rows}
+        left = left[len(some) :]
+    return found
+
+
+def write_many(
+    work: Mapping[str, Sequence[Entry]],
+    retry: Retry,
+    renewed: Callable[[Entry], Entry] = lambda entry: entry,
+    once: Callable[[Entry], bool] = lambda _: False,
+    refused: list[Refusal] | None = None,
+) -> Steps[Stuck | None]:
+    """Write entries, to several tables at the same time. Returns None when all are written.
+
+    They are sent in the order of the row keys, so that a request writes to few tablets (Google: Bigtable, "Batch
+    writes").
+
+    Args:
+        work: the entries, by table.
+        retry: how long to retry.
+        renewed: returns an entry that may have been applied as it is sent again.
+        once: whether an entry must not be applied twice: it is refused with OutcomeUnknown if it may have been applied.
+        refused: gets the refused entries, which raise nothing then.
+
+    Raises:
+        OdmError: the server refused an entry with an error that is not retried. The other entries were written, or
+            retried until the time was up.
+    """
+    left = {table: tuple(sorted(entries, key=_row_key)) for table, entries in work.items() if entries}
+    refusals: list[Refusal] = [] if refused is None else refused
+    advice = dict.fromkeys(left, Advice())
+    pauses = retry.pauses()
+    while left:
+        calls = [
+            MutateRows(table, leading(entries, _weight, WRITE_BYTES), cookies=advice[table].cookies)
+            for table, entries in left.items()
+        ]
+        answers = yield from all_of(calls)
+        again: dict[Entry, str] = {}
+        for call, answer in zip(calls, answers, strict=True):
+            undone = _undone(call, answer, refusals, once)
+            again |= undone
+            told = advice_of(answer if isinstance(answer, Exception) else answer.failure)
+            advice[call.table] = Advice(told.seconds, told.followed_by(call).cookies)
+            left[call.table] = (*map(renewed, undone), *left[call.table][len(call.entries) :])
+        left = {table: entries for table, entries in left.items() if entries}
+        if not again:
+            pauses = retry.pauses()
+        elif (wait := pauses.at_least(max(one.seconds or 0 for one in advice.values()))) is not None:
+            _LOG.warning("Bigtable did not write %d rows: trying again in %.2f s", len(again), wait.seconds)
+            yield wait
+        elif refused is not None or not refusals:
+            return Stuck(left, next(iter(again.values())))
+        else:
+            break
+    if refusals and refused is None:
+        raise refusals[0][1]
+    return None
+
+
+def _undone(
+    call: MutateRows, answer: Mutated | Exception, refusals: list[Refusal], once: Callable[[Entry], bool]
+) -> dict[Entry, str]:
+    """The entries to send again, with the reason: entries without an answer or with a temporary error.
+
+    Adds entries with other errors to ``refusals``.
+    """
+    mutated = Mutated(failure=answer) if isinstance(answer, Exception) else answer
+    failure = mutated.failure
+    if failure is not None and not _may_pass(failure):
+        refusal = translate(failure, call)
+        refusal.__cause__ = failure
+        there = mutated.answers
+        refusals += [(entry, refusal) for at, entry in enumerate(call.entries) if at not in there or there[at].code]
+        return {}
+    silence = StatusCode.UNAVAILABLE, "the answer ended early"
+    if failure is not None:
+        silence = status(failure), text_of(failure)
+    again: dict[Entry, str] = {}
+    for index, entry in enumerate(call.entries):
+        given = mutated.answers.get(index)
+        if given is not None and not given.code:
+            continue
+        code, message = silence if given is None else (status_of(given), given.message)
+        passes = given is None or code in RETRIED or is_throttled(code, message)
+        # of an answer that is cut off, the server has applied entries that it has not answered
+        unsure = once(entry) and not (is_throttled(code, message) and (given is not None or not mutated.answers))
+        if passes and not unsure:
+            again[entry] = message
+        else:
+            where = f", row {entry.key!r} (other rows of the batch may be written)"
+            code = StatusCode.UNAVAILABLE if passes and given is None else code
+            refusals.append((entry, explain(code, message, call, where)))
+    return again
+
+
+def _may_pass(failure: Exception) -> bool:
+    """Whether a failure is temporary. In bulk writes, an exhausted quota is: the unwritten entries are returned."""
+    told = advice_of(failure).seconds is not None
+    return told or passing(failure) or is_throttled(status(failure), text_of(failure))
+
+
+def leading(things: tuple[T, ...], size: Callable[[T], int], budget: int) -> tuple[T, ...]:
+    """The longest prefix of the things whose total size is within the budget, but at least one thing.
+
+    Args:
+        things: row keys or entries.
+        size: returns the bytes of a thing.
+        budget: the maximum total bytes.
+    """
+    if sum(map(size, things)) <= budget:  # the usual case
+        return things
+    totals = accumulate(map(size, things))
+    return things[: max(1, sum(1 for _ in takewhile(lambda total: total <= budget, totals)))]
+
+
+def weight(row_key: str, mutations: Sequence[Mutation]) -> int:
+    """The maximum bytes of the mutations of a row in a request."""
+    cells = [4 * len(one[0]) + len(one[1]) for one in mutations if type(one) is SetCell]
+    return 4 * len(row_key) + MUTATION_BYTES * len(mutations) + sum(cells)
+
+
+def _row_key(entry: Entry) -> str:
+    return entry.key
+
+
+def _weight(entry: Entry) -> int:
+    return weight(entry.key, entry.mutations)
+
+
+def together(procedures: Sequence[Steps[R]]) -> Steps[list[R]]:
+    """Run procedures at the same time. Returns their results, in order.
+
+    Raises:
+        Exception: the first error of a procedure, when all have ended.
+    """
+    group = _Group(procedures)
+    while group.next:
+        if any(isinstance(native, Call | Concurrent) for native in group.next.values()):
+            yield from _send(group)
+        else:
+            yield from _wait(group)
+    if group.errors:
+        raise group.errors[0]
+    return [group.results[number] for number in range(len(procedures))]
+
+
+class _Group:
+    """Procedures that run together.
+
+    Attributes:
+        next: the native request that each procedure makes next; those that have ended are left out.
+        results: the results of those that have ended.
+        errors: the errors of those that have failed.
+    """
+
+    def __init__(self, procedures: Sequence[Steps[Any]]) -> None:
+        self._procedures = procedures
+        self.next: dict[int, Native] = {}
+        self.results: dict[int, Any] = {}
+        self.errors: list[Exception] = []
+        for number, procedure in enumerate(procedures):
+            self._go_on(number, procedure.send, None)
+
+    def answer(self, number: int, answer: Any) -> None:
+        """Give a procedure the response to its native request, or the failure."""
+        procedure = self._procedures[number]
+        self._go_on(number, procedure.throw if isinstance(answer, Exception) else procedure.send, answer)
+
+    def _go_on(self, number: int, go_on: Callable[[Any], Native], value: Any) -> None:
+        try:
+            self.next[number] = go_on(value)
+        except StopIteration as done:
+            self.next.pop(number, None)
+            self.results[number] = done.value
+        except Exception as error:  # noqa: BLE001  # raised when all procedures have ended
+            self.next.pop(number, None)
+            self.errors.append(error)
+
+
+def _send(group: _Group) -> Steps[None]:
+    """Send the calls that are next, together; procedures that wait go on waiting."""
+    natives = {number: native for number, native in group.next.items() if isinstance(native, Call | Concurrent)}
+    calls: list[Call] = []
+    for native in natives.values():
+        calls += native.calls if isinstance(native, Concurrent) else (native,)
+    answers = iter((yield from all_of(calls)))
+    for number, native in natives.items():
+        if isinstance(native, Concurrent):
+            group.answer(number, tuple(next(answers) for _ in native.calls))
+        else:
+            group.answer(number, next(answers))
+
+
+def _wait(group: _Group) -> Steps[None]:
+    """Wait until the first pause is over; pass on all other native requests, which need no answer."""
+    pauses = {number: native.seconds for number, native in group.next.items() if isinstance(native, Sleep)}
+    for number in [number for number in group.next if number not in pauses]:
+        group.answer(number, (yield group.next[number]))
+        return
+    shortest = min(pauses.values())
+    yield Sleep(shortest)
+    for number, seconds in pauses.items():
+        if seconds <= shortest:
+            group.answer(number, None)
+        else:
+            group.next[number] = Sleep(seconds - shortest)

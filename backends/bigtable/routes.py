@@ -29,10 +29,6 @@ _PROXIES: Final = ("grpc_proxy", "https_proxy", "http_proxy", "all_proxy")
 _ROOTS: Final = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"
 
 
-def _anonymous(_url: str) -> Authorization:
-    return ()
-
-
 def _never() -> bool:
     return False
 
@@ -45,13 +41,13 @@ class Route:
         url: where calls go, without the path.
         roots: the certificates of the authorities that the server's certificate is checked with, in PEM format; None
             for an emulator.
-        authorization: returns the headers for a URL; may refresh the credentials, which is I/O.
+        authorization: returns the headers for a URL; may refresh the credentials, which is I/O. None: calls have none.
         blocks: whether ``authorization`` would do I/O now.
     """
 
     url: str
     roots: bytes | None = None
-    authorization: Callable[[str], Authorization] = _anonymous
+    authorization: Callable[[str], Authorization] | None = None
     blocks: Callable[[], bool] = _never
 
 

@@ -2,13 +2,13 @@
 
 import re
 from itertools import permutations
+from typing import Final
 
-from odm.backends.bigtable.columns import SIDE_COLUMNS
+from odm.backends.bigtable.columns import LOCK, SIDE_COLUMNS
 from odm.backends.bigtable.entries import check_entries, index_table
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.kinds import check_rows
 from odm.backends.bigtable.layout import is_wide
-from odm.backends.bigtable.locks import END, LOCK, RECORDS, record_table
 from odm.backends.bigtable.native import COUNTERS, ENTRIES, FAMILY, RECORD
 from odm.backends.bigtable.native_admin import NEWEST_ONLY, ColumnFamily, CreateTable, Families
 from odm.backends.bigtable.options import NO_OPTIONS, Options
@@ -22,6 +22,26 @@ from odm.schema.row_keys import find_ambiguity
 
 TABLE_NAME = re.compile(r"[_a-zA-Z0-9][-_.a-zA-Z0-9]{0,49}")
 """google.bigtable.admin.v2, CreateTableRequest.table_id; at most 50 characters."""
+
+END: Final = ".tx"
+"""The end of the name of a table with locks."""
+
+RECORDS: Final = "transactions"
+"""The end of the name of the table with the records of transactions, as if it were an index."""
+
+
+def name_of(schema: Schema) -> str:
+    """The name of a schema's table on Bigtable, with which those of its indexes and records begin.
+
+    A table with locks has another name than one without. So a program whose models do not say ``transactions=True``
+    does not find the table, and can neither overlook a lock nor destroy one. No call is needed to find that out.
+    """
+    return schema.name if not schema.transactions or schema.name.endswith(END) else schema.name + END
+
+
+def record_table(table: str) -> str:
+    """The table with the records of a table's transactions."""
+    return f"{table}.{RECORDS}"
 
 
 def check(schema: Schema) -> None:

@@ -15,7 +15,6 @@ from odm.backends.bigtable.drop_index import drop_index
 from odm.backends.bigtable.entries import is_odms
 from odm.backends.bigtable.filters import First, Newest, Stripped, chain
 from odm.backends.bigtable.layout import Layout, is_wide
-from odm.backends.bigtable.locks import END, name_of
 from odm.backends.bigtable.misfits import misfit
 from odm.backends.bigtable.native import ENTRIES, ReadRows, Sample, SampleRowKeys, Steps
 from odm.backends.bigtable.native_admin import (
@@ -29,7 +28,7 @@ from odm.backends.bigtable.native_admin import (
 )
 from odm.backends.bigtable.options import NO_OPTIONS, Options
 from odm.backends.bigtable.retry import Retry, answers_of, read_all, until_answered
-from odm.backends.bigtable.schema import tables
+from odm.backends.bigtable.schema import END, name_of, tables
 from odm.errors import BackendError
 from odm.protocol.admin import ADDITIVE, Kind, TableChange, Tell, silent
 from odm.protocol.requests import TableIdentity, TableSize

@@ -29,7 +29,6 @@ from typing import Final
 from attrs import Factory, field
 
 from odm.backends.bigtable import wide_size
-from odm.backends.bigtable.bulk import leading
 from odm.backends.bigtable.cells import qualifier, read, read_counter, write, write_counter
 from odm.backends.bigtable.codec import (
     MAX_CELL,
@@ -70,7 +69,7 @@ from odm.backends.bigtable.native import (
 )
 from odm.backends.bigtable.native_streams import Touched
 from odm.backends.bigtable.places import Places
-from odm.backends.bigtable.retry import Retry, read_all
+from odm.backends.bigtable.retry import Retry, leading, read_all
 from odm.backends.bigtable.wide_cells import (
     DOCUMENT,
     REVISED,

@@ -1,4 +1,4 @@
-"""The locks of transactions in wide rows: each item is locked by itself; see `odm.backends.bigtable.lock_cells`.
+"""The locks of transactions in wide rows: each item is locked by itself; see `odm.backends.bigtable.locks`.
 
 A locked item has these cells, in the family of its document::
 
@@ -17,8 +17,7 @@ from odm.backends.bigtable.cells import qualifier, read_counter
 from odm.backends.bigtable.codec import Stored
 from odm.backends.bigtable.documents import COUNTED
 from odm.backends.bigtable.filters import Filter, chain, interleave, newest
-from odm.backends.bigtable.lock_cells import LOCKED, UNLOCKED, LockCells, was_of
-from odm.backends.bigtable.locks import Lock, changed, named, read_lock, row_of
+from odm.backends.bigtable.locks import LOCKED, UNLOCKED, Lock, LockCells, changed, named, read_lock, row_of, was_of
 from odm.backends.bigtable.native import (
     COUNTERS,
     FAMILY,

@@ -36,7 +36,7 @@ from odm.backends.bigtable.filters import (
     interleave,
     newest,
 )
-from odm.backends.bigtable.lock_cells import LOCKED
+from odm.backends.bigtable.locks import LOCKED
 from odm.backends.bigtable.native import (
     COUNTERS,
     FAMILY,

@@ -13,24 +13,19 @@ from google.api_core.gapic_v1.client_info import METRICS_METADATA_KEY
 from google.cloud.bigtable import __version__ as vendor_version
 from google.cloud.bigtable_v2 import types as data
 
-from odm.backends.bigtable import admin_wire
+from odm.backends.bigtable import admin_wire, encoding
 from odm.backends.bigtable.commit import COMMIT_WITHIN
-from odm.backends.bigtable.encoding import field, filter_of, mutations_of, number_field
+from odm.backends.bigtable.encoding import field
 from odm.backends.bigtable.messages import Service
 from odm.backends.bigtable.native import (
-    AppendValue,
     Call,
     CheckAndMutateRow,
-    DataCall,
-    Entry,
     GenerateInitialChangeStreamPartitions,
-    Increment,
     MutateRow,
     MutateRows,
     ReadChangeStream,
     ReadModifyWriteRow,
     ReadRows,
-    RowRange,
     SampleRowKeys,
 )
 from odm.backends.bigtable.native_admin import (
@@ -74,7 +69,8 @@ _ABOUT: Final[Metadata] = (
 class Message(NamedTuple):
     """A method call: the service, its method, the request, the deadline in seconds, and metadata.
 
-    The request is encoded, except for the admin service.
+    The request is encoded, except for the admin service. ``streamed``: the messages that arrive before a failure, or
+    before the end of the answer, are needed.
     """
 
     service: Service
@@ -82,6 +78,7 @@ class Message(NamedTuple):
     request: Any
     timeout: float
     metadata: Metadata = ()
+    streamed: bool = False
 
 
 @frozen
@@ -100,40 +97,38 @@ class Wire:
 
     def message(self, call: Call) -> Message:
         """The method call for a native request."""
-        match call:
+        seconds, app_profile, streamed = self.seconds, self.app_profile, False
+        match call:  # of a data method, with the field number of ``app_profile_id`` in its request
             case ReadRows():
-                return self._data(call, "ReadRows", 5, _read(call))
+                method, number, content = "ReadRows", 5, encoding.read_rows(call)
+                app_profile, streamed = call.profile or app_profile, call.streamed
             case CheckAndMutateRow():
-                return self._data(call, "CheckAndMutateRow", 7, _check(call))
-            case MutateRow(_, entry):
-                changed = field(2, _key(entry.key)) + mutations_of(3, entry.mutations)
-                return self._data(call, "MutateRow", 4, changed)
-            case MutateRows(_, entries):
-                return self._data(call, "MutateRows", 3, b"".join([field(2, _entry(entry)) for entry in entries]))
+                method, number, content = "CheckAndMutateRow", 7, encoding.check_and_mutate(call)
+                seconds = min(seconds, COMMIT_WITHIN)  # a commit that is applied late must still find its claims
+            case MutateRow():
+                method, number, content = "MutateRow", 4, encoding.mutate(call)
+            case MutateRows():
+                method, number, content = "MutateRows", 3, encoding.mutate_many(call)
             case ReadModifyWriteRow():
-                return self._data(call, "ReadModifyWriteRow", 4, _rules(call))
+                method, number, content = "ReadModifyWriteRow", 4, encoding.read_modify_write(call)
             case SampleRowKeys():
-                return self._data(call, "SampleRowKeys", 2, b"")
+                method, number, content = "SampleRowKeys", 2, b""
             case GenerateInitialChangeStreamPartitions():
-                return self._data(call, "GenerateInitialChangeStreamPartitions", 2, b"")
+                method, number, content = "GenerateInitialChangeStreamPartitions", 2, b""
+                streamed = True
             case ReadChangeStream():
-                return self._data(call, "ReadChangeStream", 2, _stream(call, min(HEARTBEAT, self.seconds / 2)))
+                method, number, content = "ReadChangeStream", 2, _stream(call, min(HEARTBEAT, seconds / 2))
+                streamed = True
             case GetTable() | ListTables():
-                return Message("admin", *admin_wire.write(call, self.instance), self.seconds)
+                return Message("admin", *admin_wire.write(call, self.instance), seconds)
             case CreateTable() | UpdateTable() | ModifyFamilies() | DeleteTable() | DropRows():
                 return Message("admin", *admin_wire.write(call, self.instance), ADMIN_SECONDS)
             case _:
                 assert_never(call)
-
-    def _data(self, call: DataCall, method: str, profile: int, content: bytes) -> Message:
-        """The call of a data method; ``profile``: the field number of ``app_profile_id`` in its request."""
-        own = call.profile if isinstance(call, ReadRows) else None
-        start, metadata = _routed(f"{self.instance}/tables/{call.table}", own or self.app_profile, profile)
+        start, metadata = _routed(f"{self.instance}/tables/{call.table}", app_profile, number)
         if call.cookies:
             metadata = (*metadata, *call.cookies)
-        # a commit that is applied late must still find its claims
-        seconds = min(self.seconds, COMMIT_WITHIN) if isinstance(call, CheckAndMutateRow) else self.seconds
-        return Message("data", method, start + content, seconds, metadata)
+        return Message("data", method, start + content, seconds, metadata, streamed)
 
 
 @lru_cache(maxsize=256)
@@ -142,37 +137,6 @@ def _routed(table: str, app_profile: str, profile: int) -> tuple[bytes, Metadata
     start = field(1, table.encode()) + (field(profile, app_profile.encode()) if app_profile else b"")
     params = {"table_name": table} | ({"app_profile_id": app_profile} if app_profile else {})
     return start, (("x-goog-request-params", urlencode(params)), *_ABOUT)
-
-
-def _read(call: ReadRows) -> bytes:
-    rows = b"".join([field(1, _key(key)) for key in call.keys]) if call.keys else field(2, _range(call.range))
-    limit = number_field(4, call.limit) if call.limit else b""
-    return field(2, rows) + field(3, filter_of(call.filter)) + limit + (number_field(7, True) if call.reverse else b"")
-
-
-def _range(wanted: RowRange) -> bytes:
-    """A RowRange message; without a start or an end, it has no limit there."""
-    start = field(2 if wanted.open else 1, _key(wanted.start)) if wanted.open or wanted.start else b""
-    return start if wanted.end is None else start + field(3, _key(wanted.end))
-
-
-def _entry(entry: Entry) -> bytes:
-    return field(1, _key(entry.key)) + mutations_of(2, entry.mutations)
-
-
-def _check(call: CheckAndMutateRow) -> bytes:
-    """Without a predicate, the server checks whether the row has any cell."""
-    predicate = b"" if call.predicate is None else field(6, filter_of(call.predicate))
-    return field(2, _key(call.key)) + predicate + mutations_of(4, call.matched) + mutations_of(5, call.unmatched)
-
-
-def _rules(call: ReadModifyWriteRow) -> bytes:
-    return field(2, _key(call.key)) + b"".join([field(3, _rule(rule)) for rule in call.rules])
-
-
-def _rule(rule: Increment | AppendValue) -> bytes:
-    column = field(1, rule.family.encode()) + field(2, rule.qualifier.encode())
-    return column + (number_field(4, rule.by) if isinstance(rule, Increment) else field(3, rule.value))
 
 
 def _stream(call: ReadChangeStream, heartbeat: float) -> bytes:
@@ -188,7 +152,3 @@ def _stream(call: ReadChangeStream, heartbeat: float) -> bytes:
 
 def _partition(span: Span) -> Any:
     return data.StreamPartition.pb()(row_range={"start_key_closed": span.start, "end_key_open": span.end})
-
-
-def _key(row_key: str) -> bytes:
-    return row_key.encode("utf-8", "surrogateescape")

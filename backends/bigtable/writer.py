@@ -11,8 +11,8 @@ from odm.backends.bigtable.filters import Filter
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.layout import Layout
 from odm.backends.bigtable.layouts import places_of
-from odm.backends.bigtable.locks import ABORT_AFTER
 from odm.backends.bigtable.native import ITEM, Row, Steps
+from odm.backends.bigtable.options import ABORT_AFTER
 from odm.backends.bigtable.places import Places
 from odm.backends.bigtable.resolving import Resolver
 from odm.backends.bigtable.retry import Retry

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.advice import COOKIE, DETAILS, Advice, advice_of
-from odm.backends.bigtable.framing import CallFailed
+from odm.backends.bigtable.errors import CallFailed
 from odm.backends.bigtable.native import ReadRows
 from odm.backends.bigtable.retry import Retry, until_answered
 from odm.errors import BackendError

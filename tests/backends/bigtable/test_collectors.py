@@ -2,7 +2,7 @@
 
 import pytest
 
-from odm.backends.bigtable.collectors import collector
+from odm.backends.bigtable.collectors import COLLECTORS, One
 from odm.backends.bigtable.native import CheckAndMutateRow, DataCall, MutateRows, ReadModifyWriteRow, SampleRowKeys
 from odm.errors import BackendError, OutcomeUnknown
 
@@ -18,7 +18,7 @@ from odm.errors import BackendError, OutcomeUnknown
 )
 def test_an_answer_that_cannot_be_parsed(call: DataCall, error: type[Exception]) -> None:
     def answered() -> None:
-        received = collector(call)
+        received = COLLECTORS.get(type(call), One)(call)
         received.feed(b"\xff")
         received.finish()
 

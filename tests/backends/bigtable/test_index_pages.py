@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from odm.backends.bigtable import bulk, pages
+from odm.backends.bigtable import pages, retry
 from odm.backends.bigtable.codec import LISTED, REVISION
 from odm.backends.bigtable.index_pages import LIST_ONLY, ROW_ONLY
 from odm.backends.bigtable.native import ITEM, Cell, Read, ReadRows, Row, RowRange
@@ -166,7 +166,7 @@ def test_a_slow_reader_continues_while_each_read_of_a_block_of_items_makes_progr
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The items of a page are read in blocks of keys. 40 seconds pass in each read, and calls are retried for 60."""
-    monkeypatch.setattr(bulk, "READ_BYTES", 4 * 4 * len("C#a"))
+    monkeypatch.setattr(retry, "READ_BYTES", 4 * 4 * len("C#a"))
     clock = Clock()
 
     def read(*names: str, failure: Exception | None = BUSY) -> Callable[[], Read]:

@@ -1,7 +1,6 @@
 """The filters that find locks, over rows in which an increment has found no item."""
 
-from odm.backends.bigtable.lock_cells import LockCells
-from odm.backends.bigtable.locks import Lock
+from odm.backends.bigtable.locks import Lock, LockCells
 from odm.backends.bigtable.native import Cell
 from odm.backends.bigtable.ownership import Owned
 from tests.backends.bigtable.native_filters import passing

@@ -25,7 +25,7 @@ from odm import (
     remove,
     set_,
 )
-from odm.backends.bigtable import Bigtable, bulk
+from odm.backends.bigtable import Bigtable, retry
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.merges import OLDEST, merging
 from odm.backends.bigtable.native import DeleteColumn, Entry, Mutated, MutateRow, MutateRows, SetCell, Status
@@ -188,7 +188,7 @@ class TestRetries:
         assert [one.key.partition for one in raised.value.left] == ["METER#a"]
 
     def test_many_rows_are_divided(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(bulk, "WRITE_BYTES", 900)
+        monkeypatch.setattr(retry, "WRITE_BYTES", 900)
         request = BatchMerge(tuple(merge(Set(Path(("note",)), "n"), meter=meter) for meter in "cab"))
         sent, _ = play(request, *[lambda: Mutated({0: Status(0), 1: Status(0)})] * 3, on=procedures(), rest=True)
         assert [entry.key for call in sent for entry in call.entries] == [f"METER#{one}#Day" for one in "abc"]

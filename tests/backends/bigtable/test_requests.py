@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from odm.backends.bigtable import bulk
+from odm.backends.bigtable import retry
 from odm.backends.bigtable.expressions import there
 from odm.backends.bigtable.native import (
     CheckAndMutateRow,
@@ -158,7 +158,7 @@ class TestBatches:
         assert answer == ({"_t": "Hat", "x": 1}, {"_t": "Hat", "x": 1}, None)
 
     def test_batch_get_of_very_many_keys(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(bulk, "READ_BYTES", 24)
+        monkeypatch.setattr(retry, "READ_BYTES", 24)
         sent, answer = play(
             BatchGet((Key("a", "1"), Key("b", "1"), Key("c", "1"))), rows("a#1", x=""), rows("c#1", x="")
         )
@@ -171,12 +171,12 @@ class TestBatches:
         assert answer is None
 
     def test_a_batch_too_large_for_one_request(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(bulk, "WRITE_BYTES", 2 * (2 * 64 + 4 * 3))
+        monkeypatch.setattr(retry, "WRITE_BYTES", 2 * (2 * 64 + 4 * 3))
         sent, _ = play(deletes("a", "b", "c"), done(0, 1), done(0))
         assert [[entry.key for entry in call.entries] for call in sent] == [["a#1", "b#1"], ["c#1"]]
 
     def test_a_row_over_the_budget_goes_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(bulk, "WRITE_BYTES", 1)
+        monkeypatch.setattr(retry, "WRITE_BYTES", 1)
         assert [len(call.entries) for call in play(deletes("a", "b"), done(0), done(0))[0]] == [1, 1]
 
     def test_only_entries_that_are_not_written_are_sent_again(self) -> None:
@@ -191,7 +191,7 @@ class TestBatches:
 
     def test_a_large_batch_is_answered_partly_eight_times_in_a_row(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Each answer has one row of four. No row is lost or sent again; a full answer makes pauses short again."""
-        monkeypatch.setattr(bulk, "WRITE_BYTES", 4 * (2 * 64 + 4 * 3))
+        monkeypatch.setattr(retry, "WRITE_BYTES", 4 * (2 * 64 + 4 * 3))
         names = "abcdefghijklmn"
         answers = [*[done(0)] * 8, done(0, 1, 2, 3), done(0), done(0)]
         sent, _ = play(deletes(*names), *answers)
@@ -201,7 +201,7 @@ class TestBatches:
         assert pauses == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 0.05])
 
     def test_after_all_retries_the_rest_is_returned(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(bulk, "WRITE_BYTES", 2 * (64 + 4 * 3))
+        monkeypatch.setattr(retry, "WRITE_BYTES", 2 * (64 + 4 * 3))
         busy = Mutated({0: Status(14, "busy")})
         with pytest.raises(Throttled, match=r"3 of 4 operations .* \(busy\)") as raised:
             play(deletes("a", "b", "c", "d"), done_and_busy(), *[busy] * 50)

@@ -8,9 +8,9 @@ from google.protobuf.json_format import ParseDict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odm.backends.bigtable import usual_rows
+from odm.backends.bigtable import rows as reading
 from odm.backends.bigtable.messages import ReadRowsResponse
-from odm.backends.bigtable.native import Cell, Column, Read, Row
+from odm.backends.bigtable.native import Cell, Column, Read, ReadRows, Row
 from odm.backends.bigtable.rows import RowMerger
 from odm.errors import BackendError
 from tests.effort import times
@@ -66,7 +66,7 @@ def row(key: bytes, *values: bytes) -> Row:
 
 
 def merged(*responses: bytes, reverse: bool = False) -> Read:
-    merger = RowMerger(reverse=reverse)
+    merger = RowMerger(ReadRows("t", reverse=reverse))
     for one in responses:
         merger.feed(one)
     return merger.finish()
@@ -81,7 +81,7 @@ def test_the_published_cases_are_all_there() -> None:
 @pytest.mark.parametrize("case", published(), ids=lambda case: str(case["description"]))
 @pytest.mark.parametrize("together", [True, False], ids=["one response", "a response a chunk"])
 def test_published_case(case: dict[str, Any], together: bool) -> None:
-    merger = RowMerger()
+    merger = RowMerger(ReadRows("t"))
     chunks = case.get("chunks", [])
     failed = False
     try:
@@ -121,7 +121,7 @@ def test_the_position_moves_without_rows() -> None:
 
 def test_a_failure_keeps_whole_rows_and_drops_the_current_one() -> None:
     failure = ConnectionError()
-    merger = RowMerger()
+    merger = RowMerger(ReadRows("t"))
     merger.feed(response(chunk(A, A, **COMMIT), chunk(B, A)))
     assert merger.finish(failure) == Read((row(b"A", b"A"),), "A", failure)
 
@@ -168,7 +168,7 @@ def test_responses_share_the_columns_of_their_rows() -> None:
 
 def test_the_shared_columns_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     known: dict[Any, Any] = {}
-    monkeypatch.setattr(usual_rows, "_KNOWN", known)
+    monkeypatch.setattr(reading, "_KNOWN", known)
     for number in range(3000):
         (read,) = merged(column_row(b"%d" % number)).rows
         assert read.columns == (Column("d", b"%d" % number),)
@@ -179,7 +179,7 @@ def test_the_shared_columns_are_limited(monkeypatch: pytest.MonkeyPatch) -> None
     assert not known
 
 
-class Unusual(usual_rows.Patterns):
+class Unusual(reading.Patterns):
     """Leaves every row to be parsed."""
 
     def row(self, chunks: list[bytes], at: int) -> Row | None:
@@ -188,7 +188,7 @@ class Unusual(usual_rows.Patterns):
 
 def parsing() -> RowMerger:
     """A merger that parses every chunk."""
-    merger = RowMerger()
+    merger = RowMerger(ReadRows("t"))
     merger._patterns = Unusual()
     return merger
 
@@ -274,7 +274,7 @@ def test_usual_rows_are_what_parsing_finds(chunks: list[bytes], together: int) -
         ReadRowsResponse(chunks=chunks[at : at + together]).SerializeToString()
         for at in range(0, len(chunks), together)
     ]
-    assert outcome(RowMerger(), messages) == outcome(parsing(), messages)
+    assert outcome(RowMerger(ReadRows("t")), messages) == outcome(parsing(), messages)
 
 
 def test_usual_rows_are_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:

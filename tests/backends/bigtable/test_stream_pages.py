@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from odm import BackendError, BadCursor, Entity, PrimaryKey, Store, Table
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.emulator import Emulator
-from odm.backends.bigtable.framing import CallFailed
+from odm.backends.bigtable.errors import CallFailed
 from odm.backends.bigtable.native import ReadChangeStream
 from odm.backends.bigtable.native_admin import GetTable, TableInfo
 from odm.backends.bigtable.native_streams import Begin, RowChange, Span, Streamed, Token, Touched, begin_of

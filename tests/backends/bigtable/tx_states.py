@@ -13,9 +13,9 @@ from odm import AccessPattern, Counter, Entity, PrimaryKey, Table
 from odm.backends.bigtable.codec import stored
 from odm.backends.bigtable.entries import entry_row, index_table
 from odm.backends.bigtable.form import Form
-from odm.backends.bigtable.lock_cells import LockCells
-from odm.backends.bigtable.locks import Lock, name_of
+from odm.backends.bigtable.locks import Lock, LockCells
 from odm.backends.bigtable.native import COUNTERS, ENTRIES, RECORD, Cell, Row
+from odm.backends.bigtable.schema import name_of
 from odm.backends.bigtable.verbatim import with_row_keys
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import Action, Compare, Condition, Const, Increment, Item, Path, Remove, Set

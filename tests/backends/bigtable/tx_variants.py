@@ -17,8 +17,6 @@ from odm.backends.bigtable import (
     batches,
     committed,
     counters,
-    lock_cells,
-    locking,
     locks,
     places,
     records,
@@ -72,7 +70,7 @@ def states(old: str, new: str) -> Change:
 
 def cells(name: str, old: str, new: str) -> Change:
     """A change of the cells of locks."""
-    return Change(lock_cells.LockCells, name, old, new)
+    return Change(locks.LockCells, name, old, new)
 
 
 def trial(name: str, old: str, new: str) -> Change:
@@ -211,7 +209,7 @@ VARIANTS: dict[str, Sequence[Change]] = {
     ],
     "an increment of a locked row counts": [Change(counters, "_is_locked", "return writer", "return False and writer")],
     "a lock does not ask for counters": [
-        Change(locking, "_unchanged", "for cell in counters:", "for cell in counters[:0]:")
+        Change(transactions, "_unchanged", "for cell in counters:", "for cell in counters[:0]:")
     ],
     "roll forward leaves counters alone": [
         cells("_after", "return lock.after", "return tuple(one for one in lock.after if one.family != COUNTERS)")
