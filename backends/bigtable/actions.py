@@ -3,11 +3,31 @@
 An action on a field in Columns may require that the members are in columns of their own; see `Blind`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from odm.backends.bigtable.cells import EMPTY_MAP, EMPTY_SET, INT64, member_qualifier, qualifier, set_member
-from odm.backends.bigtable.codec import attribute_cells, attribute_gone
-from odm.backends.bigtable.expressions import Unsayable, holds_other, without
+from attrs import Factory, field
+
+from odm.backends.bigtable.cells import (
+    EMPTY_MAP,
+    EMPTY_SET,
+    INT64,
+    member_qualifier,
+    qualifier,
+    set_member,
+    write,
+    write_text,
+)
+from odm.backends.bigtable.codec import (
+    MAX_CELL,
+    REVISION,
+    SURELY_FITS,
+    attribute_cells,
+    attribute_gone,
+    bad_attribute,
+    check_cell,
+)
+from odm.backends.bigtable.columns import SIDE_COLUMNS
+from odm.backends.bigtable.expressions import Predicate, Unsayable, holds_other, predicate_of_own, without
 from odm.backends.bigtable.filters import (
     Filter,
     ValueIs,
@@ -16,7 +36,7 @@ from odm.backends.bigtable.filters import (
 )
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.native import FAMILY, AddToCell, DeleteColumn, Increment, Mutation, SetCell
-from odm.backends.bigtable.placement import Placement, Spot
+from odm.backends.bigtable.placement import Entries, Placement, Spot
 from odm.codec import WAS
 from odm.errors import BadValue
 from odm.expressions import nodes
@@ -87,19 +107,146 @@ def blind(actions: Sequence[Action], form: Form, now: int, row_key: str = "", ta
         BadValue: a name or value cannot be stored.
         ItemTooLarge: a cell is too large.
     """
-    placement = form.placement(tag)
-    mutations: list[Mutation] = []
-    requires: dict[Filter, None] = {}
-    for action in actions:
+    return compiled(actions, tag, None, form).blind(actions, now, row_key)
+
+
+@frozen
+class Whole:
+    """A Set or a Remove of an attribute in one cell of odm's encoding, as mutations with a slot for the value.
+
+    Attributes:
+        name: the attribute.
+        removed: the mutations that remove it.
+        column: the qualifier of its cell.
+        family: the family of its cell.
+        write: returns the cell of a value.
+    """
+
+    name: str
+    removed: tuple[Mutation, ...]
+    column: str
+    family: str
+    write: Callable[[Value], bytes]
+
+    def blind(self, action: Action, now: int, row_key: str) -> Blind | None:
+        """The action as mutations; the arguments and errors are those of `blind`."""
+        if not isinstance(action, Set):
+            return Blind(self.removed)
         try:
-            done = _blind(action, form, now, row_key, placement)
+            cell = self.write(action.value)
+        except BadValue as error:
+            raise bad_attribute(error, self.name, row_key) from error
+        if len(cell) > MAX_CELL:
+            check_cell(self.column, cell, self.name, row_key)
+        return Blind((*self.removed, SetCell(self.column, cell, now, self.family)))
+
+
+@frozen
+class Parted:
+    """Any other action: on a Counter, an aggregate, a member of Columns, or a cell of another encoding.
+
+    Attributes:
+        form: the form of the table.
+        placement: where the cells of the item stand.
+    """
+
+    form: Form
+    placement: Placement
+
+    def blind(self, action: Action, now: int, row_key: str) -> Blind | None:
+        """The action as mutations; None if it needs a read. The arguments and errors are those of `blind`."""
+        try:
+            usual = _blind(action, self.form, now, row_key, self.placement)
         except Unsayable:
             return None
-        if done is None:
+        if usual is None:
             return None
-        mutations.extend(placement.mutations(done.mutations))
-        requires.update(dict.fromkeys(map(placement.filter, done.requires)))
-    return Blind(tuple(mutations), tuple(requires))
+        return Blind(self.placement.mutations(usual.mutations), tuple(map(self.placement.filter, usual.requires)))
+
+
+@frozen
+class CompiledUpdate:
+    """What the entity, its version and the kinds of actions on which attributes decide about an update in one call.
+
+    Attributes:
+        parts: how to write each action.
+        ages: Bigtable may delete the item by its age, so all of it is written again, and has to be read.
+        settles: the result of an action may follow from the condition; see `settled`.
+        counts: all actions may be increments of Counters.
+        version: the version that the item says by a cell; None: the first, which has none, or any.
+        own: the predicate that there is an item of the entity and version; None if no filter can express it.
+        home: the family of the item's revision.
+    """
+
+    parts: tuple[Whole | Parted, ...]
+    ages: bool
+    settles: bool
+    counts: bool
+    version: int | None
+    own: Predicate | None
+    home: str
+    _unrevised: DeleteColumn = field(
+        init=False, default=Factory(lambda self: DeleteColumn(REVISION, self.home), takes_self=True)
+    )
+
+    def blind(self, actions: Sequence[Action], now: int, row_key: str) -> Blind | None:
+        """Actions of these kinds as mutations; see `blind`."""
+        if len(actions) == 1:
+            return self.parts[0].blind(actions[0], now, row_key)
+        mutations: list[Mutation] = []
+        requires: dict[Filter, None] = {}
+        for part, action in zip(self.parts, actions, strict=True):
+            one = part.blind(action, now, row_key)
+            if one is None:
+                return None
+            mutations += one.mutations
+            requires.update(dict.fromkeys(one.requires))
+        return Blind(tuple(mutations), tuple(requires))
+
+    def revised(self, revision: str, now: int) -> tuple[Mutation, ...]:
+        """The mutations for a new revision of an item whose index entries do not change."""
+        return self._unrevised, SetCell(REVISION, revision.encode(), now, self.home)
+
+
+def compiled(actions: Sequence[Action], tag: Value, version: int | None, form: Form) -> CompiledUpdate:
+    """What the kinds of the actions of an update decide; made once for each kind of update.
+
+    Dict keys and members are not part of it, so that an update of an entry is compiled once for all keys.
+    """
+    shape = (tag, version, *[(type(one), one.path.segments[0], len(one.path.segments)) for one in actions])
+    known: CompiledUpdate | None = form.updates.get(shape)
+    if known is None:
+        known = form.updates.keep(shape, _compiled(actions, tag, version, form))
+    return known
+
+
+def _compiled(actions: Sequence[Action], tag: Value, version: int | None, form: Form) -> CompiledUpdate:
+    placement, parted = form.placement(tag), Parted(form, form.placement(tag))
+    whole = (Set, Remove)
+    counters = [isinstance(one, nodes.Increment) and form.kind(one.path.root) == "counter" for one in actions]
+    return CompiledUpdate(
+        tuple((isinstance(one, whole) and _whole(one.path, form, placement)) or parted for one in actions),
+        bool(form.aging) and (tag is None or tag in form.aging),
+        any(not isinstance(one, whole) and len(one.path.segments) == 1 for one in actions),
+        bool(actions) and all(counters),
+        None if version == 1 else version,
+        predicate_of_own(tag, version, form) if isinstance(tag, str) else None,
+        placement.home,
+    )
+
+
+def _whole(path: Path, form: Form, placement: Placement) -> Whole | None:
+    """How to write a whole attribute; None if its cells depend on more than its value."""
+    name = path.root
+    column, spot = qualifier(name), placement.spots.get(name)
+    if len(path.segments) > 1 or form.kind(name) is not None or name in form.disputed or name == WAS:
+        return None
+    if name in SIDE_COLUMNS or len(column) > SURELY_FITS:
+        return None  # refused with a message
+    if spot is not None and (spot.form is not None or spot.own is not None or isinstance(spot, Entries)):
+        return None
+    family, place, _ = placement.place(column)
+    return Whole(name, (DeleteColumn(place, family),), place, family, write_text if name in form.texts else write)
 
 
 def increments(actions: Sequence[Action], form: Form) -> tuple[Increment, ...] | None:

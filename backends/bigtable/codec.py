@@ -330,7 +330,7 @@ def attribute_cells(name: str, value: Value, form: Form, row_key: str, now: int)
         return (_plain_cell(name, value, form, row_key, now),)
     for cell in made:
         if len(cell.qualifier) > SURELY_FITS or len(cell.value) > MAX_CELL or name in SIDE_COLUMNS:
-            _check(cell.qualifier, cell.value, name, row_key)
+            check_cell(cell.qualifier, cell.value, name, row_key)
     return made
 
 
@@ -348,25 +348,27 @@ def _in_parts(name: str, value: Value, kind: Kind | None, row_key: str, now: int
             for key, part in value.items():
                 yield SetCell(member_qualifier(name, key), write(part), now)
     except BadValue as error:
-        raise _bad(error, name, row_key) from error
+        raise bad_attribute(error, name, row_key) from error
 
 
 def _plain_cell(name: str, value: Value, form: Form, row_key: str, now: int) -> SetCell:
     try:
         cell = form.write(name, value)
     except BadValue as error:
-        raise _bad(error, name, row_key) from error
+        raise bad_attribute(error, name, row_key) from error
     column = qualifier(name)
     if len(column) > SURELY_FITS or len(cell) > MAX_CELL or name in SIDE_COLUMNS:
-        _check(column, cell, name, row_key)
+        check_cell(column, cell, name, row_key)
     return SetCell(column, cell, now)
 
 
-def _bad(error: BadValue, name: str, row_key: str) -> BadValue:
+def bad_attribute(error: BadValue, name: str, row_key: str) -> BadValue:
+    """The error of a value that cannot be stored, with its attribute and item."""
     return BadValue(f"attribute {name!r} of the item {row_key!r}: {error}")
 
 
-def _check(column: str, cell: bytes, name: str, row_key: str) -> None:
+def check_cell(column: str, cell: bytes, name: str, row_key: str) -> None:
+    """Refuse a name that is reserved, or a cell that Bigtable does not allow. Raises BadValue or ItemTooLarge."""
     if name in SIDE_COLUMNS:
         raise BadValue(f"the item {row_key!r} has an attribute {name!r}: that name is reserved")
     if (size := len(column.encode())) > MAX_QUALIFIER:

@@ -20,6 +20,7 @@ timestamp by which the cell that another program writes at the same time stays t
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
+from typing import ClassVar
 
 from attrs import Factory, evolve
 
@@ -91,11 +92,9 @@ class DeclaredRow(Row):
 class Declared(Placed):
     """Rows of other programs, of which odm owns the declared cells."""
 
-    kinds: Mapping[str, Kind] = Factory(dict)
+    tagged: ClassVar[bool] = False
 
-    @property
-    def tagged(self) -> bool:
-        return False
+    kinds: Mapping[str, Kind] = Factory(dict)
 
     def cells(self, wanted: Filter) -> Filter:
         return wanted if isinstance(wanted, Selected) else Chain((self._every, Newest()))

@@ -56,8 +56,10 @@ class Form:
         default=Factory(lambda self: dict.fromkeys(self.texts, read_text), takes_self=True),
     )
 
-    # By condition; Any, because `odm.backends.bigtable.expressions`, which fills it, imports this module.
+    # By condition, and by kind of update; Any, because `odm.backends.bigtable.expressions` and
+    # `odm.backends.bigtable.actions`, which fill them, import this module.
     predicates: Cache[tuple[object, ...], Any] = field(init=False, repr=False, eq=False, factory=Cache)
+    updates: Cache[tuple[object, ...], Any] = field(init=False, repr=False, eq=False, factory=Cache)
     _encoded: bool = field(
         init=False,
         repr=False,

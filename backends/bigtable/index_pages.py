@@ -17,7 +17,7 @@ from odm.backends.bigtable.places import Places
 from odm.backends.bigtable.retry import Retry
 from odm.expressions.nodes import Item
 from odm.immutable import frozen
-from odm.protocol.requests import Position, Query, Scan
+from odm.protocol.requests import Position, Query
 
 ROW_ONLY = chain(Family(ENTRIES), First(1), Stripped())
 """One cell of each row, without its value: a row is one hit, even if several attempts have claimed it. Rows of other
@@ -39,12 +39,14 @@ class Entries:
     """Rows of an index.
 
     Attributes:
+        request: the query.
         places: where the items stand.
         index: the name of the index.
         retry: how long to retry.
         loader: reads the items of the table's entities.
     """
 
+    request: Query
     places: Places
     index: str
     retry: Retry
@@ -55,7 +57,8 @@ class Entries:
         """The table of the index."""
         return index_table(self.places.table, self.index)
 
-    def cells(self, request: Query | Scan) -> Filter:
+    @property
+    def cells(self) -> Filter:
         """The filter that shows only whether a row exists."""
         return ROW_ONLY
 
@@ -63,12 +66,12 @@ class Entries:
         """The position of an entry's row."""
         return position(row_key)
 
-    def kept(self, request: Query | Scan, rows: list[Row]) -> Steps[list[Hit]]:
+    def kept(self, rows: list[Row]) -> Steps[list[Hit]]:
         """The items that list the entries and pass the filter.
 
         It compares index keys, not qualifiers: another attempt may have claimed the same entry since the row was read.
         """
-        hits = [position(row.text) for row in rows]
+        request, hits = self.request, [position(row.text) for row in rows]
         row_keys = tuple(dict.fromkeys(self.places.layout.row_key(hit.key) for hit in hits))
         wanted = LIST_ONLY if request.count and request.filter is None else self.places.current
         if request.only is not None:
@@ -94,6 +97,6 @@ class Entries:
         """The positions of the entries."""
         return tuple(hit.position for hit in kept)
 
-    def misread(self, request: Query | Scan, kept: list[Hit]) -> int:
+    def misread(self, kept: list[Hit]) -> int:
         """How many of the items cannot be read; without a filter, only their lists are read."""
         return sum(bool(self.loader.form.misread(hit.row)) for hit in kept)

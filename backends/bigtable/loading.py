@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, Final
 
 from odm.backends.bigtable.cells import read
 from odm.backends.bigtable.codec import NO_MEMBERS, UNREADABLE, decode, is_item
@@ -14,6 +14,11 @@ from odm.codec import TAG, EntityCodec, NativeItem, NativeItems
 from odm.codec.loading import Loader as EntityLoader
 from odm.codec.loading import Loads
 from odm.expressions.nodes import Value
+
+_SHORT: Final = 64
+"""The maximum bytes of the cells of tags that are kept."""
+
+_known_tag: Final = lru_cache(maxsize=1024)(read)
 
 
 class RowItem(NativeItem):
@@ -50,7 +55,7 @@ class RowItem(NativeItem):
             return self.made.get(name, default)
         place = shape.places.get(name)
         try:
-            value = NO_MEMBERS if place is None else self._loader.form.read(name, self.row.values[place])
+            value = NO_MEMBERS if place is None else self._loader.readers.get(name, read)(self.row.values[place])
         except UNREADABLE:
             return self.made.get(name, default)  # raises a BackendError that names the cell
         return default if value == NO_MEMBERS else value
@@ -84,10 +89,18 @@ class Loader(EntityLoader[Row]):
     def __init__(self, form: Form, codecs: Iterable[EntityCodec] = ()) -> None:
         super().__init__(_loads(form.texts), codecs)
         self.form = form
+        self.readers = form.readers
 
     def item(self, row: Row | None) -> RowItem | None:
         """The item of a row; None if there is no row or no item in it."""
-        return None if row is None or not is_item(row, self.form) else RowItem(row, self)
+        if row is None:
+            return None
+        try:
+            tag = shape_of(row.columns).places.get(TAG)
+        except ValueError:
+            tag = None
+        has_tag = tag is not None and row.values[tag] != b""
+        return RowItem(row, self) if has_tag or is_item(row, self.form) else None
 
     def made_of(self, row: Row) -> RowItem:
         """The item of a row that has one."""
@@ -96,7 +109,8 @@ class Loader(EntityLoader[Row]):
 
 def _tag(row: Row) -> str:
     try:
-        tag: str = read(row.values[shape_of(row.columns).places[TAG]])
+        cell = row.values[shape_of(row.columns).places[TAG]]
+        tag: str = _known_tag(cell) if len(cell) <= _SHORT else read(cell)
     except UNREADABLE as fault:
         if isinstance(fault, KeyError):  # there is no tag
             raise

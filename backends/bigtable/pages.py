@@ -7,6 +7,8 @@ decoded item. A `Source` defines what the rows are: items in this module, index 
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
+from attrs import field
+
 from odm.backends.bigtable.codec import items_among
 from odm.backends.bigtable.filters import Chain, Filter, Sampled
 from odm.backends.bigtable.form import Form
@@ -43,7 +45,8 @@ class Source(Protocol[H]):
         """Reads the items of the table's entities."""
         ...
 
-    def cells(self, request: Query | Scan) -> Filter:
+    @property
+    def cells(self) -> Filter:
         """The filter with which to read the rows."""
         ...
 
@@ -51,7 +54,7 @@ class Source(Protocol[H]):
         """The position of a row."""
         ...
 
-    def kept(self, request: Query | Scan, rows: list[Row]) -> Steps[list[H]]:
+    def kept(self, rows: list[Row]) -> Steps[list[H]]:
         """The results among the rows."""
         ...
 
@@ -63,14 +66,9 @@ class Source(Protocol[H]):
         """The positions of the results."""
         ...
 
-    def misread(self, request: Query | Scan, kept: list[H]) -> int:
+    def misread(self, kept: list[H]) -> int:
         """How many of the results have cells that their encodings cannot read, if the request reads these cells."""
         ...
-
-
-def _with_former(request: Query | Scan) -> bool:
-    """Whether the items must have the former values of their fields."""
-    return isinstance(request, Scan) and request.entries
 
 
 @frozen
@@ -78,56 +76,76 @@ class Items:
     """Rows of items.
 
     Attributes:
+        request: the query or scan.
         places: where the items stand.
         at: returns the position of a row key.
         loader: reads the items of the table's entities.
         retry: how long to retry.
+        former: the items must have the former values of their fields.
+        counts_all: only the number of items is needed, of all items in the range.
+        wanted: the cells of the items that are needed.
+        asked: the cells of their rows that are needed.
+        cells: the filter for the whole item; for a count of all items, the filter for the tag.
     """
 
+    request: Query | Scan
     places: Places
     at: Callable[[str], Position]
     loader: Loader
     retry: Retry
+    former: bool = field(init=False)
+    counts_all: bool = field(init=False)
+    wanted: Filter = field(init=False)
+    asked: Filter = field(init=False)
+    cells: Filter = field(init=False)
+
+    @former.default
+    def _former(self) -> bool:
+        return isinstance(self.request, Scan) and self.request.entries
+
+    @counts_all.default
+    def _counts_all(self) -> bool:
+        return self.request.count and self.request.filter is None
+
+    @wanted.default
+    def _wanted(self) -> Filter:
+        if self.request.only is not None:
+            return self.places.selection(self.request.only, roots_of(self.request))
+        return ITEM if self.former else self.places.current
+
+    @asked.default
+    def _asked(self) -> Filter:
+        return self.places.cells(self.loader.form.owned.held if self.counts_all else self.wanted)
+
+    @cells.default
+    def _cells(self) -> Filter:
+        if isinstance(self.request, Scan) and not self.counts_all:
+            return scanned(self.places, self.request, self.asked)
+        return self.places.shown(self.asked)
 
     @property
     def table(self) -> str:
         """The table of the items."""
         return self.places.table
 
-    def cells(self, request: Query | Scan) -> Filter:
-        """The filter for the whole item; for a count of all items, the filter for the tag."""
-        cells = self._asked(request)
-        if isinstance(request, Scan) and not _counts_all(request):
-            return scanned(self.places, request, cells)
-        return self.places.shown(cells)
-
-    def _asked(self, request: Query | Scan) -> Filter:
-        """The cells of the rows that are needed."""
-        return self.places.cells(self.loader.form.owned.held if _counts_all(request) else self._wanted(request))
-
-    def _wanted(self, request: Query | Scan) -> Filter:
-        """The cells of the items that are needed."""
-        if request.only is not None:
-            return self.places.selection(request.only, roots_of(request))
-        return ITEM if _with_former(request) else self.places.current
-
     def place(self, row_key: str) -> Position:
         """The position of an item's row."""
         return self.at(row_key)
 
-    def kept(self, request: Query | Scan, rows: list[Row]) -> Steps[list[Row]]:
+    def kept(self, rows: list[Row]) -> Steps[list[Row]]:
         """The rows of the items that pass the filter."""
-        cut = isinstance(request, Scan) and request.tag is not None  # see `without_others`
-        rows = yield from self.places.committed(rows, self._asked(request), self.retry, cut=cut)
-        rows = self.places.items(rows, former=_with_former(request), wanted=self._wanted(request))
-        if _counts_all(request):
+        cut = isinstance(self.request, Scan) and self.request.tag is not None  # see `without_others`
+        rows = yield from self.places.committed(rows, self.asked, self.retry, cut=cut)
+        rows = self.places.items(rows, former=self.former, wanted=self.wanted)
+        if self.counts_all:
             return rows
-        if request.filter is None:
+        if self.request.filter is None:
             return items_among(rows, self.loader.form)
         return [
             row
             for row in rows
-            if (item := self.loader.item(row)) is not None and passes_or_misread(request, row, item, self.loader.form)
+            if (item := self.loader.item(row)) is not None
+            and passes_or_misread(self.request, row, item, self.loader.form)
         ]
 
     def items(self, kept: list[Row]) -> Sequence[Item]:
@@ -137,18 +155,13 @@ class Items:
     def positions(self, kept: list[Row]) -> Sequence[Position]:
         """The positions, each made when it is accessed."""
         at = self.at
-        return Lazy(kept, lambda row: at(row.text))
+        return Lazy(kept, lambda row: at(row.key.decode("utf-8", "surrogateescape")))
 
-    def misread(self, request: Query | Scan, kept: list[Row]) -> int:
+    def misread(self, kept: list[Row]) -> int:
         """How many of the items cannot be read; a count of all items of odm's own rows reads their tags alone."""
-        if _counts_all(request) and self.places.tagged:
+        if self.counts_all and self.places.tagged:
             return 0
         return sum(bool(self.loader.form.misread(row)) for row in kept)
-
-
-def _counts_all(request: Query | Scan) -> bool:
-    """Whether only the number of items is needed, of all items in the range."""
-    return request.count and request.filter is None
 
 
 def scanned(places: Places, request: Scan, cells: Filter) -> Filter:
@@ -191,11 +204,11 @@ def read_page(request: Query | Scan, source: Source[H], span: RowRange, retry: R
     while not span.empty:
         most = rows_to_read(request, len(kept), seen)
         reverse = isinstance(request, Query) and request.reverse
-        call = ReadRows(source.table, range=span, limit=most, reverse=reverse, filter=source.cells(request))
+        call = ReadRows(source.table, range=span, limit=most, reverse=reverse, filter=source.cells)
         rows = yield from read_all(call, retry)
-        kept += yield from source.kept(request, rows)
+        kept += yield from source.kept(rows)
         ended = len(rows) < most
-        last = source.place(rows[-1].text) if rows else None
+        last = source.place(rows[-1].key.decode("utf-8", "surrogateescape")) if rows else None
         seen += len(rows)
         if request.limit is not None and len(kept) >= request.limit:
             kept = kept[: request.limit]
@@ -219,6 +232,6 @@ def rows_to_read(request: Query | Scan, found: int, seen: int) -> int:
 
 def _answer(request: Query | Scan, source: Source[H], kept: list[H], following: Position | None, examined: int) -> Page:
     if request.count:
-        strangers = source.loader.strangers(source.items(kept)) + source.misread(request, kept)
+        strangers = source.loader.strangers(source.items(kept)) + source.misread(kept)
         return Page(next=following, count=len(kept), strangers=strangers, examined=examined)
     return Page(source.items(kept), source.positions(kept), following, examined=examined)

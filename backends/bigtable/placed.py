@@ -11,11 +11,12 @@ from attrs import Factory, define, field
 from odm.backends.bigtable.cells import read
 from odm.backends.bigtable.codec import UNREADABLE, Listed, Stored
 from odm.backends.bigtable.filters import Chain, Column, Filter, Interleave
-from odm.backends.bigtable.native import FAMILY, ITEM, Mutation, Row
+from odm.backends.bigtable.native import FAMILY, ITEM, Mutation, Row, Steps
 from odm.backends.bigtable.native import Column as Place
 from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.placement import Placement, Plan, usual_row
 from odm.backends.bigtable.places import Places
+from odm.backends.bigtable.retry import Retry
 from odm.backends.bigtable.selected import Selected, narrowed
 from odm.codec import TAG
 from odm.expressions.nodes import Item, Path
@@ -55,9 +56,11 @@ class Placed(Places):
         rows = self.items(found.values(), former=cells == self.form.owned.former, wanted=cells)
         return {row.text: row for row in rows}
 
-    @property
-    def current(self) -> Filter:
+    def _current(self) -> Filter:
         return self.form.owned.item
+
+    def read(self, ids: tuple[str, ...], retry: Retry, wanted: Filter = ITEM) -> Steps[dict[str, Row]]:
+        return self._read(ids, retry, self.cells(wanted))
 
     def items(self, rows: Iterable[Row], *, former: bool = False, wanted: Filter = ITEM) -> list[Row]:
         return [self.usual(row, former=former) for row in narrowed(rows, wanted)]

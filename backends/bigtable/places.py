@@ -7,7 +7,7 @@ in a row of its own: partition and sort key with the table's separator.
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import ClassVar, Final
 
 from attrs import field
 
@@ -71,18 +71,22 @@ class Places:
         form: how attributes are stored.
         layout: how row keys are built.
         locks: the locks of transactions; None: the table has no transactions of several rows.
+        current: the cells of whole items, without the former values that fields keep; see ``former`` of a `Get`.
+        tagged: whether items have tags and revisions in cells of their own.
     """
+
+    tagged: ClassVar[bool] = True
 
     table: str
     form: Form
     layout: Layout
     locks: Locks | None = field(default=None, kw_only=True)
+    current: Filter = field(init=False)
     _selections: dict[tuple[Only, frozenset[str], bool], Filter] = field(init=False, factory=dict, eq=False, repr=False)
 
-    @property
-    def tagged(self) -> bool:
-        """Whether items have tags and revisions in cells of their own."""
-        return True
+    @current.default
+    def _current(self) -> Filter:
+        return ITEM
 
     def surely_own(self, id: str) -> bool:
         """Whether an item with this id belongs to its entity, whatever its cells are."""
@@ -100,11 +104,16 @@ class Places:
             retry: how long to retry.
             wanted: the cells that are needed; more may be returned.
         """
-        cells = self.cells(wanted)
-        found = yield from read_many(self.table, ids, retry, self.shown(cells))
+        if wanted is ITEM and self.locks is None:
+            return read_many(self.table, ids, retry)
+        return self._read(ids, retry, self.cells(wanted))
+
+    def _read(self, ids: tuple[str, ...], retry: Retry, cells: Filter) -> Steps[dict[str, Row]]:
+        """The same for cells that do not stand as they are needed, or may be locked."""
+        rows = yield from read_many(self.table, ids, retry, self.shown(cells))
         if self.locks is not None:
-            found = {row.text: row for row in (yield from self.committed([*found.values()], cells, retry))}
-        return self.named(found, cells)
+            rows = {row.text: row for row in (yield from self.committed([*rows.values()], cells, retry))}
+        return self.named(rows, cells)
 
     def named(self, found: dict[str, Row], cells: Filter) -> dict[str, Row]:
         """The items in rows that were read with a filter, by id."""
@@ -177,11 +186,6 @@ class Places:
         """The same for items of one row, as they were at one instant."""
         return self.read(ids, retry, wanted)
 
-    @property
-    def current(self) -> Filter:
-        """The cells of whole items, without the former values that fields keep; see ``former`` of a `Get`."""
-        return ITEM
-
     def cells(self, wanted: Filter) -> Filter:
         """The cells to read for these cells of items."""
         return wanted
@@ -194,7 +198,7 @@ class Places:
             former: they were read with the former values of fields.
             wanted: the cells that they were read for.
         """
-        return narrowed(rows, wanted)
+        return narrowed(rows, wanted) if isinstance(wanted, Selected) else [*rows]
 
     def item_of(self, row: Row) -> Row | None:
         """The item of a row with all its cells, as transactions read it; see `odm.backends.bigtable.locks`."""

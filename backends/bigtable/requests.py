@@ -205,7 +205,9 @@ class Procedures:
 
     def get(self, request: req.Get) -> Steps[Item | None]:
         """Read one item."""
-        return (yield from self.batch_get((request.key,), self._wanted(request)))[0]
+        row_key = self.layout.row_key(request.key)
+        rows = yield from self.writer.places.read((row_key,), self.retry, self._wanted(request))
+        return self.loader.item(rows.get(row_key))
 
     def _wanted(self, request: req.Get | req.BatchGet) -> Filter:
         """The cells of the items that are needed."""
@@ -252,14 +254,14 @@ class Procedures:
         span = self.layout.range(request.partition, request.lo, request.hi)
         if request.after is not None:
             span = span.beyond(self.layout.row_key(request.after.key), reverse=request.reverse)
-        source = Items(self.writer.places, self.layout.positions(request.partition), self.loader, self.retry)
+        source = Items(request, self.writer.places, self.layout.positions(request.partition), self.loader, self.retry)
         return read_page(request, source, span, self.retry)
 
     def _query_index(self, request: req.Query, index: str) -> Steps[req.Page]:
         span = entry_range(request.partition, request.lo, request.hi)
         if request.after is not None and request.after.index_key is not None:
             span = span.beyond(entry_row(request.after.index_key, request.after.key), reverse=request.reverse)
-        source = Entries(self.writer.places, index, self.retry, self.loader)
+        source = Entries(request, self.writer.places, index, self.retry, self.loader)
         return read_page(request, source, span, self.retry)
 
     def scan(self, request: req.Scan) -> Steps[req.Page]:
@@ -273,7 +275,7 @@ class Procedures:
         span = rows_of(request, self.schema)
         if request.after is not None:
             span = span.beyond(request.after.key.partition, reverse=False)
-        source = Items(self.writer.places, lambda row_key: req.Position(Key(row_key)), self.loader, self.retry)
+        source = Items(request, self.writer.places, lambda row_key: req.Position(Key(row_key)), self.loader, self.retry)
         page = yield from read_page(request, source, span, self.retry)
         rows = page.items.parts if request.entries and isinstance(page.items, RowItems) else ()
         return evolve(page, entries=Lazy(rows, self.writer.places.entries))

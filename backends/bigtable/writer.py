@@ -3,6 +3,8 @@
 import secrets
 import time
 from collections.abc import Callable
+from functools import partial
+from typing import Final
 
 from attrs import Factory, field
 
@@ -30,9 +32,8 @@ def now_micros() -> int:
     return time.time_ns() // 1_000_000 * 1000
 
 
-def new_id() -> str:
-    """The id of an attempt to write: random, and therefore unique."""
-    return secrets.token_hex(10)
+new_id: Final[Callable[[], str]] = partial(secrets.token_hex, 10)
+"""Returns the id of an attempt to write: random, and therefore unique."""
 
 
 def versioned(id: str, version: Value) -> str:
@@ -62,6 +63,7 @@ class Writer:
         layout: how row keys are built.
         form: how attributes are stored.
         places: where items stand in rows.
+        table: the table's name.
         local: the local indexes, each with the attributes that it would project on DynamoDB.
     """
 
@@ -77,6 +79,7 @@ class Writer:
         init=False,
         default=Factory(lambda self: places_of(self.schema, self.form, self.layout, self.abort_after), takes_self=True),
     )
+    table: str = field(init=False, default=Factory(lambda self: self.schema.name, takes_self=True))
     local: Local = field(
         init=False,
         default=Factory(
@@ -88,11 +91,6 @@ class Writer:
     def id_of(self, version: Value) -> str:
         """A new revision for an item of this version; None is the first version."""
         return versioned(self.ids(), version)
-
-    @property
-    def table(self) -> str:
-        """The table's name."""
-        return self.schema.name
 
     def row_key(self, key: Key) -> str:
         """The row key of an item.

@@ -13,15 +13,15 @@
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from decimal import Decimal
+from typing import Final, NamedTuple
 
 from attrs import evolve
 
-from odm.backends.bigtable.actions import blind, settled
+from odm.backends.bigtable.actions import CompiledUpdate, compiled, settled
 from odm.backends.bigtable.advice import advice_of
-from odm.backends.bigtable.codec import bookkeeping
 from odm.backends.bigtable.commit import Work, settle
-from odm.backends.bigtable.counters import count, counts, marked_version
+from odm.backends.bigtable.counters import count, counts
 from odm.backends.bigtable.errors import NATIVE_FAILURES, is_lost, is_throttled, status, text_of, translate
 from odm.backends.bigtable.expressions import Predicate, predicate, predicate_of_own
 from odm.backends.bigtable.filters import chained, fits, interleave
@@ -33,16 +33,22 @@ from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG, VERSION
 from odm.errors import BadValue, OdmError, OutcomeUnknown, Throttled
 from odm.expressions.evaluate import holds
-from odm.expressions.nodes import Action, AddTo, Set
+from odm.expressions.nodes import Action, AddTo, Set, Value
 from odm.protocol.limits import Limits, item_size
 from odm.protocol.predicates import ABSENT, EXISTS, condition_of, every, has_tag, requires
-from odm.protocol.requests import Check, Delete, Operation, Put, Refusals, Refused, Sleep, Transact, Update, Written
+from odm.protocol.requests import Delete, Operation, Put, Refusals, Refused, Sleep, Transact, Update, Written
 
 BLIND_PART = 64
 """An update with values larger than 1/64 of the maximum size of an item is not written without a read.
 
 Without a read, the size of the resulting item is not known. With large values, one more read costs little.
 """
+
+
+_TEXTS: Final = frozenset({str, bytes})
+_NUMBERS: Final = frozenset({bool, int, Decimal, type(None)})
+_NUMBER_BYTES: Final = 40
+"""The maximum size of a number as `item_size` counts it."""
 
 
 class _Shot(NamedTuple):
@@ -69,16 +75,24 @@ def write(writer: Writer, request: Operation) -> Steps[Written | Refused]:
         OutcomeUnknown: a response was lost, and the row does not show whether the write was applied.
         Throttled: other writers kept changing the row until the time was up; the write was not applied.
     """
-    row_key = writer.row_key(request.key)
+    row_key, places, shot = writer.layout.row_key(request.key), writer.places, None
     if isinstance(request, Put) and request.condition is None and writer.unlisted(request):
         return (yield from _put(writer, request, row_key))
-    wide = isinstance(writer.places, Wide)
-    if not wide and isinstance(request, Update) and (rules := counts(request, writer.form)) is not None:
-        counted = yield from count(writer, row_key, rules, request)
-        if counted is not None:
-            return counted
-    shot = _shot(writer, request, row_key)
-    if shot is not None and writer.places.locks is not None:
+    if isinstance(places, Wide):
+        shot = _wide_at_once(writer, places, request, row_key)
+    elif isinstance(request, Update):
+        form = compiled(request.actions, request.tag, request.version, writer.form)
+        if form.counts and (rules := counts(request, writer.form)) is not None:
+            counted = yield from count(writer, row_key, rules, request)
+            if counted is not None:
+                return counted
+        if places.tagged:  # else the row does not show which write was the last
+            shot = _update_at_once(writer, request, row_key, form)
+    elif isinstance(request, Put) and places.tagged:
+        shot = _put_at_once(writer, request, row_key)
+    elif isinstance(request, Delete) and places.tagged:
+        shot = _delete_at_once(writer, request, row_key)
+    if shot is not None and places.locks is not None:
         shot = _unless_locked(shot)
     answer = None if shot is None else (yield from _fire(writer, shot))
     if answer is None:
@@ -102,9 +116,10 @@ def transact(writer: Writer, request: Transact) -> Steps[Written | Refusals]:
 
 def _put(writer: Writer, request: Put, row_key: str) -> Steps[Written | Refused]:
     """Replace the item of a row, unless the row holds cells of another program."""
-    mutations, row, locks = _replaced(writer, request), writer.places.row(row_key), writer.places.locks
-    if request.tag is not None and not writer.places.surely_own(row_key):
-        other = writer.places.strange(row_key, request.tag)
+    places, locks, id = writer.places, writer.places.locks, writer.id_of(request.item.get(VERSION))
+    mutations, row = places.replaced(request.item, row_key, id, (), writer.now()), places.row(row_key)
+    if request.tag is not None and not places.surely_own(row_key):
+        other = places.strange(row_key, request.tag)
     elif locks is not None:
         other = locks.cells.locked(row_key)
     else:
@@ -173,29 +188,11 @@ def unless_locked(
             yield from writer.read(ids, locks.cells.any_lock)
 
 
-def _replaced(writer: Writer, request: Put, id: str | None = None) -> tuple[Mutation, ...]:
-    """The mutations of a put of an item without index entries."""
-    id = id or writer.id_of(request.item.get(VERSION))
-    return writer.places.replaced(request.item, writer.row_key(request.key), id, (), writer.now())
-
-
-def _shot(writer: Writer, request: Operation, row_key: str) -> _Shot | None:
-    """The write in one call; None if it needs more calls."""
-    if not writer.places.tagged:
-        return None  # the row does not show which write was the last
-    if isinstance(writer.places, Wide):
-        call = at_once(writer, writer.places, request, row_key)
-        refused = _not_there(request) if isinstance(request, Delete) else None
-        return None if call is None else _Shot(call, matches=True, id=None, refused=refused)
-    match request:
-        case Put():
-            return _put_at_once(writer, request, row_key)
-        case Update():
-            return _update_at_once(writer, request, row_key)
-        case Delete():
-            return _delete_at_once(writer, request, row_key)
-        case Check():
-            return None
+def _wide_at_once(writer: Writer, places: Wide, request: Operation, row_key: str) -> _Shot | None:
+    """The write of an item of a wide row in one call; None if it needs more calls."""
+    call = at_once(writer, places, request, row_key)
+    refused = _not_there(request) if isinstance(request, Delete) else None
+    return None if call is None else _Shot(call, matches=True, id=None, refused=refused)
 
 
 def _unless_locked(shot: _Shot) -> _Shot | None:
@@ -213,7 +210,8 @@ def _put_at_once(writer: Writer, request: Put, row_key: str) -> _Shot | None:
     if asked is None:
         return None
     id = writer.id_of(request.item.get(VERSION))
-    return _Shot(_if(writer, row_key, asked, _replaced(writer, request, id)), asked.holds, id, _absent(request))
+    mutations = writer.places.replaced(request.item, row_key, id, (), writer.now())
+    return _Shot(_if(writer, row_key, asked, mutations), asked.holds, id, _absent(request))
 
 
 def _over_own(writer: Writer, request: Put) -> Predicate | None:
@@ -228,31 +226,26 @@ def _over_own(writer: Writer, request: Put) -> Predicate | None:
     return evolve(asked, filter=both)
 
 
-def _update_at_once(writer: Writer, request: Update, row_key: str) -> _Shot | None:
-    if _may_age(writer, request):
-        return None  # all of the item is written again, so it has to be read
-    actions = settled(request.actions, request.condition)
-    if request.entries or request.returning != "none" or not _are_small(actions, request.limits):
+def _update_at_once(writer: Writer, request: Update, row_key: str, form: CompiledUpdate) -> _Shot | None:
+    if form.ages or request.entries or request.returning != "none":
         return None
-    tag = request.tag
-    made = blind(actions, writer.form, writer.now(), row_key, tag)
-    asked = None if made is None else _of_item(writer, request)
-    if made is None or asked is None:
+    actions = request.actions
+    if form.settles and request.condition is not None:
+        actions = settled(actions, request.condition)
+        form = compiled(actions, request.tag, request.version, writer.form)
+    now = writer.now()
+    changes = form.blind(actions, now, row_key) if _are_small(actions, request.limits) else None
+    if changes is None:
         return None
-    if made.requires:
-        asked = evolve(asked, filter=chained(asked.filter, *made.requires))
-        if not fits(asked.filter):
-            return None
-    id = writer.id_of(marked_version(request))
-    noted = writer.form.placement(tag).mutations(bookkeeping(id, None, writer.now()))
-    mutations = (*made.mutations, *noted)
-    return _Shot(_if(writer, row_key, asked, mutations), asked.holds, id, None if made.requires else _absent(request))
-
-
-def _may_age(writer: Writer, request: Update) -> bool:
-    """Whether the item may be one that Bigtable deletes by its age."""
-    aging = writer.form.aging
-    return bool(aging) and (request.tag is None or request.tag in aging)
+    asked = form.own if request.condition is None and request.tag is not None else _of_item(writer, request)
+    if asked is not None and changes.requires:
+        asked = evolve(asked, filter=chained(asked.filter, *changes.requires))
+        asked = asked if fits(asked.filter) else None
+    if asked is None:
+        return None
+    id = writer.id_of(form.version)
+    call = _if(writer, row_key, asked, (*changes.mutations, *form.revised(id, now)))
+    return _Shot(call, asked.holds, id, None if changes.requires else _absent(request))
 
 
 def _delete_at_once(writer: Writer, request: Delete, row_key: str) -> _Shot | None:
@@ -278,8 +271,8 @@ def _absent(request: Put | Update | Delete) -> Refused | None:
 
 def _of_item(writer: Writer, request: Update | Delete) -> Predicate | None:
     """The predicate of the request's condition, and that there is an item with the tag that the request names."""
-    if request.condition is None and request.tag is not None:
-        return predicate_of_own(request.tag, request.version if isinstance(request, Update) else None, writer.form)
+    if request.condition is None and request.tag is not None:  # a delete: `CompiledUpdate` has that of an update
+        return predicate_of_own(request.tag, None, writer.form)
     there = EXISTS if request.tag is None else has_tag(request.tag)
     condition = condition_of(request)
     asked = condition if requires(condition, there) else every(there, condition)
@@ -287,12 +280,25 @@ def _of_item(writer: Writer, request: Update | Delete) -> Predicate | None:
 
 
 def _are_small(actions: Sequence[Action], limits: Limits) -> bool:
-    given = {
-        str(one.path): one.value if isinstance(one, Set) else one.members
-        for one in actions
-        if isinstance(one, Set | AddTo)
-    }
-    return limits.item_bytes is None or item_size(given) <= limits.item_bytes // BLIND_PART
+    """Whether no value is larger than a `BLIND_PART` of an item."""
+    if limits.item_bytes is None:
+        return True
+    most = limits.item_bytes // BLIND_PART
+    values: dict[str, Value] = {}
+    bound = 0
+    for one in actions:
+        if type(one) is Set:
+            value = one.value
+            bound += 4 * len(value) if type(value) in _TEXTS else _NUMBER_BYTES if type(value) in _NUMBERS else most
+        elif type(one) is AddTo:
+            bound += most
+        bound += sum([4 * len(part) + 4 if type(part) is str else _NUMBER_BYTES for part in one.path.segments])
+    if bound < most:
+        return True
+    for one in actions:
+        if isinstance(one, Set | AddTo):
+            values[str(one.path)] = one.value if isinstance(one, Set) else one.members
+    return item_size(values) <= most
 
 
 def _if(writer: Writer, row_key: str, asked: Predicate, mutations: tuple[Mutation, ...]) -> CheckAndMutateRow:

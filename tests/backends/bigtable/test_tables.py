@@ -549,7 +549,7 @@ def test_an_update_that_takes_too_long_is_reported() -> None:
 
     native = UpdateTable("shop", deletion_protection=True)
     with pytest.raises(google.DeadlineExceeded, match="not complete after 300 seconds"):
-        driver._send(SimpleNamespace(vendor=Vendor()), native, Wire(INSTANCE, "").message(native))
+        driver._administer(SimpleNamespace(vendor=Vendor()), native, Wire(INSTANCE, "").message(native))
 
 
 async def test_protection_is_added_in_an_event_loop(name: str, backend: Bigtable, send: Send) -> None:
