@@ -88,6 +88,8 @@ _CELL: Final = partial(tuple.__new__, SetCell)
 NO_MEMBERS: Final = frozenset[Any]()
 """An empty set, which is the same as a missing attribute."""
 
+_REVISION, _LISTED = SideColumn(REVISION), SideColumn(LISTED)
+
 UNREADABLE: Final = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError, RecursionError)
 """The errors that reading a cell raises if odm did not write it."""
 
@@ -129,8 +131,10 @@ def stored(row: Row | None, form: Form) -> Stored | None:
     item = None if row is None else decode(row, form)
     if item is None or row is None:
         return None
-    revision = _cells_of(row).get(SideColumn(REVISION), b"").decode(errors="backslashreplace")
-    return Stored(item, revision, entries_listed(row, form.is_strange(item.get(TAG))), row)
+    cells = _cells_of(row)
+    revision = cells.get(_REVISION, b"").decode(errors="backslashreplace")
+    entries = entries_listed(row, form.is_strange(item.get(TAG))) if _LISTED in cells else ()
+    return Stored(item, revision, entries, row)
 
 
 def entries_listed(row: Row, strange: bool) -> tuple[Listed, ...]:

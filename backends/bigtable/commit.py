@@ -31,8 +31,6 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
-from attrs import Factory, field
-
 from odm.backends.bigtable.codec import (
     LISTED,
     REVISION,
@@ -40,10 +38,9 @@ from odm.backends.bigtable.codec import (
     Listed,
     Stored,
 )
-from odm.backends.bigtable.counters import set_up
 from odm.backends.bigtable.entries import entry_row, index_table
 from odm.backends.bigtable.errors import is_lost, kind_of, translate
-from odm.backends.bigtable.evaluate import RowChange, evaluate
+from odm.backends.bigtable.evaluate import RowChange, evaluate, set_up
 from odm.backends.bigtable.filters import chained, interleave, newest
 from odm.backends.bigtable.loading import RowItem
 from odm.backends.bigtable.merges import MergedPut
@@ -60,10 +57,10 @@ from odm.backends.bigtable.native import (
     Steps,
 )
 from odm.backends.bigtable.retry import all_of, pausing_later, write_many
-from odm.backends.bigtable.writer import Writer
+from odm.backends.bigtable.writer import Writer, versioned
 from odm.codec import VERSION
 from odm.errors import BackendError, OdmError, OutcomeUnknown
-from odm.expressions.nodes import Condition, Or, Value
+from odm.expressions.nodes import Condition, Or
 from odm.immutable import frozen
 from odm.protocol.predicates import ABSENT
 from odm.protocol.requests import Delete, Operation, Put, Refused, Update, Written, repeatable
@@ -166,18 +163,26 @@ class Attempt:
     id: str
     before: Stored | None
     change: RowChange
-    listed: tuple[Listed, ...] = field(init=False, default=Factory(lambda self: self._list(), takes_self=True))
+    listed: tuple[Listed, ...]
 
     @classmethod
     def of(cls, writer: Writer, work: Work, before: Stored | None, change: RowChange) -> "Attempt":
         """A new attempt at a change of the item that was read."""
-        return cls(work, writer.id_of(version_after(change, before)), before, change)
+        return cls.with_id(work, writer.ids(), before, change)
 
-    def _list(self) -> tuple[Listed, ...]:
-        """Entries that the item already lists keep their qualifier; that of a new entry is the attempt's id."""
-        had = () if self.before is None else self.before.entries
-        known = {(entry.index, entry.key): entry for entry in had}
-        return tuple(known.get(entry) or Listed(*entry, self.id) for entry in self.change.entries.items())
+    @classmethod
+    def with_id(cls, work: Work, id: str, before: Stored | None, change: RowChange) -> "Attempt":
+        """The attempt with this id, which becomes the revision together with the version of the item."""
+        item = change.item if change.item is not None or before is None else before.item
+        version = None if item is None else item.get(VERSION)
+        listed: tuple[Listed, ...] = ()
+        revision = versioned(id, version) if version else id
+        if change.entries:
+            had = () if before is None else before.entries
+            known = {(entry.index, entry.key): entry for entry in had}
+            # entries that the item already lists keep their qualifier; that of a new entry is the attempt's id
+            listed = tuple(known.get(entry) or Listed(*entry, revision) for entry in change.entries.items())
+        return cls(work, revision, before, change, listed)
 
     def shows_in(self, now: Stored | None) -> bool:
         """Whether the row, as read now, shows that this attempt was applied."""
@@ -199,9 +204,9 @@ class Attempt:
         same = chained(writer.places.unchanged_for(id, self.before, self.work.request), *self.change.guards.filters)
         return CheckAndMutateRow(writer.table, row, same, matched=self.mutations(writer))
 
-    def mutations(self, writer: Writer) -> tuple[Mutation, ...]:
-        """The mutations of the commit."""
-        change, id, now = self.change, self.work.row_key, writer.now()
+    def mutations(self, writer: Writer, now: int | None = None) -> tuple[Mutation, ...]:
+        """The mutations of the commit; ``now``: the time of the write, in microseconds, if it is known already."""
+        change, id, now = self.change, self.work.row_key, writer.now() if now is None else now
         if change.removed:
             return writer.places.removed(id, self.before)
         if change.item is not None:
@@ -409,12 +414,6 @@ def columns_of(writer: Writer, of: Iterable[tuple[Attempt, tuple[Listed, ...]]],
 def _expects_nothing(condition: Condition | None) -> bool:
     """Whether this is the condition of an insert, including an insert that replaces an expired item."""
     return condition == ABSENT or (isinstance(condition, Or) and ABSENT in condition.conditions)
-
-
-def version_after(change: RowChange, before: Stored | None) -> Value:
-    """The version of the item after the change."""
-    item = change.item if change.item is not None or before is None else before.item
-    return None if item is None else item.get(VERSION)
 
 
 def _revision(before: Stored | None) -> str | None:

@@ -27,13 +27,12 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from odm.backends.bigtable.actions import increments
-from odm.backends.bigtable.cells import qualifier, read_counter, write, write_counter
-from odm.backends.bigtable.codec import REVISION, TAG, Stored
+from odm.backends.bigtable.cells import read_counter, write, write_counter
+from odm.backends.bigtable.codec import REVISION, TAG
 from odm.backends.bigtable.errors import kind_of
 from odm.backends.bigtable.filters import Filter, ValueIs, ValueRange, chain, chained, interleave, newest
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.locks import is_lock
-from odm.backends.bigtable.merges import MergedPut
 from odm.backends.bigtable.native import (
     COUNTERS,
     AppendValue,
@@ -46,12 +45,9 @@ from odm.backends.bigtable.native import (
     SetCell,
     Steps,
 )
-from odm.backends.bigtable.retry import all_of, once, pause, pausing_later, read_many, until_answered
+from odm.backends.bigtable.retry import all_of, once, pause, pausing_later, read_many
 from odm.backends.bigtable.writer import Writer, version_in
 from odm.errors import OdmError, OutcomeUnknown, Throttled
-from odm.expressions.nodes import Increment as IncrementAction
-from odm.expressions.nodes import Remove, Set, paths
-from odm.immutable import frozen
 from odm.protocol.predicates import EXISTS
 from odm.protocol.requests import Operation, Update, Written
 
@@ -249,65 +245,3 @@ def _undone(writer: Writer, row_key: str, rules: tuple[Increment, ...], held: He
     if locks is not None:
         other.append(locks.cells.locked(row_key))
     return CheckAndMutateRow(writer.table, row_key, interleave(*other), unmatched=back)
-
-
-@frozen
-class Guards:
-    """The checks of counters on which a write depends.
-
-    Attributes:
-        filters: each returns a cell if its counter is unchanged since the read.
-        unset: calls that create missing counters before the write, because a predicate cannot check that one cell is
-            missing and another exists.
-    """
-
-    filters: tuple[Filter, ...] = ()
-    unset: tuple[CheckAndMutateRow, ...] = ()
-
-
-def set_up(writer: Writer, guards: Guards) -> Steps[None]:
-    """Create the missing counters that a write checks; their values stay the same.
-
-    If the item is deleted in between, a counter remains in a row without an item. It does no harm: the row has no tag,
-    so no read takes it for an item; an increment without an item does not change it; and the next item in this row
-    replaces it. The row has no marks, so a scrub cannot distinguish the counter from another program's cell, and does
-    not remove it.
-    """
-    for call in guards.unset:
-        yield from until_answered(call, writer.retry)
-
-
-def guards(writer: Writer, request: Operation, row_key: str, before: Stored | None) -> Guards:
-    """The checks of counters for a write that was evaluated on the item ``before``."""
-    if before is None:
-        return Guards()
-    found = {cell.qualifier.decode(): cell.value for cell in before.row.cells if cell.family == COUNTERS}
-    unset: list[CheckAndMutateRow] = []
-    wanted = dict.fromkeys(found) if isinstance(request, Update) and request.returning != "none" else {}
-    for name, start in _named(request, before).items():
-        column = qualifier(name)
-        if column not in found and writer.form.kind(name) == "counter":
-            found[column] = write_counter(start)
-            made = writer.places.counted(row_key, column, found[column], writer.now())
-            row, held = writer.places.row(row_key), writer.places.counter(row_key, column)
-            unset.append(CheckAndMutateRow(writer.table, row, held, unmatched=(made,)))
-        if column in found:
-            wanted[column] = None
-    unset += writer.places.starts(row_key, before, request)
-    same = (chain(writer.places.counter(row_key, column), ValueIs(found[column])) for column in wanted)
-    return Guards(tuple(same), tuple(unset))
-
-
-def _named(request: Operation, before: Stored) -> dict[str, int]:
-    """The attributes on whose values the write depends, and the value of each while its counter is missing.
-
-    A missing counter may still have a number in a plain cell, from before it was a Counter; the two are added.
-    """
-    named = dict.fromkeys((path.root for path in paths(request.condition)), 0)
-    if isinstance(request, Update | MergedPut):
-        for action in request.actions:
-            if isinstance(action, IncrementAction) and action.path.root not in before.item:
-                named[action.path.root] = int(action.start)
-            elif not isinstance(action, Set | Remove):
-                named.setdefault(action.path.root, 0)
-    return named

@@ -1,25 +1,98 @@
 """Evaluates a write on the item that was read: the write is refused, changes nothing, or changes the row. No I/O."""
 
 from collections.abc import Mapping
-from typing import assert_never
+from typing import Final, assert_never
 
-from attrs import field
-
+from odm.backends.bigtable.cells import qualifier, write_counter
 from odm.backends.bigtable.codec import Stored
-from odm.backends.bigtable.counters import Guards, guards
+from odm.backends.bigtable.filters import Filter, ValueIs, chain
 from odm.backends.bigtable.form import Form
 from odm.backends.bigtable.merges import MergedPut
-from odm.backends.bigtable.native import Mutation
+from odm.backends.bigtable.native import COUNTERS, CheckAndMutateRow, Mutation, Steps
+from odm.backends.bigtable.retry import until_answered
 from odm.backends.bigtable.verbatim import stored_key
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Action, Item, Remove, Set, paths
+from odm.expressions.nodes import Increment as IncrementAction
 from odm.immutable import frozen
 from odm.protocol.apply_update import apply_update
 from odm.protocol.predicates import condition_of, is_own
 from odm.protocol.requests import Check, Delete, Operation, Put, Refused, Update, Written
 from odm.schema.entity import Key
+
+
+@frozen
+class Guards:
+    """The checks of counters on which a write depends.
+
+    Attributes:
+        filters: each returns a cell if its counter is unchanged since the read.
+        unset: calls that create missing counters before the write, because a predicate cannot check that one cell is
+            missing and another exists.
+    """
+
+    filters: tuple[Filter, ...] = ()
+    unset: tuple[CheckAndMutateRow, ...] = ()
+
+
+NO_GUARDS: Final = Guards()
+
+
+def set_up(writer: Writer, guards: Guards) -> Steps[None]:
+    """Create the missing counters that a write checks; their values stay the same.
+
+    If the item is deleted in between, a counter remains in a row without an item. It does no harm: the row has no tag,
+    so no read takes it for an item; an increment without an item does not change it; and the next item in this row
+    replaces it. The row has no marks, so a scrub cannot distinguish the counter from another program's cell, and does
+    not remove it.
+    """
+    for call in guards.unset:
+        yield from until_answered(call, writer.retry)
+
+
+def guards(writer: Writer, request: Operation, row_key: str, before: Stored | None) -> Guards:
+    """The checks of counters for a write that was evaluated on the item ``before``."""
+    if before is None:
+        return NO_GUARDS
+    columns = zip(before.row.columns, before.row.values, strict=True)
+    found = {column.decode(): cell for (family, column), cell in columns if family == COUNTERS}
+    unset: list[CheckAndMutateRow] = []
+    wanted = dict.fromkeys(found) if isinstance(request, Update) and request.returning != "none" else {}
+    for name, start in _named(request, before).items():
+        column = qualifier(name)
+        if column not in found and writer.form.kind(name) == "counter":
+            found[column] = write_counter(start)
+            made = writer.places.counted(row_key, column, found[column], writer.now())
+            row, held = writer.places.row(row_key), writer.places.counter(row_key, column)
+            unset.append(CheckAndMutateRow(writer.table, row, held, unmatched=(made,)))
+        if column in found:
+            wanted[column] = None
+    if not writer.places.tagged:
+        unset += writer.places.starts(row_key, before, request)
+    if not wanted and not unset:
+        return NO_GUARDS
+    same = (chain(writer.places.counter(row_key, column), ValueIs(found[column])) for column in wanted)
+    return Guards(tuple(same), tuple(unset))
+
+
+def _named(request: Operation, before: Stored) -> dict[str, int]:
+    """The attributes on whose values the write depends, and the value of each while its counter is missing.
+
+    A missing counter may still have a number in a plain cell, from before it was a Counter; the two are added.
+    """
+    named = {} if request.condition is None else dict.fromkeys((path.root for path in paths(request.condition)), 0)
+    if isinstance(request, Update | MergedPut):
+        for action in request.actions:
+            if isinstance(action, IncrementAction) and action.path.root not in before.item:
+                named[action.path.root] = int(action.start)
+            elif not isinstance(action, Set | Remove):
+                named.setdefault(action.path.root, 0)
+    return named
+
+
+_WRITTEN: Final = Written()
 
 
 @frozen
@@ -39,8 +112,8 @@ class RowChange:
     item: Item | None = None
     mutations: tuple[Mutation, ...] = ()
     removed: bool = False
-    guards: Guards = field(factory=Guards)
-    answer: Written = field(factory=Written)
+    guards: Guards = NO_GUARDS
+    answer: Written = _WRITTEN
 
 
 def evaluate(writer: Writer, request: Operation, row_key: str, before: Stored | None) -> RowChange | Written | Refused:
@@ -60,7 +133,13 @@ def evaluate(writer: Writer, request: Operation, row_key: str, before: Stored | 
     item = None if before is None else before.item
     if item is not None and request.tag not in (None, item.get(TAG)):
         return Refused(item)
-    if before is not None and (misread := writer.form.misread(before.row)) and misread & _needed(request, writer.form):
+    form = writer.form
+    if (
+        before is not None
+        and form.encodes
+        and (misread := form.misread(before.row))
+        and misread & _needed(request, form)
+    ):
         writer.schema.decode(before.item, stored_key(writer.schema, request.key))  # raises ItemInvalid
     if isinstance(request, Update) and not is_own(request, item):
         return Refused(item)
@@ -72,9 +151,9 @@ def evaluate(writer: Writer, request: Operation, row_key: str, before: Stored | 
         case MergedPut() if before is not None:
             return _merged(writer, request, row_key, before)
         case Put():
-            return RowChange(
-                item=request.over(item), entries=request.entries, guards=guards(writer, request, row_key, before)
-            )
+            whole = type(request) is Put and request.known is None
+            after = request.item if whole else request.over(item)
+            return RowChange(request.entries, after, guards=guards(writer, request, row_key, before))
         case Delete():
             if before is None:
                 return Written(existed=False)

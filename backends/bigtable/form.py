@@ -39,6 +39,7 @@ class Form:
             a cell of their own.
         aged_families: the families whose garbage collection may delete also the newest cell of a column, by its age.
         readers: how to read the cells of ``texts``.
+        encodes: some attributes have encodings of their own, which may not be able to read a cell.
     """
 
     kinds: Mapping[str, Kind]
@@ -60,7 +61,7 @@ class Form:
     # `odm.backends.bigtable.actions`, which fill them, import this module.
     predicates: Cache[tuple[object, ...], Any] = field(init=False, repr=False, eq=False, factory=Cache)
     updates: Cache[tuple[object, ...], Any] = field(init=False, repr=False, eq=False, factory=Cache)
-    _encoded: bool = field(
+    encodes: bool = field(
         init=False,
         repr=False,
         eq=False,
@@ -105,7 +106,7 @@ class Form:
 
     def misread(self, row: Row) -> frozenset[str]:
         """The attributes of a row of the usual form whose cells their encodings cannot read, by stored name."""
-        return misread(row) if self._encoded else NO_NAMES
+        return misread(row) if self.encodes else NO_NAMES
 
     def is_strange(self, tag: Value) -> bool:
         """Whether an item with this tag belongs to another program."""

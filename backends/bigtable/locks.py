@@ -20,8 +20,8 @@ item, and is the contract of both layouts; `odm.backends.bigtable.wide_locks` is
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 from attrs import Factory, field
 
@@ -54,6 +54,9 @@ from odm.immutable import frozen
 
 MARK: Final = "~"
 """Begins the revision of a locked row."""
+
+Written: TypeAlias = tuple[Sequence[Mutation], Sequence[Mutation]]
+"""The mutations that delete an item, and those of a write; none: the item is deleted."""
 
 LOCKED: Final = ValueRange(MARK.encode())
 """The revisions of locked items."""
@@ -354,11 +357,11 @@ class LockCells:
             cells: the cells that are needed.
             retry: how long to retry.
         """
-        return (yield from read_many(self.table, ids, retry, self.shown(cells)))
+        return read_many(self.table, ids, retry, self.shown(cells))
 
     def read_locks(self, ids: tuple[str, ...], retry: Retry) -> Steps[dict[str, Row]]:
         """Read the locks of items, by id; items without one may be omitted."""
-        return (yield from read_many(self.table, ids, retry, self.any_lock))
+        return read_many(self.table, ids, retry, self.any_lock)
 
     def at_one_instant(self, ids: Sequence[str]) -> bool:
         """Whether `read` reads these items at one instant."""
@@ -394,6 +397,10 @@ class LockCells:
         """Whether this is the column of a lock."""
         return qualifier == _LOCK
 
+    def locks_of(self, rows: Mapping[str, Row]) -> dict[str, Lock]:
+        """The locks of those rows that are locked; raises the same error as `lock_of`."""
+        return {id: lock for id, row in rows.items() if (lock := self.lock_of(row)) is not None}
+
     def lock_of(self, row: Row) -> Lock | None:
         """The lock of a row; None if it is not locked.
 
@@ -402,6 +409,8 @@ class LockCells:
         Raises:
             BackendError: odm did not write the lock.
         """
+        if not any(self.is_lock(qualifier) for _, qualifier in row.columns):
+            return None
         for cell in row.cells:
             if cell.value and self.is_lock(cell.qualifier) and cell.family in self._homes:
                 try:
@@ -427,11 +436,43 @@ class LockCells:
 
     def counters(self, row: Row, before: Stored) -> list[Cell]:
         """The cells of the counters of a row with an item."""
+        if not any(family == COUNTERS for family, _ in row.columns):
+            return []
         return [cell for cell in row.cells if cell.family == COUNTERS]
 
     def counts(self, before: Stored, name: str) -> bool:
         """Whether an increment of this Counter of the item changes its cell without reading it."""
         return True
+
+    def lock(  # what it depends on
+        self,
+        id: str,
+        part: Row | None,
+        before: Stored | None,
+        tag: Value,
+        written: Written | None,
+        age: tuple[int, str],
+        now: int,
+    ) -> Lock:
+        """The lock of an item for an attempt.
+
+        Args:
+            id: the item.
+            part: all cells of the item, as it was read; None: there was no row.
+            before: the item; None: there was none.
+            tag: the tag that the item has, or will have, if it is known.
+            written: the mutations that delete an item, and those of the write; None: the item is only checked.
+            age: see `Lock.order`.
+            now: the time of the write, in microseconds.
+        """
+        row = None if before is None else part
+        counters = () if row is None or before is None else tuple(self.counters(row, before))
+        after = None if written is None else self.staged(id, row, *written, now)
+        former = self.former(id, row, before, tag)
+        since, attempt = age
+        return Lock(
+            attempt, since, former.was, after, counters, former.home, revised=former.revised, locked=former.locked
+        )
 
     def former(self, id: str, row: Row | None, before: Stored | None, tag: Value) -> Lock:
         """What a new lock says of the time before: an incomplete lock.

@@ -65,6 +65,9 @@ class Placed(Places):
     def items(self, rows: Iterable[Row], *, former: bool = False, wanted: Filter = ITEM) -> list[Row]:
         return [self.usual(row, former=former) for row in narrowed(rows, wanted)]
 
+    def item_of(self, row: Row) -> Row | None:
+        return next(iter(self.items([row], former=True)), None)
+
     def cells(self, wanted: Filter) -> Filter:
         owned = self.form.owned
         if wanted == ITEM:

@@ -202,7 +202,7 @@ class Places:
 
     def item_of(self, row: Row) -> Row | None:
         """The item of a row with all its cells, as transactions read it; see `odm.backends.bigtable.locks`."""
-        return next(iter(self.items([row], former=True)), None)
+        return row
 
     def stored(self, row: Row | None) -> Stored | None:
         """The item of such a row, with its revision and index entries; None if there is no row or no item in it."""

@@ -9,7 +9,7 @@ changed; index columns are left to the transaction's own program and to a scrub.
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from attrs import Factory, define, field
+from attrs import define, field
 
 from odm.backends.bigtable import records
 from odm.backends.bigtable.committed import Locks
@@ -43,7 +43,7 @@ class Resolver:
     order: tuple[int, str] | None = None
     resolved: int = field(init=False, default=0)
     _met: dict[str, float] = field(init=False, factory=dict)
-    _pauses: Pauses = field(init=False, default=Factory(lambda self: self.retry.contention(), takes_self=True))
+    _pauses: Pauses | None = field(init=False, default=None)  # from the first wait on
 
     def unlocked(self, row_keys: Iterable[str], cells: Filter) -> Steps[dict[str, Row]]:
         """Read rows for a write: resolves locks, and waits for those that may not be resolved yet.
@@ -70,7 +70,7 @@ class Resolver:
         Raises:
             Throttled: other writers kept locking rows until the time was up.
         """
-        held = {key: lock for key, row in rows.items() if (lock := self.locks.cells.lock_of(row)) is not None}
+        held = self.locks.cells.locks_of(rows)
         if held and not all((yield from self.resolve(held.items()))):
             yield from self.pause(tuple(held))
         return held
@@ -91,6 +91,7 @@ class Resolver:
 
     def pause(self, row_keys: Sequence[str]) -> Steps[None]:
         """Wait for the locks of rows. Raises Throttled when the time is up."""
+        self._pauses = self._pauses or self.retry.contention()
         if (wait := next(self._pauses, None)) is None:
             raise Throttled(
                 f"row {row_keys[0]!r} of table {self.locks.table!r}: transactions of other programs kept locking it "

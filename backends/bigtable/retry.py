@@ -11,7 +11,7 @@ Procedures without I/O, which yield pauses as requests:
 import logging
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, takewhile
 from math import inf
 from typing import Any, TypeAlias, TypeVar
@@ -72,6 +72,9 @@ answered completely, starts this time again; Google's clients retry a read or bu
 
 READ_BYTES = 256 * 1024
 """The maximum bytes of row keys in one read of many rows."""
+
+_FEW = 8
+"""So many row keys always fit into one read."""
 
 WRITE_BYTES = 4 * 1024 * 1024
 """The maximum bytes in one write of many rows; a larger row is sent alone."""
@@ -311,7 +314,7 @@ def read_many(table: str, row_keys: tuple[str, ...], retry: Retry, wanted: Filte
     found: dict[str, Row] = {}
     left = row_keys
     while left:
-        some = left if len(left) == 1 else leading(left, lambda row_key: 4 * len(row_key), READ_BYTES)
+        some = left if len(left) <= _FEW else leading(left, lambda row_key: 4 * len(row_key), READ_BYTES)
         rows = yield from read_all(ReadRows(table, keys=some, filter=wanted), retry)
         found |= {row.key.decode("utf-8", "surrogateescape"): row for row in rows}
         left = left[len(some) :]
@@ -449,74 +452,52 @@ def together(procedures: Sequence[Steps[R]]) -> Steps[list[R]]:
     Raises:
         Exception: the first error of a procedure, when all have ended.
     """
-    group = _Group(procedures)
-    while group.next:
-        if any(isinstance(native, Call | Concurrent) for native in group.next.values()):
-            yield from _send(group)
-        else:
-            yield from _wait(group)
-    if group.errors:
-        raise group.errors[0]
-    return [group.results[number] for number in range(len(procedures))]
+    following: dict[int, Native] = {}
+    results: dict[int, R] = {}
+    errors: list[Exception] = []
+    answers: Iterable[tuple[int, Any]] = [(number, None) for number in range(len(procedures))]
+    while True:
+        for number, answer in answers:
+            procedure = procedures[number]
+            try:
+                following[number] = (procedure.throw if isinstance(answer, Exception) else procedure.send)(answer)
+            except StopIteration as done:
+                following.pop(number, None)
+                results[number] = done.value
+            except Exception as error:  # noqa: BLE001  # raised when all procedures have ended
+                following.pop(number, None)
+                errors.append(error)
+        if not following:
+            break
+        answers = yield from _answers(following)
+    if errors:
+        raise errors[0]
+    return [results[number] for number in range(len(procedures))]
 
 
-class _Group:
-    """Procedures that run together.
+def _answers(following: dict[int, Native]) -> Steps[Iterable[tuple[int, Any]]]:
+    """The answers to some native requests of procedures: to all their calls, if they make any, sent together.
 
-    Attributes:
-        next: the native request that each procedure makes next; those that have ended are left out.
-        results: the results of those that have ended.
-        errors: the errors of those that have failed.
+    Args:
+        following: the native request that each procedure makes next; those that wait go on waiting for the rest.
     """
-
-    def __init__(self, procedures: Sequence[Steps[Any]]) -> None:
-        self._procedures = procedures
-        self.next: dict[int, Native] = {}
-        self.results: dict[int, Any] = {}
-        self.errors: list[Exception] = []
-        for number, procedure in enumerate(procedures):
-            self._go_on(number, procedure.send, None)
-
-    def answer(self, number: int, answer: Any) -> None:
-        """Give a procedure the response to its native request, or the failure."""
-        procedure = self._procedures[number]
-        self._go_on(number, procedure.throw if isinstance(answer, Exception) else procedure.send, answer)
-
-    def _go_on(self, number: int, go_on: Callable[[Any], Native], value: Any) -> None:
-        try:
-            self.next[number] = go_on(value)
-        except StopIteration as done:
-            self.next.pop(number, None)
-            self.results[number] = done.value
-        except Exception as error:  # noqa: BLE001  # raised when all procedures have ended
-            self.next.pop(number, None)
-            self.errors.append(error)
-
-
-def _send(group: _Group) -> Steps[None]:
-    """Send the calls that are next, together; procedures that wait go on waiting."""
-    natives = {number: native for number, native in group.next.items() if isinstance(native, Call | Concurrent)}
-    calls: list[Call] = []
-    for native in natives.values():
-        calls += native.calls if isinstance(native, Concurrent) else (native,)
-    answers = iter((yield from all_of(calls)))
-    for number, native in natives.items():
-        if isinstance(native, Concurrent):
-            group.answer(number, tuple(next(answers) for _ in native.calls))
-        else:
-            group.answer(number, next(answers))
-
-
-def _wait(group: _Group) -> Steps[None]:
-    """Wait until the first pause is over; pass on all other native requests, which need no answer."""
-    pauses = {number: native.seconds for number, native in group.next.items() if isinstance(native, Sleep)}
-    for number in [number for number in group.next if number not in pauses]:
-        group.answer(number, (yield group.next[number]))
-        return
+    natives = {number: native for number, native in following.items() if isinstance(native, Call | Concurrent)}
+    if natives:
+        calls = [one for native in natives.values() for one in _calls_of(native)]
+        given = iter((yield from all_of(calls)))
+        return [
+            (number, tuple(next(given) for _ in native.calls) if isinstance(native, Concurrent) else next(given))
+            for number, native in natives.items()
+        ]
+    pauses = {number: native.seconds for number, native in following.items() if isinstance(native, Sleep)}
+    for number, native in following.items():
+        if number not in pauses:  # passed on; it needs no answer
+            return [(number, (yield native))]
     shortest = min(pauses.values())
     yield Sleep(shortest)
-    for number, seconds in pauses.items():
-        if seconds <= shortest:
-            group.answer(number, None)
-        else:
-            group.next[number] = Sleep(seconds - shortest)
+    following |= {number: Sleep(seconds - shortest) for number, seconds in pauses.items() if seconds > shortest}
+    return [(number, None) for number, seconds in pauses.items() if seconds <= shortest]
+
+
+def _calls_of(native: Call | Concurrent) -> tuple[Call, ...]:
+    return native.calls if isinstance(native, Concurrent) else (native,)

@@ -28,27 +28,28 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
-from attrs import define, evolve, field
+from attrs import define, field
 
 from odm.backends.bigtable import records
 from odm.backends.bigtable.cells import qualifier, write_counter
-from odm.backends.bigtable.codec import MAX_CELL, Listed, Stored
-from odm.backends.bigtable.commit import Attempt, Lease, Work, clean, columns_of, version_after
+from odm.backends.bigtable.codec import MAX_CELL, Stored
+from odm.backends.bigtable.commit import Attempt, Lease, Work, clean, columns_of
 from odm.backends.bigtable.commit import Rows as ClaimRows
 from odm.backends.bigtable.committed import Locks
-from odm.backends.bigtable.errors import is_lost, kind_of, translate
+from odm.backends.bigtable.errors import NATIVE_FAILURES, is_lost, kind_of, translate
 from odm.backends.bigtable.evaluate import RowChange, evaluate
 from odm.backends.bigtable.filters import Filter, ValueIs, chain, chained, fits, newest
 from odm.backends.bigtable.locks import Lock, LockCells
 from odm.backends.bigtable.native import COUNTERS, Cell, CheckAndMutateRow, Row, SetCell, Steps
 from odm.backends.bigtable.resolving import Resolver
-from odm.backends.bigtable.retry import all_of, together, until_answered, write_many
-from odm.backends.bigtable.writer import Writer, versioned
+from odm.backends.bigtable.retry import Pauses, together, until_answered, write_many
+from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
 from odm.errors import BackendError, BadValue, ItemTooLarge, OdmError, OutcomeUnknown, Throttled, Unsupported
 from odm.expressions.nodes import Value
 from odm.protocol.connection import Later
 from odm.protocol.requests import Notice, Put, Refusals, Refused, Transact, Written
+from odm.schema.entity import EntitySchema
 
 Held = Literal["no", "yes", "unknown"]
 """Whether a row is locked by an attempt; unknown: the call may be applied later."""
@@ -93,67 +94,50 @@ def judged(writer: Writer, work: Work, row: Row | None) -> Part | Refused | BadV
     return Part(work, row, before, verdict if isinstance(verdict, RowChange) else None)
 
 
-def prepare(writer: Writer, cells: LockCells, part: Part, id: str, since: int) -> Sequence[CheckAndMutateRow]:
+def prepare(
+    writer: Writer, cells: LockCells, part: Part, age: tuple[int, str], now: int
+) -> Sequence[CheckAndMutateRow]:
     """Make the lock for an operation. Returns the calls that write the counters that its item lacks.
 
     Args:
         writer: the writer of the table.
         cells: where its locks stand.
         part: the operation, which gets the lock and the call for it.
-        id: the id of the attempt.
-        since: when the first attempt began.
+        age: when the first attempt began, and the id of this one.
+        now: the time of the write, in microseconds.
 
     Raises:
         Unsupported: the item has too many counters for the condition of one request.
         ItemTooLarge: the item does not fit into its lock.
     """
-    unset = tuple(_unset(writer, cells, part))
-    part.lock = _lock_for(writer, cells, part, id, since)
-    part.call = _call_for(writer, cells, part, part.lock)
-    _check(writer, part.work.row_key, part.call)
-    return unset
-
-
-def _check(writer: Writer, row_key: str, call: CheckAndMutateRow) -> None:
-    """Refuse a lock that does not fit into a request."""
-    where = f"row {row_key!r} of table {writer.table!r}"
-    if call.predicate is not None and not fits(call.predicate):
+    places, id, before, tag, written = writer.places, part.work.row_key, part.before, _tag(part), None
+    entity = writer.schema.entities.get(str(tag))
+    unset = () if entity is None or not entity.counters else tuple(_unset(writer, cells, part, entity, now))
+    if part.change is not None:
+        part.attempt = Attempt.with_id(part.work, age[1], before, part.change)
+        written = places.removed(id, before), () if part.change.removed else part.attempt.mutations(writer, now)
+    lock = part.lock = cells.lock(id, part.row, before, tag, written, age, now)
+    mutations, row = cells.mutations(lock, now), places.row(id)
+    if before is None:
+        free = cells.free(id, places.taken(id), checked=part.change is None)
+        part.call = CheckAndMutateRow(writer.table, row, free, unmatched=mutations)
+    else:
+        asked = places.unchanged(id, before)
+        if lock.counters:
+            asked = chained(asked, *_unchanged(lock.counters))
+        part.call = CheckAndMutateRow(writer.table, row, asked, matched=mutations)
+    if part.call.predicate is not None and not fits(part.call.predicate):
         raise Unsupported(
-            f"{where} has too many counters for the condition of one request, which has at most 20 KB: write it "
-            "alone, not in a transaction"
+            f"row {id!r} of table {writer.table!r} has too many counters for the condition of one request, which has "
+            "at most 20 KB: write it alone, not in a transaction"
         )
-    size = max(len(one.value) for one in call.matched or call.unmatched if isinstance(one, SetCell))
+    size = max([len(one.value) for one in mutations if isinstance(one, SetCell)])
     if size > MAX_CELL:
         raise ItemTooLarge(
-            f"{where} needs {size} bytes for its lock, and Bigtable allows {MAX_CELL} in a cell: write it alone, "
-            "not in a transaction"
+            f"row {id!r} of table {writer.table!r} needs {size} bytes for its lock, and Bigtable allows {MAX_CELL} in "
+            "a cell: write it alone, not in a transaction"
         )
-
-
-def _lock_for(writer: Writer, cells: LockCells, part: Part, attempt: str, since: int) -> Lock:
-    now, id = writer.now(), part.work.row_key
-    row = None if part.before is None else part.row
-    counters = () if row is None or part.before is None else tuple(cells.counters(row, part.before))
-    after = None
-    if part.change is not None:
-        revision = versioned(attempt, version_after(part.change, part.before))
-        part.attempt = Attempt(part.work, revision, part.before, part.change)
-        removed = writer.places.removed(id, part.before)
-        mutations = () if part.change.removed else part.attempt.mutations(writer)
-        after = cells.staged(id, row, removed, mutations, now)
-    former = cells.former(id, row, part.before, _tag(part))
-    return evolve(former, id=attempt, since=since, after=after, counters=counters)
-
-
-def _call_for(writer: Writer, cells: LockCells, part: Part, lock: Lock) -> CheckAndMutateRow:
-    """The call that locks the row of an operation, if it is as it was read."""
-    places, id = writer.places, part.work.row_key
-    mutations = cells.mutations(lock, writer.now())
-    if part.before is None:
-        free = cells.free(id, places.taken(id), checked=part.change is None)
-        return CheckAndMutateRow(writer.table, places.row(id), free, unmatched=mutations)
-    asked = chained(places.unchanged(id, part.before), *_unchanged(lock.counters))
-    return CheckAndMutateRow(writer.table, places.row(id), asked, matched=mutations)
+    return unset
 
 
 def _tag(part: Part) -> Value:
@@ -163,12 +147,12 @@ def _tag(part: Part) -> Value:
     return part.work.request.item.get(TAG) if isinstance(part.work.request, Put) else None
 
 
-def _unset(writer: Writer, cells: LockCells, part: Part) -> Iterator[CheckAndMutateRow]:
+def _unset(writer: Writer, cells: LockCells, part: Part, entity: EntitySchema, now: int) -> Iterator[CheckAndMutateRow]:
     """The calls that write the counters that an item lacks, with the values that it shows; adds them to its row."""
-    entity, before = writer.schema.entities.get(str(_tag(part))), part.before
-    if entity is None or before is None or part.row is None:
+    before = part.before
+    if before is None or part.row is None:
         return
-    places, now, id = writer.places, writer.now(), part.work.row_key
+    places, id = writer.places, part.work.row_key
     there = {cell.qualifier for cell in cells.counters(part.row, before)}
     for name in entity.counters:
         stored = entity.codec.stored[name]
@@ -216,8 +200,10 @@ def transact(writer: Writer, locks: Locks, request: Transact) -> Steps[Written |
 
 def commit(writer: Writer, locks: Locks, request: Transact) -> "Steps[Refusals | Sequence[Stored | None]]":
     """As `transact`; returns the items before the commit, as they were at one instant."""
-    works = [Work(operation, writer.row_key(operation.key)) for operation in request.operations]
-    since, pauses = writer.now(), writer.retry.contention()
+    row_keys = [writer.layout.row_key(operation.key) for operation in request.operations]
+    works = list(map(Work, request.operations, row_keys))
+    since = writer.now()
+    pauses: Pauses | None = None
     resolver = Resolver(locks, writer.retry, writer.now, (since, ""))
     while True:
         id = writer.ids()
@@ -231,6 +217,7 @@ def commit(writer: Writer, locks: Locks, request: Transact) -> "Steps[Refusals |
             return [part.before for part in parts]
         _LOG.info("a transaction of table %s starts over, because of another writer", writer.table)
         yield Notice("aborted")
+        pauses = pauses or writer.retry.contention()
         if (wait := next(pauses, None)) is None:
             raise Throttled(
                 f"a transaction of {len(works)} items of table {writer.table!r}, of which {works[0].row_key!r} is the "
@@ -270,7 +257,8 @@ def _check_space(writer: Writer, parts: Sequence[Part]) -> Steps[None]:
     """Refuse items for which their rows have no space. Raises ItemTooLarge."""
     written = [part for part in parts if part.change is not None and not part.change.removed]
     full = [part for part in written if not writer.places.has_space(part.before, refused=part.work.refused)]
-    yield from writer.places.check_space({writer.places.row(part.work.row_key): 0 for part in full}, writer.retry)
+    if full:
+        yield from writer.places.check_space({writer.places.row(part.work.row_key): 0 for part in full}, writer.retry)
 
 
 @define(eq=False)
@@ -334,13 +322,15 @@ class Trial:
     def _set_up(self) -> Steps[None]:
         """Make the locks, and the counters that items lack: a condition cannot require that a cell is missing."""
         unset: list[CheckAndMutateRow] = []
+        now = self.writer.now()
         for part in self.parts:
-            unset += prepare(self.writer, self.locks.cells, part, self.id, self.since)
-        yield from together([until_answered(call, self.writer.retry) for call in unset])
+            unset += prepare(self.writer, self.locks.cells, part, (self.since, self.id), now)
+        if unset:
+            yield from together([until_answered(call, self.writer.retry) for call in unset])
 
     def _lock(self) -> Steps[bool]:
         """Lock all rows and claim all entries. Returns whether all of that was done."""
-        claims = columns_of(self.writer, self._entries("claimed"), claim=True)
+        claims = columns_of(self.writer, [(one, one.claimed) for one in self._attempts], claim=True)
         answers = yield from together([*map(self._send, self.parts), self._claim(claims)])
         looks = [
             self._contend(part) if answer == "refused" else self._look(part)
@@ -348,7 +338,8 @@ class Trial:
             if answer in ("refused", "lost")
         ]
         try:
-            yield from together(looks)
+            if looks:
+                yield from together(looks)
         except OdmError as error:
             self.failure = error
         return self.failure is None and all(part.held == "yes" for part in self.parts)
@@ -357,7 +348,10 @@ class Trial:
         """Send the call that locks a row, once. Returns "held", "refused", "lost" or "failed"."""
         call = part.call
         assert call is not None
-        (answer,) = yield from all_of((call,))
+        try:
+            answer = yield call
+        except NATIVE_FAILURES as failure:
+            answer = failure
         if isinstance(answer, Exception):
             if is_lost(answer):
                 part.held = "unknown"
@@ -416,7 +410,10 @@ class Trial:
         """Write the record. Returns whether the transaction is committed."""
         rows = [part.work.row_key for part in self.parts]
         call = records.commit(self.locks.records, self.id, rows)
-        (answer,) = yield from all_of((call,))
+        try:
+            answer = yield call
+        except NATIVE_FAILURES as failure:
+            answer = failure
         if answer is False:
             return True
         if not isinstance(answer, Exception):
@@ -456,7 +453,7 @@ class Trial:
         """Unlock the rows, and remove the claims and the record."""
         held = [part for part in self.parts if part.held != "no"]
         unlocked = yield from self._all(held, self.locks.cells.back)
-        yield from clean(self.writer, columns_of(self.writer, self._entries("claimed")))
+        yield from clean(self.writer, columns_of(self.writer, [(one, one.claimed) for one in self._attempts]))
         if unlocked and self.recorded and not (self.unanswered or self.unconfirmed):
             yield from self._forget()
 
@@ -464,7 +461,7 @@ class Trial:
         """Carry out a transaction that is committed. A failure is logged: other writers and scrubs go on with it."""
         if not (yield from self._all(self.parts, self.locks.cells.forward)):
             return
-        stale = clean(self.writer, columns_of(self.writer, self._entries("stale")))
+        stale = clean(self.writer, columns_of(self.writer, [(one, one.stale) for one in self._attempts]))
         yield from together([stale, *([] if self.unconfirmed else [self._forget()])])
 
     def _all(self, parts: Sequence[Part], how: Callable[..., CheckAndMutateRow]) -> Steps[bool]:
@@ -490,7 +487,6 @@ class Trial:
         except OdmError as error:
             _LOG.warning("a record of table %s stays until odm scrub removes it: %s", self.writer.table, kind_of(error))
 
-    def _entries(self, which: Literal["claimed", "stale"]) -> Iterator[tuple[Attempt, tuple[Listed, ...]]]:
-        for part in self.parts:
-            if part.attempt is not None:
-                yield part.attempt, part.attempt.claimed if which == "claimed" else part.attempt.stale
+    @property
+    def _attempts(self) -> Sequence[Attempt]:
+        return [part.attempt for part in self.parts if part.attempt is not None]

@@ -18,9 +18,9 @@ from functools import partial
 
 from odm.backends.bigtable.codec import Stored
 from odm.backends.bigtable.commit import Attempt, Work, perform, sort, tidy
-from odm.backends.bigtable.counters import Guards, counts, guards, set_up
+from odm.backends.bigtable.counters import counts
 from odm.backends.bigtable.documents import has_counter, has_first_version, has_version
-from odm.backends.bigtable.evaluate import RowChange, evaluate
+from odm.backends.bigtable.evaluate import Guards, RowChange, evaluate, guards, set_up
 from odm.backends.bigtable.filters import (
     Behind,
     Chain,

@@ -151,6 +151,7 @@ VARIANTS: dict[str, Sequence[Change]] = {
             "_claim",
             "stuck = yield from write_many(claims, self.writer.retry)",
             "from odm.backends.bigtable.native import MutateRows\n"
+            "        from odm.backends.bigtable.retry import all_of\n"
             "        stuck, calls = None, [MutateRows(table, tuple(some)) for table, some in claims.items()]\n"
             "        if calls:\n"
             "            yield from all_of(calls)",
@@ -169,15 +170,15 @@ VARIANTS: dict[str, Sequence[Change]] = {
     "a commit is sent again": [
         trial(
             "_commit",
-            "(answer,) = yield from all_of((call,))",
-            "answer = yield from until_answered(call, self.writer.retry)",
+            "answer = yield call\n",
+            "answer = yield from until_answered(call, self.writer.retry)\n",
         )
     ],
     "a lock is sent again": [
         trial(
             "_send",
-            "(answer,) = yield from all_of((call,))",
-            "answer = yield from until_answered(call, self.writer.retry)",
+            "answer = yield call\n",
+            "answer = yield from until_answered(call, self.writer.retry)\n",
         )
     ],
     "a put does not ask for a lock": [Change(writes, "_put", "elif locks is not None:", "elif False:")],
