@@ -75,7 +75,8 @@ class RowItems(NativeItems[Row]):
 
     @property
     def misread(self) -> Sequence[int]:
-        return [at for at, row in enumerate(self.parts) if self._loader.form.misread(row)]
+        form = self._loader.form
+        return [at for at, row in enumerate(self.parts) if form.misread(row)] if form.encodes else ()
 
 
 class Loader(EntityLoader[Row]):

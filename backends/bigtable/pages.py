@@ -7,8 +7,6 @@ decoded item. A `Source` defines what the rows are: items in this module, index 
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from attrs import field
-
 from odm.backends.bigtable.codec import items_among
 from odm.backends.bigtable.filters import Chain, Filter, Sampled
 from odm.backends.bigtable.form import Form
@@ -93,35 +91,27 @@ class Items:
     at: Callable[[str], Position]
     loader: Loader
     retry: Retry
-    former: bool = field(init=False)
-    counts_all: bool = field(init=False)
-    wanted: Filter = field(init=False)
-    asked: Filter = field(init=False)
-    cells: Filter = field(init=False)
+    former: bool
+    counts_all: bool
+    wanted: Filter
+    asked: Filter
+    cells: Filter
 
-    @former.default
-    def _former(self) -> bool:
-        return isinstance(self.request, Scan) and self.request.entries
-
-    @counts_all.default
-    def _counts_all(self) -> bool:
-        return self.request.count and self.request.filter is None
-
-    @wanted.default
-    def _wanted(self) -> Filter:
-        if self.request.only is not None:
-            return self.places.selection(self.request.only, roots_of(self.request))
-        return ITEM if self.former else self.places.current
-
-    @asked.default
-    def _asked(self) -> Filter:
-        return self.places.cells(self.loader.form.owned.held if self.counts_all else self.wanted)
-
-    @cells.default
-    def _cells(self) -> Filter:
-        if isinstance(self.request, Scan) and not self.counts_all:
-            return scanned(self.places, self.request, self.asked)
-        return self.places.shown(self.asked)
+    @classmethod
+    def of(
+        cls, request: Query | Scan, places: Places, at: Callable[[str], Position], loader: Loader, retry: Retry
+    ) -> "Items":
+        """The rows of the items that a request reads."""
+        former = isinstance(request, Scan) and request.entries
+        counts_all = request.count and request.filter is None
+        wanted = ITEM if former else places.current
+        if request.only is not None:
+            wanted = places.selection(request.only, roots_of(request))
+        asked = places.cells(loader.form.owned.held if counts_all else wanted)
+        cells = places.shown(asked)
+        if isinstance(request, Scan) and not counts_all:
+            cells = scanned(places, request, asked)
+        return cls(request, places, at, loader, retry, former, counts_all, wanted, asked, cells)
 
     @property
     def table(self) -> str:
@@ -139,13 +129,16 @@ class Items:
         rows = self.places.items(rows, former=self.former, wanted=self.wanted)
         if self.counts_all:
             return rows
-        if self.request.filter is None:
-            return items_among(rows, self.loader.form)
+        condition, form = self.request.filter, self.loader.form
+        if condition is None:
+            return items_among(rows, form)
+        item_of = self.loader.item
+        if not form.encodes:
+            return [row for row in rows if (item := item_of(row)) is not None and holds(condition, item)]
         return [
             row
             for row in rows
-            if (item := self.loader.item(row)) is not None
-            and passes_or_misread(self.request, row, item, self.loader.form)
+            if (item := item_of(row)) is not None and passes_or_misread(self.request, row, item, form)
         ]
 
     def items(self, kept: list[Row]) -> Sequence[Item]:
@@ -208,14 +201,14 @@ def read_page(request: Query | Scan, source: Source[H], span: RowRange, retry: R
         rows = yield from read_all(call, retry)
         kept += yield from source.kept(rows)
         ended = len(rows) < most
-        last = source.place(rows[-1].key.decode("utf-8", "surrogateescape")) if rows else None
         seen += len(rows)
         if request.limit is not None and len(kept) >= request.limit:
             kept = kept[: request.limit]
             (position,) = source.positions(kept[-1:])
+            last = source.place(rows[-1].text) if rows and ended else None
             return _answer(request, source, kept, None if ended and position == last else position, seen)
         if ended or request.limit is None or request.examine is not None:
-            return _answer(request, source, kept, None if ended else last, seen)
+            return _answer(request, source, kept, None if ended else source.place(rows[-1].text), seen)
         span = span.beyond(rows[-1].text, reverse=reverse)
     return _answer(request, source, kept, None, seen)
 
@@ -234,4 +227,4 @@ def _answer(request: Query | Scan, source: Source[H], kept: list[H], following: 
     if request.count:
         strangers = source.loader.strangers(source.items(kept)) + source.misread(kept)
         return Page(next=following, count=len(kept), strangers=strangers, examined=examined)
-    return Page(source.items(kept), source.positions(kept), following, examined=examined)
+    return Page(source.items(kept), source.positions(kept), following, len(kept), examined=examined)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import ClassVar, Final
 
-from attrs import field
+from attrs import Factory, field
 
 from odm.backends.bigtable.cells import read
 from odm.backends.bigtable.codec import (
@@ -81,10 +81,9 @@ class Places:
     form: Form
     layout: Layout
     locks: Locks | None = field(default=None, kw_only=True)
-    current: Filter = field(init=False)
+    current: Filter = field(init=False, default=Factory(lambda self: self._current(), takes_self=True))
     _selections: dict[tuple[Only, frozenset[str], bool], Filter] = field(init=False, factory=dict, eq=False, repr=False)
 
-    @current.default
     def _current(self) -> Filter:
         return ITEM
 

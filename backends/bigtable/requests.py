@@ -251,10 +251,11 @@ class Procedures:
             return self._query_index(request, request.index)
         if self.reader is not None:
             return self.reader.query(request)
-        span = self.layout.range(request.partition, request.lo, request.hi)
+        layout = self.writer.layout
+        span, position = layout.range(request.partition, request.lo, request.hi), layout.positions(request.partition)
         if request.after is not None:
-            span = span.beyond(self.layout.row_key(request.after.key), reverse=request.reverse)
-        source = Items(request, self.writer.places, self.layout.positions(request.partition), self.loader, self.retry)
+            span = span.beyond(layout.row_key(request.after.key), reverse=request.reverse)
+        source = Items.of(request, self.writer.places, position, self.loader, self.retry)
         return read_page(request, source, span, self.retry)
 
     def _query_index(self, request: req.Query, index: str) -> Steps[req.Page]:
@@ -275,7 +276,9 @@ class Procedures:
         span = rows_of(request, self.schema)
         if request.after is not None:
             span = span.beyond(request.after.key.partition, reverse=False)
-        source = Items(request, self.writer.places, lambda row_key: req.Position(Key(row_key)), self.loader, self.retry)
+        source = Items.of(
+            request, self.writer.places, lambda row_key: req.Position(Key(row_key)), self.loader, self.retry
+        )
         page = yield from read_page(request, source, span, self.retry)
         rows = page.items.parts if request.entries and isinstance(page.items, RowItems) else ()
         return evolve(page, entries=Lazy(rows, self.writer.places.entries))

@@ -99,9 +99,9 @@ def received(monkeypatch: pytest.MonkeyPatch) -> list[Row]:
     rows: list[Row] = []
     kept = pages.Items.kept
 
-    def watched(self: Any, request: Any, found: list[Row]) -> Any:
+    def watched(self: Any, found: list[Row]) -> Any:
         rows.extend(found)
-        return kept(self, request, found)
+        return kept(self, found)
 
     monkeypatch.setattr(pages.Items, "kept", watched)
     return rows
