@@ -73,9 +73,6 @@ answered completely, starts this time again; Google's clients retry a read or bu
 READ_BYTES = 256 * 1024
 """The maximum bytes of row keys in one read of many rows."""
 
-_FEW = 8
-"""So many row keys always fit into one read."""
-
 WRITE_BYTES = 4 * 1024 * 1024
 """The maximum bytes in one write of many rows; a larger row is sent alone."""
 
@@ -314,7 +311,7 @@ def read_many(table: str, row_keys: tuple[str, ...], retry: Retry, wanted: Filte
     found: dict[str, Row] = {}
     left = row_keys
     while left:
-        some = left if len(left) <= _FEW else leading(left, lambda row_key: 4 * len(row_key), READ_BYTES)
+        some = left if len(left) == 1 else leading(left, lambda row_key: 4 * len(row_key), READ_BYTES)
         rows = yield from read_all(ReadRows(table, keys=some, filter=wanted), retry)
         found |= {row.key.decode("utf-8", "surrogateescape"): row for row in rows}
         left = left[len(some) :]
