@@ -143,6 +143,8 @@ class BigtableConnection(Connection[Native]):
 
     def transaction_unsupported_reason(self, keys: Sequence[Key]) -> str | None:
         """Why the items with these keys cannot be written in one transaction; None: they are one row."""
+        if self._procedures.writer.places.locks is not None:
+            return None
         return self._procedures.transaction_unsupported_reason(keys)
 
     def index_of(self, request: Request, native: Native) -> str | None:

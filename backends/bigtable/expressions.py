@@ -78,7 +78,7 @@ from odm.expressions.nodes import (
 )
 from odm.immutable import frozen
 from odm.protocol.expressions import shape_of_condition
-from odm.protocol.predicates import has_tag, has_version
+from odm.protocol.predicates import every, has_tag, has_version, requires
 
 _HERE: Final = Exists(Path((TAG,)))
 _FLIPPED: Final[dict[Comparator, Comparator]] = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -163,14 +163,28 @@ def _compiled(condition: Condition, form: Form, tag: Value) -> Predicate | None:
     return Predicate(said, not of_none) if fits(said) else None
 
 
-def predicate_of_own(tag: str, version: int | None, form: Form) -> Predicate | None:
-    """The predicate that there is an item with this tag, and with this version if it is not None. Made once."""
-    known = form.predicates.get((tag, version), _NEW)
+def predicate_of_own(tag: str, version: int | None, form: Form, condition: Condition | None = None) -> Predicate | None:
+    """The predicate that there is an item with this tag, and with this version if it is not None, and a condition.
+
+    The tag and the version are not looked for in the condition, and it is made once as `predicate` is.
+    """
+    values: list[Value] = []
+    shape = None if condition is None else shape_of_condition(condition, values)
+    if condition is not None and (shape is None or not all(map(_is_short, values))):
+        return _compiled_of_own(tag, version, condition, form)
+    place = (tag, version, shape, *values, *map(type, values))
+    known = form.predicates.get(place, _NEW)
     if known is _NEW:
-        condition = has_tag(tag) if version is None else And((has_tag(tag), has_version(version)))
-        known = form.predicates.keep((tag, version), _compiled(condition, form, tag))
+        known = form.predicates.keep(place, _compiled_of_own(tag, version, condition, form))
     asked: Predicate | None = known
     return asked
+
+
+def _compiled_of_own(tag: str, version: int | None, condition: Condition | None, form: Form) -> Predicate | None:
+    there = None if requires(condition, has_tag(tag)) else has_tag(tag)
+    whole = every(there, None if version is None else has_version(version), condition)
+    assert whole is not None
+    return _compiled(whole, form, tag)
 
 
 class Unsayable(Exception):

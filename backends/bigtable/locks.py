@@ -500,7 +500,9 @@ class LockCells:
         """
         if not mutations:
             return tuple(removed)
-        return (*removed, *map(written, changed(() if row is None else row.cells, mutations, now)))
+        gone = {one.family for one in mutations if isinstance(one, DeleteFamily)}  # of a put, all of the item
+        kept = () if row is None or gone.issuperset([family for family, _ in row.columns]) else row.cells
+        return (*removed, *map(written, changed(kept, mutations, now)))
 
     def free(self, id: str, taken: Filter, *, checked: bool) -> Filter:
         """Returns a cell if a row without an item may not be locked.

@@ -131,12 +131,12 @@ def prepare(
             f"row {id!r} of table {writer.table!r} has too many counters for the condition of one request, which has "
             "at most 20 KB: write it alone, not in a transaction"
         )
-    size = max([len(one.value) for one in mutations if isinstance(one, SetCell)])
-    if size > MAX_CELL:
-        raise ItemTooLarge(
-            f"row {id!r} of table {writer.table!r} needs {size} bytes for its lock, and Bigtable allows {MAX_CELL} in "
-            "a cell: write it alone, not in a transaction"
-        )
+    for one in mutations:
+        if isinstance(one, SetCell) and len(one.value) > MAX_CELL:
+            raise ItemTooLarge(
+                f"row {id!r} of table {writer.table!r} needs {len(one.value)} bytes for its lock, and Bigtable allows "
+                f"{MAX_CELL} in a cell: write it alone, not in a transaction"
+            )
     return unset
 
 

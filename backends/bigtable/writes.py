@@ -271,12 +271,11 @@ def _absent(request: Put | Update | Delete) -> Refused | None:
 
 def _of_item(writer: Writer, request: Update | Delete) -> Predicate | None:
     """The predicate of the request's condition, and that there is an item with the tag that the request names."""
-    if request.condition is None and request.tag is not None:  # a delete: `CompiledUpdate` has that of an update
-        return predicate_of_own(request.tag, None, writer.form)
-    there = EXISTS if request.tag is None else has_tag(request.tag)
+    if request.tag is not None:
+        version = request.version if isinstance(request, Update) else None
+        return predicate_of_own(request.tag, version, writer.form, request.condition)
     condition = condition_of(request)
-    asked = condition if requires(condition, there) else every(there, condition)
-    return predicate(asked, writer.form, request.tag)
+    return predicate(condition if requires(condition, EXISTS) else every(EXISTS, condition), writer.form)
 
 
 def _are_small(actions: Sequence[Action], limits: Limits) -> bool:

@@ -24,12 +24,16 @@ class Expressions(ExpressionText):
         """ExpressionAttributeNames and ExpressionAttributeValues, unless empty: DynamoDB rejects empty ones."""
         names = {alias: name for name, alias in self._names.items()}
         values = {alias: to_attribute(value) for alias, value in self._values.items()}
-        explained = {"ExpressionAttributeNames": names, "ExpressionAttributeValues": values}
-        return {argument: content for argument, content in explained.items() if content}
+        explained: dict[str, Any] = {}
+        if names:
+            explained["ExpressionAttributeNames"] = names
+        if values:
+            explained["ExpressionAttributeValues"] = values
+        return explained
 
     def key_condition(self, equal: Mapping[str, Value], name: str, bounds: tuple[Value, Value]) -> str:
         """The key condition expression: key attributes with a value, and inclusive bounds of another one."""
-        text = " AND ".join(f"{self.name(one)} = {self.value(value)}" for one, value in equal.items())
+        text = " AND ".join([f"{self.name(one)} = {self.value(value)}" for one, value in equal.items()])
         low, high = bounds
         if high is None and low in _NO_KEY:
             return text

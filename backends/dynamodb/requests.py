@@ -274,7 +274,7 @@ def _page(layout: Layout, request: req.Query | req.Scan, response: Any) -> req.P
     items = layout.items(kept)
     entries = Lazy(kept, partial(read_entries, layout)) if isinstance(request, req.Scan) and request.entries else ()
     strangers = layout.loader.strangers(items) if request.count else 0
-    return req.Page(items, positions, following, entries=entries, strangers=strangers, examined=examined)
+    return req.Page(items, positions, following, len(kept), entries, strangers=strangers, examined=examined)
 
 
 def _filter(layout: Layout, request: req.Query | req.Scan) -> Condition | None:

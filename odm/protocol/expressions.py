@@ -85,6 +85,8 @@ SMALL: Final = 10_000
 """The characters of a small text."""
 
 _SHORT: Final = frozenset({int, bool, Decimal, type(None)})
+_SHORT_BYTES: Final = 40
+"""The types of short values, and the most bytes of one with its placeholder: a number has at most 22."""
 
 READABLE: Final = 20
 """Choices up to this number are written with a space between them, which counts as a byte of the expression."""
@@ -107,7 +109,7 @@ class ExpressionText:
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
         self._values: dict[str, Value] = {}
-        self._size = 0
+        self._most = 0  # at most so many bytes are the values, with their placeholders
 
     def condition(self, condition: Condition) -> str:
         """A condition expression or filter expression.
@@ -115,7 +117,7 @@ class ExpressionText:
         Raises:
             BadValue: the expression exceeds DynamoDB's limits.
         """
-        before = self._size
+        before = len(self._values), self._most
         values: list[Value] = []
         shape = shape_of_condition(condition, values)
         place = self._place(shape)
@@ -124,7 +126,8 @@ class ExpressionText:
             text = self._condition(condition)
             _check_text("condition", text, _CONDITION_OPERATOR, _FEWER)
             self._keep(place, text)
-        _check_values("condition", self._size - before, _FEWER)
+        if self._most - before[1] > VALUE_BYTES:
+            self._check_values("condition", before[0], _FEWER)
         return text
 
     def update(self, actions: Sequence[Action]) -> str:
@@ -133,16 +136,17 @@ class ExpressionText:
         Raises:
             BadValue: the expression exceeds DynamoDB's limits.
         """
-        before = self._size
+        before = len(self._values), self._most
         values: list[Value] = []
-        shape = (*(_shape_of_action(action, values) for action in actions),)
+        shape = (*[_shape_of_action(action, values) for action in actions],)
         place = self._place(None if None in shape else shape)
         text = self._known(place, values)
         if text is None:
             text = self._update(actions)
             _check_text("update", text, _UPDATE_OPERATOR, _LESS)
             self._keep(place, text)
-        _check_values("update", self._size - before, _LESS)
+        if self._most - before[1] > VALUE_BYTES:
+            self._check_values("update", before[0], _LESS)
         return text
 
     def _update(self, actions: Sequence[Action]) -> str:
@@ -168,6 +172,14 @@ class ExpressionText:
             self.value(value)
         return text
 
+    def _check_values(self, what: str, before: int, fix: str) -> None:
+        """Refuse values that are too large together, except for those before them."""
+        size = item_size(dict(list(self._values.items())[before:]))
+        if size > VALUE_BYTES:
+            raise BadValue(
+                f"the values in the {what} have {size} bytes together, but {VALUE_BYTES} are the most: {fix}"
+            )
+
     def _keep(self, place: _Place | None, text: str) -> None:
         if place is not None:
             _TEXTS.keep(place, (text, (*self._names,)))
@@ -180,9 +192,15 @@ class ExpressionText:
         """The placeholder of a value."""
         alias = f":{len(self._values)}"
         self._values[alias] = value
-        self._size += (size := item_size({alias: value}))
-        if size > MAP_KEY_BYTES:
-            check_map_keys((value,), "this call")
+        kind = type(value)
+        if kind in _SHORT:
+            self._most += _SHORT_BYTES
+        elif kind is str and len(value) <= SMALL and value.isascii():
+            self._most += len(value) + len(alias)
+        else:
+            self._most += (size := item_size({alias: value}))
+            if size > MAP_KEY_BYTES:
+                check_map_keys((value,), "this call")
         return alias
 
     def path(self, path: Path) -> str:
@@ -309,7 +327,7 @@ def merge_fits(actions: int, marks: int) -> bool:
 
 def are_few(actions: Sequence[Action]) -> bool:
     """Whether the actions certainly exceed no limit of an expression but that of values."""
-    return len(actions) <= FEW and all(_is_small(action.path) for action in actions)
+    return len(actions) <= FEW and all(len(action.path.segments) <= FEW for action in actions)
 
 
 def surely_fits(condition: Condition | None) -> bool:
@@ -401,9 +419,9 @@ def _shape_of_operand(operand: Operand, values: list[Value]) -> _Shape | None:
         values.append(operand.value)
         return Const
     if type(operand) is Path:  # a longer path may have keys of dicts, which are as many as the data has
-        return operand.root if len(operand.segments) == 1 else None
+        return operand.segments[0] if len(operand.segments) == 1 else None
     path = cast(Size, operand).path
-    return (Size, path.root) if len(path.segments) == 1 else None
+    return (Size, path.segments[0]) if len(path.segments) == 1 else None
 
 
 def _shape_of_action(action: Action, values: list[Value]) -> _Shape | None:
@@ -426,7 +444,7 @@ def _shape_of_action(action: Action, values: list[Value]) -> _Shape | None:
             values.append(members)
         case _:
             assert_never(action)
-    return type(action), action.path.root
+    return type(action), path[0]
 
 
 def _spelt_out(condition: Condition) -> Condition:
@@ -470,8 +488,3 @@ def _check_text(what: str, text: str, operator: Callable[[], re.Pattern[str]], f
         raise BadValue(f"the {what} is {size} bytes long as a DynamoDB expression, but {TEXT_BYTES} are allowed: {fix}")
     if operators > OPERATORS:
         raise BadValue(f"the {what} has {operators} operators and functions, but DynamoDB allows {OPERATORS}: {fix}")
-
-
-def _check_values(what: str, size: int, fix: str) -> None:
-    if size > VALUE_BYTES:
-        raise BadValue(f"the values in the {what} have {size} bytes together, but {VALUE_BYTES} are the most: {fix}")
