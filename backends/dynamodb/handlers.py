@@ -6,7 +6,7 @@ from botocore.awsrequest import AWSPreparedRequest, HeadersDict
 
 
 class HandledRequest(AWSPreparedRequest):
-    """`lean.Prepared` for handlers. Its headers become botocore's only if a handler reads them."""
+    """`http_messages.Prepared` for handlers. Its headers become botocore's only if a handler reads them."""
 
     body: Any
     url: str

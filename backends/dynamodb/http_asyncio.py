@@ -15,7 +15,9 @@ from typing import Any
 
 from odm.backends.dynamodb.http_messages import (
     CHUNK,
+    IDLE_SECONDS,
     Broken,
+    Prepared,
     Unconnected,
     UnconnectedInTime,
     Untrusted,
@@ -25,7 +27,6 @@ from odm.backends.dynamodb.http_messages import (
     written,
 )
 from odm.backends.dynamodb.http_readers import Reader, reader_class
-from odm.backends.dynamodb.lean import IDLE_SECONDS, Prepared
 from odm.backends.dynamodb.routes import Route
 from odm.protocol.connection import foreign_loop
 

@@ -21,8 +21,6 @@ from botocore.exceptions import (
     SSLError,
 )
 
-from odm.backends.dynamodb.lean import Prepared
-
 CHUNK: Final = 64 * 1024
 """The most bytes that are read at once."""
 
@@ -31,6 +29,19 @@ _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 
 _FRAMING: Final = frozenset({"content-length", "transfer-encoding", "connection"})
 """The headers that say where a message ends. They are written here, whatever a handler has set."""
+
+IDLE_SECONDS: Final = 12
+"""How long an idle connection stays open, as in aiobotocore: AWS closes it after 20 seconds."""
+
+
+class Prepared:
+    """A request that is signed, with the headers to send."""
+
+    def __init__(self, operation: str, url: str, headers: dict[str, str], body: bytes) -> None:
+        self.operation = operation
+        self.url = url
+        self.sent: Any = headers
+        self.body = body
 
 
 class Unconnected(OSError):

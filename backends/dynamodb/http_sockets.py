@@ -16,6 +16,8 @@ from weakref import finalize
 
 from odm.backends.dynamodb.http_messages import (
     CHUNK,
+    IDLE_SECONDS,
+    Prepared,
     Unconnected,
     Untrusted,
     is_readable,
@@ -24,7 +26,6 @@ from odm.backends.dynamodb.http_messages import (
     written,
 )
 from odm.backends.dynamodb.http_readers import Reader, reader_class
-from odm.backends.dynamodb.lean import IDLE_SECONDS, Prepared
 from odm.backends.dynamodb.routes import Route
 
 _RECORD: Final = 16 * 1024

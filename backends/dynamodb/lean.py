@@ -1,6 +1,7 @@
 """Requests and responses of the lean transport: what botocore's client does between its arguments and the socket.
 
-`Exchange` prepares a request, and `sync_transport` and `async_transport` send it over HTTP, by the files ``http_...``.
+`Exchange` prepares a request and reads its response; `SyncTransport`, and `async_transport` for async calls, send it
+over HTTP, by the files ``http_...``.
 """
 
 import json
@@ -14,6 +15,8 @@ from botocore.exceptions import ClientError, NoCredentialsError
 
 from odm.backends.dynamodb.endpoints import Endpoint
 from odm.backends.dynamodb.errors import is_of_credentials
+from odm.backends.dynamodb.http_messages import Prepared, failed
+from odm.backends.dynamodb.http_sockets import Sockets
 from odm.backends.dynamodb.routes import Route
 from odm.backends.dynamodb.signing import Signer
 from odm.backends.dynamodb.wire import error_of, json_of, text_of
@@ -25,19 +28,6 @@ _SKEWED: Final = frozenset({"RequestTimeTooSkewed", "RequestExpired", "InvalidSi
 
 LEAST_SKEW: Final = 60.0
 """A clock that is less wrong than this, in seconds, is not the reason; AWS accepts five minutes (IAM User Guide)."""
-
-IDLE_SECONDS: Final = 12
-"""How long an idle connection stays open, as in aiobotocore: AWS closes it after 20 seconds."""
-
-
-class Prepared:
-    """A request that is signed, with the headers to send."""
-
-    def __init__(self, operation: str, url: str, headers: dict[str, str], body: bytes) -> None:
-        self.operation = operation
-        self.url = url
-        self.sent: Any = headers
-        self.body = body
 
 
 class Exchange:
@@ -145,6 +135,42 @@ class Exchange:
             endpoint = Endpoint(endpoint.for_account.format(account=account))
         found = f"{endpoint.url}/", Signer(_host(endpoint), self.route.region)
         return self._signers.setdefault(account, found)
+
+
+class SyncTransport:
+    """Sends requests to one service. Thread-safe."""
+
+    def __init__(self, route: Route) -> None:
+        self._exchange = Exchange(route)
+        self._http = Sockets(route)
+
+    def call(self, operation: str, arguments: Mapping[str, Any], timeout: float | None) -> Any:
+        """Perform an operation; the arguments are those of `Exchange.prepare`.
+
+        Raises:
+            ClientError, BotoCoreError, DamagedAnswer: it failed; the same as botocore's client raises.
+        """
+        try:
+            return self._call(operation, arguments, timeout)
+        except ClientError as error:
+            if not self._exchange.corrected(error):
+                raise
+        return self._call(operation, arguments, timeout)
+
+    def _call(self, operation: str, arguments: Mapping[str, Any], timeout: float | None) -> Any:
+        exchange = self._exchange
+        request, response = exchange.prepare(operation, arguments)
+        if response is not None:
+            return exchange.read(request, response.status_code, response.headers, response.content)
+        try:
+            status, headers, body = self._http.send(request, timeout)
+        except Exception as error:
+            raise failed(request.url, error) from error
+        return exchange.read(request, status, headers, body)
+
+    def close(self) -> None:
+        """Close the connections; the next call opens new ones."""
+        self._http.close()
 
 
 _OPERATIONS: Final[dict[str, str]] = {}

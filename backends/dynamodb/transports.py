@@ -16,7 +16,7 @@ from odm.errors import Unsupported
 
 if TYPE_CHECKING:
     from odm.backends.dynamodb.async_transport import AsyncTransport
-    from odm.backends.dynamodb.sync_transport import SyncTransport
+    from odm.backends.dynamodb.lean import SyncTransport
 
 _LOG = logging.getLogger("odm.dynamodb")
 
@@ -46,7 +46,7 @@ class Transports:
             route = self._chosen()
             if isinstance(route, str):
                 return None
-            from odm.backends.dynamodb.sync_transport import SyncTransport
+            from odm.backends.dynamodb.lean import SyncTransport
 
             with self._lock:
                 self._sync = self._sync or SyncTransport(route)
