@@ -126,7 +126,7 @@ def prepare(
         if lock.counters:
             asked = chained(asked, *_unchanged(lock.counters))
         part.call = CheckAndMutateRow(writer.table, row, asked, matched=mutations)
-    if part.call.predicate is not None and not fits(part.call.predicate):
+    if lock.counters and part.call.predicate is not None and not fits(part.call.predicate):
         raise Unsupported(
             f"row {id!r} of table {writer.table!r} has too many counters for the condition of one request, which has "
             "at most 20 KB: write it alone, not in a transaction"
