@@ -142,7 +142,7 @@ def as_shown(test: Test, ways: Sequence[Absence]) -> Condition:
     """A test that judges what the entity shows, where values can be absent in these ways."""
     if not ways:
         return test
-    first, others = ways[0], ways[1:]
+    first, others = ways[0], ways[1:] if len(ways) > 1 else ()
     rest = as_shown(test, others) if others else test
     filled = _filled(test, first)
     holds_anyway = type(test) is Compare and test.op == "<>"
@@ -283,7 +283,7 @@ def _filled(test: Test, absence: Absence) -> "bool | Test":
     filled: Test
     if type(test) is Compare and type(test.left) is Path and type(test.right) is Const:  # the usual test
         shown, value = absence.value, test.right.value
-        if value is not None and test.left == absence.path:
+        if value is not None and (test.left is absence.path or test.left == absence.path):  # the first is faster
             return test.op == "<>" if shown is None or shown is NOTHING else compares(test.op, shown, value)
     match test:
         case Compare(op, left, right):

@@ -36,6 +36,7 @@ from odm.codec.terms import (
     Existence,
     FieldOf,
     FieldSide,
+    FixedSide,
     Negation,
     NoneTest,
     Range,
@@ -196,13 +197,13 @@ def _sides(resolver: Resolver, subject: _Subject, node: Condition, *operands: Op
             case Path():
                 field = _field(resolver, operand)
                 _check_inline(resolver, operand, field.place.type)
-                sides.append(FieldSide(field))
+                sides.append(FieldSide(field) if field.place.slots else FixedSide(field.place.path))
             case Size():
                 field = _field(resolver, operand.path)
                 _check_inline(resolver, operand.path, field.place.type)
                 if not field.place.type.kinds & _SIZED:
                     raise resolver.fault(operand.path, f"is of type {field.place.type.text}, which has no size")
-                sides.append(SizeSide(field))
+                sides.append(SizeSide(field) if field.place.slots else FixedSide(Size(field.place.path)))
             case Const():
                 values = Comparables(
                     resolver, subject.type.loose, subject.normalise, _nests(subject.type), members, not equality
@@ -258,9 +259,9 @@ def _choice(resolver: Resolver, node: IsIn) -> Term:
     assert isinstance(value_side, ValueSide)
     if of_path and "empty set" in each:
         _check_set(resolver, subject)
-    field = side.field if isinstance(side, FieldSide) else None
-    kinds: frozenset[ChoiceKind] = frozenset(each)
-    return Choice(*_fields(resolver, node), subject.of, side, value_side.values, field, kinds)
+    (of, *_), ways = _fields(resolver, node)
+    field, kinds = of if of_path else None, frozenset[ChoiceKind](each)
+    return Choice((of,), ways, subject.of, side, value_side.values, field, kinds)
 
 
 def _start(resolver: Resolver, node: StartsWith) -> Term:

@@ -13,13 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from datetime import time
+from decimal import Decimal
 from typing import Any, Final, Literal, TypeAlias, assert_never, cast
 
 from odm.codec.absence import Absence, Gap, Test, absences, as_shown, either, forms, same
 from odm.codec.choices import EnumType, LiteralType
 from odm.codec.faults import NOTHING, Unfit, show
 from odm.codec.paths import Place, Resolver
-from odm.codec.stored import ORDERED, StoredType, kind_of
+from odm.codec.stored import StoredType
 from odm.errors import BadValue
 from odm.expressions.evaluate import equal
 from odm.expressions.nodes import (
@@ -49,6 +50,9 @@ Shape: TypeAlias = Any
 
 ChoiceKind: TypeAlias = Literal["none", "empty set", "value"]
 """What `odm.is_in` distinguishes: None and the empty set may be stored as absence."""
+
+_ORDERED: Final = frozenset({str, int, Decimal, bytes})
+"""The types of stored values that have an order."""
 
 _SETS: Final = (set, frozenset)
 _EMPTY: Final = (set, "empty")
@@ -158,7 +162,11 @@ class Values:
     nests: bool
 
     def stored(self, path: Path, value: Any) -> Value:
-        """The stored form of a value, as the model would hold it. Raises BadValue for one of another type."""
+        """The stored form of a value, as the model would hold it. Raises BadValue for one that does not fit."""
+        return self.converted(path, value)
+
+    def converted(self, path: Path, value: Any) -> Value:
+        """As `stored`; checks the type alone."""
         if self.normalise is None and not self.nests:
             try:
                 return self.convert(value)
@@ -187,8 +195,8 @@ class Comparables(Values):
         if self.ordered and isinstance(value, time) and value.utcoffset() is not None:
             why = f"{value} has an offset, so that it has no order as text: compare with naive times"
             raise self.resolver.fault(path, why)
-        stored = None if value is None else Values.stored(self, path, value)
-        if self.ordered and kind_of(stored) not in ORDERED:
+        stored = None if value is None else self.converted(path, value)
+        if self.ordered and type(stored) not in _ORDERED:
             why = f"{show(value)} has no order: compare with a number, a timestamp, text or bytes"
             raise self.resolver.fault(path, why)
         if self.members is not None and value is not None and not self.members.allows(stored):
@@ -208,8 +216,18 @@ class Side(ABC):
 
 
 @frozen
+class FixedSide(Side):
+    """A field or the size of one, at a path without keys and positions."""
+
+    operand: Operand
+
+    def lower(self, operand: Any, subject: Path) -> Operand:
+        return self.operand
+
+
+@frozen
 class FieldSide(Side):
-    """A field."""
+    """A field at a path with keys or positions."""
 
     field: FieldOf
 
@@ -219,7 +237,7 @@ class FieldSide(Side):
 
 @frozen
 class SizeSide(Side):
-    """The size of a field."""
+    """The size of such a field."""
 
     field: FieldOf
 

@@ -192,7 +192,7 @@ class KeyRange:
             return Span("", None)
         if (start := self.lead(values)) is None:
             raise _without_value(sort, values)
-        ranges = as_range([(op, value) for _, op, value in bounds])
+        ranges = as_range([(op, value) for _, op, value in bounds]) if bounds else ()
         return sort.span_behind(start, self.known, ranges, exact=self.exact)
 
 
