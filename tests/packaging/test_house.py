@@ -18,8 +18,11 @@ def sources() -> Iterator[tuple[str, str]]:
 
 def asked(text: str) -> list[str]:
     """What ``getattr`` and ``hasattr`` are called on in a file, where that is a connection or a backend."""
-    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
-    on = [ast.unparse(call.args[0]) for call in calls if ast.unparse(call.func) in ("getattr", "hasattr") and call.args]
+    if "getattr" not in text and "hasattr" not in text:
+        return []
+    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call) and node.args]
+    named = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id in ("getattr", "hasattr")]
+    on = [ast.unparse(call.args[0]) for call in named]
     return [name for name in on if name.rpartition(".")[2].lstrip("_") in ASKED]
 
 
