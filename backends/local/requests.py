@@ -26,7 +26,7 @@ from odm.expressions.nodes import Item
 from odm.immutable import frozen
 from odm.protocol import requests as req
 from odm.protocol.apply_update import merged_item, new_entries, new_item
-from odm.protocol.limits import Limits, Local, check_item, check_transaction, item_size, size_at_most, stored_size
+from odm.protocol.limits import Limits, Local, check_item, check_transaction, keys_at_most, size_at_most, stored_size
 from odm.protocol.predicates import is_own
 from odm.schema.entity import Key
 from odm.schema.evidence import Stored
@@ -220,14 +220,13 @@ class Engine:
 
     def _check_size(self, changes: Sequence[Change], limits: Limits) -> None:
         """Raise ItemTooLarge for a transaction whose new items are too large together."""
-        items = [
-            (change.item, stored_size({}, change.key, change.new.entries, self.local))
-            for change in changes
-            if change.item is not None and change.new is not None
-        ]
-        size, most = sum(size_at_most(item) + keys for item, keys in items), limits.transaction_bytes
-        if most is not None and size > most:
-            size = sum(item_size(item) + keys for item, keys in items)  # decodes every draft, so only near the limit
+        size, most = 0, limits.transaction_bytes
+        for change in changes:
+            if change.item is not None and change.new is not None:
+                size += size_at_most(change.item) + keys_at_most(change.key, change.new.entries)
+        if most is not None and size > most:  # decodes every draft, so only near the limit
+            written = [(one.item, one.key, one.new.entries) for one in changes if one.item is not None and one.new]
+            size = sum(stored_size(*one, self.local) for one in written)
         check_transaction(len(changes), size, limits)
 
     def _verdict(self, view: View, operation: req.Operation | req.Merge) -> Change | req.Refused | BadValue:

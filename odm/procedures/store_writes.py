@@ -209,7 +209,8 @@ def write_transaction(context: Context, do: Calls, intents: Sequence[WriteIntent
         operations = tuple([cast("req.Operation", intent.first(context)) for intent in intents])
         answer = yield req.Transact(operations, context.limits)
         if isinstance(answer, req.Written):
-            yield from trim_after(context, operations)
+            if any(intent.target.entity.keep is not None for intent in intents):
+                yield from trim_after(context, operations)
         else:
             plannable = [IntentWithCompanions(intent) for intent in intents]
             yield from commit(context, plannable, InTransaction(context), refused=answer.reasons)

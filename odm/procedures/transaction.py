@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, overload
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, Unsupported, brief
-from odm.expressions.nodes import Action, Condition, Item
+from odm.expressions.nodes import Action, Condition
 from odm.hints import TRANSACTION, Hinted
 from odm.procedures.context import Context
 from odm.procedures.save import save_update
@@ -15,7 +15,7 @@ from odm.procedures.write import check_write, delete_write, insert_write, put_wr
 from odm.procedures.write_intent import WriteIntent
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
-from odm.protocol.limits import check_transaction, item_size, size_at_most, stored_size
+from odm.protocol.limits import Local, check_transaction, keys_at_most, size_at_most, stored_size
 from odm.schema.entity import Key
 
 E = TypeVar("E", bound=Entity)
@@ -38,7 +38,7 @@ class Operations(Hinted):
     def __init__(self, current: Callable[[], Context], commit: Commit) -> None:
         self._current, self._commit_all = current, commit
         self._intents: dict[Key, WriteIntent] = {}
-        self._items: list[tuple[Item, int]] = []  # with the bytes of its keys
+        self._puts: list[tuple[req.Put, Local]] = []  # with the local indexes of its entity
         self._size = 0
         self._open = False
 
@@ -215,15 +215,15 @@ class Operations(Hinted):
         if self._intents:
             self._check_supported(context, intent)
         operation = intent.first(context)
-        items, size, most = self._items, self._size, context.limits.transaction_bytes
+        puts, size, most = self._puts, self._size, context.limits.transaction_bytes
         if isinstance(operation, req.Put):
-            keys = stored_size({}, operation.key, operation.entries, intent.target.entity.local)
-            items, size = [*items, (operation.item, keys)], size + size_at_most(operation.item) + keys
-        if most is not None and size > most:
-            size = sum(item_size(item) + keys for item, keys in items)  # reads every draft, so only near the limit
+            puts = [*puts, (operation, intent.target.entity.local)]
+            size += size_at_most(operation.item) + keys_at_most(operation.key, operation.entries)
+        if most is not None and size > most:  # reads every draft, so only near the limit
+            size = sum(stored_size(put.item, put.key, put.entries, local) for put, local in puts)
         check_transaction(len(self._intents) + 1, size, context.limits)
         self._intents[intent.target.key] = intent
-        self._items, self._size = items, size
+        self._puts, self._size = puts, size
         return intent.stored
 
     def _check_supported(self, context: Context, intent: WriteIntent) -> None:
@@ -237,7 +237,7 @@ class Operations(Hinted):
         """End the block; discards operations that were not committed."""
         self._open = False
         self._intents.clear()
-        self._items, self._size = [], 0
+        self._puts, self._size = [], 0
 
     def _commit(self) -> CoreGen[None]:
         """Apply all operations, or none.
