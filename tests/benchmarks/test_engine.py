@@ -133,6 +133,7 @@ def test_a_durable_put_is_one_sync() -> None:
         pytest.skip(str(missing))
 
 
+@pytest.mark.full
 def test_start_is_measured() -> None:
     assert processes.import_ms(1)["one odm entity"] > 0
     assert processes.start_ms(1)[programs.DYNAMODB] > 0
