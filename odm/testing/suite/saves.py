@@ -417,7 +417,7 @@ class TestSave:
             assert (letter.text, letter.pages) == (text + b"!!", 2)
 
 
-@needs("conditions", "updates", "indexes", "transactions")
+@needs("conditions", "updates", "indexes")
 class TestSaveWithCompanions:
     @each_way
     def test_claims_the_new_value_and_releases_the_old_one(self, stores: Stores, way: Way) -> None:
