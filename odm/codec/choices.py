@@ -26,6 +26,10 @@ class EnumType(StoredType):
     stored: Mapping[Enum, Value]
     loaded: Mapping[tuple[type, Value], Enum]
 
+    @property
+    def ordered(self) -> bool:
+        return True
+
     def dump(self, value: Any) -> Value:
         if isinstance(value, self.cls):
             # A combination of flags is not a member.
@@ -91,6 +95,10 @@ class LiteralType(StoredType):
 
     stored: Mapping[tuple[type, Any], Value]
     loaded: Mapping[tuple[type, Value], Any]
+
+    @property
+    def ordered(self) -> bool:
+        return True
 
     def dump(self, value: Any) -> Value:
         try:

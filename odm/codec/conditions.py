@@ -8,7 +8,6 @@ alone makes invalid is refused here; what a value does, by the term.
 from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, Final, assert_never, cast
-from uuid import UUID
 
 from odm.codec.absence import absences, gaps, grows
 from odm.codec.blobs import BlobType
@@ -19,10 +18,8 @@ from odm.codec.paths import Resolver
 from odm.codec.places import PlaceRules
 from odm.codec.plain import AnyType
 from odm.codec.records import RecordType
-from odm.codec.scalars import INT, TextType
+from odm.codec.scalars import INT
 from odm.codec.stored import BINARY, LIST, MAP, ORDERED, SET, TEXT, StoredType
-from odm.codec.stored_forms import FormType
-from odm.codec.stored_moments import FormatType, IsoType
 from odm.codec.terms import (
     Choice,
     ChoiceKind,
@@ -325,19 +322,9 @@ def _check_ordered(resolver: Resolver, subject: _Subject) -> None:
     if not subject.type.kinds & ORDERED:
         why = f"is of type {subject.type.text}, which has no order: compare it with == or !="
         raise resolver.fault(subject.path, why)
-    if _text_without_order(subject.type):
+    if not subject.type.ordered:
         why = f"is of type {subject.type.text}, stored as text that sorts differently: compare it with == or !="
         raise resolver.fault(subject.path, why)
-
-
-def _text_without_order(type_: StoredType) -> bool:
-    """Whether the stored text sorts differently than the values: IP addresses, URLs, paths, some forms."""
-    inner = bare(type_)
-    if isinstance(inner, FormatType | IsoType | FormType):
-        return not inner.ordered
-    if isinstance(inner, UnionType):
-        return any(map(_text_without_order, inner.members))
-    return isinstance(inner, TextType) and inner.accepts is not UUID
 
 
 def _is_empty_set(operand: Operand) -> bool:

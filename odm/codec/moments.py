@@ -19,6 +19,10 @@ _UTC_TEXT: Final = "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ"
 class DateTimeType(StoredType):
     """An aware datetime, stored as fixed-width UTC text, so that text order is time order."""
 
+    @property
+    def ordered(self) -> bool:
+        return True
+
     def dump(self, value: Any) -> Value:
         if not isinstance(value, datetime):
             raise unfit("datetime", value)
@@ -45,6 +49,10 @@ def in_utc(value: datetime) -> datetime:
 class DateType(StoredType):
     """A calendar day."""
 
+    @property
+    def ordered(self) -> bool:
+        return True
+
     def dump(self, value: Any) -> Value:
         if not isinstance(value, date) or isinstance(value, datetime):
             raise unfit("date", value)
@@ -57,6 +65,10 @@ class DateType(StoredType):
 @frozen
 class TimeType(StoredType):
     """A time of day; its offset is stored."""
+
+    @property
+    def ordered(self) -> bool:
+        return True
 
     def dump(self, value: Any) -> Value:
         if not isinstance(value, time):
@@ -73,6 +85,10 @@ class TimeType(StoredType):
 @frozen
 class DurationType(StoredType):
     """A timedelta, as a whole number of microseconds."""
+
+    @property
+    def ordered(self) -> bool:
+        return True
 
     def dump(self, value: Any) -> Value:
         if not isinstance(value, timedelta):

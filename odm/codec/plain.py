@@ -19,6 +19,10 @@ _SCALARS: Final = frozenset({type(None), bool, int, Decimal, str, bytes, bytearr
 class AnyType(StoredType):
     """A value of undeclared type."""
 
+    @property
+    def ordered(self) -> bool:
+        return True
+
     def dump(self, value: Any) -> Value:
         return _plain(value, _equal_number)
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any, ClassVar, Final
+from uuid import UUID
 
 from attrs import field
 
@@ -33,6 +34,10 @@ class BoolType(StoredType):
 class StrType(StoredType):
     """Text."""
 
+    @property
+    def ordered(self) -> bool:
+        return True
+
     def dump(self, value: Any) -> Value:
         if type(value) is not str:
             if not isinstance(value, str):
@@ -57,6 +62,10 @@ def check_text(value: str) -> None:
 class BytesType(StoredType):
     """Bytes, from bytes or bytearray."""
 
+    @property
+    def ordered(self) -> bool:
+        return True
+
     def dump(self, value: Any) -> Value:
         if not isinstance(value, bytes | bytearray):
             raise unfit("bytes", value)
@@ -66,6 +75,10 @@ class BytesType(StoredType):
 @frozen
 class NumberType(StoredType):
     """A number: stored canonical, and comparable with every other number."""
+
+    @property
+    def ordered(self) -> bool:
+        return True
 
     def loose(self, value: Any) -> Value:
         return canonical(value)
@@ -188,6 +201,10 @@ class TextType(StoredType):
 
     accepts: type
     parse: Callable[[str], Any]
+
+    @property
+    def ordered(self) -> bool:
+        return self.accepts is UUID  # an IP address, a path or a URL sorts differently as text
 
     def dump(self, value: Any) -> Value:
         if not isinstance(value, self.accepts):

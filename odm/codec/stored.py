@@ -74,6 +74,11 @@ class StoredType(ABC):
         """Whether pydantic's lax validation makes an equal value from the stored form without `load`."""
         return True
 
+    @property
+    def ordered(self) -> bool:
+        """Whether stored text, numbers and bytes sort as the values do; without it, no condition compares order."""
+        return False
+
     def child(self, segment: str | int) -> "Part":
         """The part that a path segment names; raises `Unfit`."""
         raise Unfit(f"is of type {self.text} and has no parts, so [{segment!r}] leads nowhere")

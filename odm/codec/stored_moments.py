@@ -58,6 +58,10 @@ class EpochType(StoredType):
     unit: EpochUnit
     of: type = datetime
 
+    @property
+    def ordered(self) -> bool:
+        return True
+
     def dump(self, value: Any) -> Value:
         if not isinstance(value, self.of) or (self.of is date and isinstance(value, datetime)):
             raise unfit(self.of.__name__, value)

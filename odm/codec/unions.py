@@ -22,7 +22,7 @@ from odm.codec.scalars import (
     FixedDecimalType,
     NumberType,
 )
-from odm.codec.stored import NULL, TEXT, Part, StoredType, WrongType, kind_of, unfit
+from odm.codec.stored import NULL, ORDERED, TEXT, Part, StoredType, WrongType, kind_of, unfit
 from odm.expressions.nodes import Value
 from odm.immutable import frozen
 
@@ -43,6 +43,10 @@ class Around(StoredType):
 
     def lax(self) -> bool:
         return self.inner.lax()
+
+    @property
+    def ordered(self) -> bool:
+        return self.inner.ordered
 
     def child(self, segment: str | int) -> Part:
         return self.inner.child(segment)
@@ -81,6 +85,10 @@ class UnionType(StoredType):
     """
 
     members: tuple[StoredType, ...]
+
+    @property
+    def ordered(self) -> bool:
+        return all(member.ordered for member in self.members if member.kinds & ORDERED)
 
     def dump(self, value: Any) -> Value:
         return self._first(lambda member: member.dump(value), value)
