@@ -72,7 +72,7 @@ from odm.testing.suite.meters import TestMeter, TestMeterIndexes, TestMeterTrans
 from odm.testing.suite.only import TestOnly, TestRefusedOnly, meters
 from odm.testing.suite.options import TestClock, TestLimits, TestOnRequest, TestPrefix, TestUnknown
 from odm.testing.suite.other_keys import TestOtherKeys
-from odm.testing.suite.pages import TestCursors, TestPages
+from odm.testing.suite.pages import TestCursors, TestPages, TestPagesOfFewRequests
 from odm.testing.suite.pointers import TestPointer, TestPointerAtChangingFields, TestPointerTogether, pointed, visited
 from odm.testing.suite.procedures import TestProcedures, TestTogetherInProcedures
 from odm.testing.suite.puts import TestConditionalPut, TestInsert, TestPut
@@ -221,6 +221,7 @@ __all__ = [
     "TestOnly",
     "TestOtherKeys",
     "TestPages",
+    "TestPagesOfFewRequests",
     "TestPlanning",
     "TestPointer",
     "TestPointerAtChangingFields",

@@ -122,7 +122,8 @@ class TestPagesOfFewRequests:
             for size, most in ((1, 1), (3, 1), (3, 2), (25, 1), (25, 3)):
                 pages = steps(db, query, size, most)
                 assert [event for page in pages for event in page] == results, (query, size, most)
-            assert steps(db, query, 3, 1) != walk(db, query, 3), "one request finds fewer"
+        # Backwards, a backend whose partition is one row reads it to its end.
+        assert steps(db, RARE, 3, 1) != walk(db, RARE, 3), "one request finds fewer"
 
     def test_are_whole_where_the_requests_suffice(self, db: Store) -> None:
         fill(db, EVENTS)
