@@ -6,7 +6,7 @@ entries and the items that they name are rows of two tables, which another clust
 times, so that an item that changes its place in the index could be in neither.
 """
 
-from typing import Any
+from typing import Any, assert_never
 
 from attrs import evolve
 
@@ -23,8 +23,18 @@ def may_lag(request: req.Request) -> bool:
             return not request.consistent and not request.tags  # a batch of writes asks for tags
         case req.Query():
             return not request.consistent and request.index is None
-        case _:
+        case (
+            req.Put() | req.Update() | req.Delete() | req.Transact() | req.BatchWrite() | req.Merge() | req.BatchMerge()
+        ):
             return False
+        case req.Split() | req.ListShards() | req.ReadChanges():
+            return False
+        case req.CreateTables() | req.DropTables() | req.ListTables() | req.AlterTables():
+            return False
+        case req.IdentifyTable() | req.MeasureTable():
+            return False
+        case _:
+            assert_never(request)
 
 
 def reading_from(profile: str, steps: Steps[Any]) -> Steps[Any]:

@@ -3,9 +3,8 @@
 So no text of a key contains the separators of row keys, and keys sort as before; see `odm.keys.text`.
 """
 
-from collections.abc import Callable, Iterable
-from functools import singledispatch
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, assert_never, cast
 
 from attrs import evolve
 
@@ -17,6 +16,8 @@ from odm.protocol.changes import ChangePage
 from odm.schema.entity import Key
 from odm.schema.model import Schema
 from odm.schema.row_keys import UNAMBIGUOUS
+
+R = TypeVar("R", bound=req.Request | req.Check)
 
 
 def with_row_keys(schema: Schema) -> Schema:
@@ -54,10 +55,9 @@ def stored_key(schema: Schema, key: Key) -> Key:
     return _key(key, unescape) if schema.escapes_row_keys else key
 
 
-@singledispatch
-def escaped(request: Any) -> Any:
+def escaped(request: R) -> R:
     """The request with escaped keys."""
-    return request
+    return cast("R", _escaped(request))
 
 
 def _key(key: Key, change: Callable[[str], str]) -> Key:
@@ -75,45 +75,41 @@ def _entries(entries: Any, change: Callable[[str], str]) -> dict[str, Any]:
     return {index: None if key is None else _key(key, change) for index, key in entries.items()}
 
 
-@escaped.register
-def _(request: req.Get | req.Merge | req.Delete | req.Check) -> Any:
-    return evolve(request, key=_key(request.key, escape))
+def _escaped(request: req.Request | req.Check) -> req.Request | req.Check:
+    match request:
+        case req.Get() | req.Merge() | req.Delete() | req.Check():
+            return evolve(request, key=_key(request.key, escape))
+        case req.Put() | req.Update():
+            return evolve(request, key=_key(request.key, escape), entries=_entries(request.entries, escape))
+        case req.BatchGet(keys):
+            return evolve(request, keys=tuple(_key(key, escape) for key in keys))
+        case req.Transact(operations):
+            return evolve(request, operations=tuple(map(escaped, operations)))
+        case req.BatchWrite(operations):
+            return evolve(request, operations=tuple(map(escaped, operations)))
+        case req.BatchMerge(operations):
+            return evolve(request, operations=tuple(map(escaped, operations)))
+        case req.Query(partition, lo, hi):
+            return evolve(
+                request,
+                partition=escape(partition),
+                lo=escape(lo),
+                hi=None if hi is None else escape(hi),
+                after=request.after and _position(request.after, escape),
+            )
+        case req.Scan():
+            return _escaped_scan(request)
+        case req.Split() | req.ListShards() | req.ReadChanges():
+            return request
+        case req.CreateTables() | req.DropTables() | req.ListTables() | req.AlterTables():
+            return request
+        case req.IdentifyTable() | req.MeasureTable():
+            return request
+        case _:
+            assert_never(request)
 
 
-@escaped.register
-def _(request: req.Put | req.Update) -> Any:
-    return evolve(request, key=_key(request.key, escape), entries=_entries(request.entries, escape))
-
-
-@escaped.register
-def _(request: req.BatchGet) -> Any:
-    return evolve(request, keys=tuple(_key(key, escape) for key in request.keys))
-
-
-@escaped.register
-def _(request: req.Transact | req.BatchWrite) -> Any:
-    operations: Iterable[Any] = request.operations
-    return evolve(request, operations=tuple(map(escaped, operations)))
-
-
-@escaped.register
-def _(request: req.BatchMerge) -> Any:
-    return evolve(request, operations=tuple(map(escaped, request.operations)))
-
-
-@escaped.register
-def _(request: req.Query) -> Any:
-    return evolve(
-        request,
-        partition=escape(request.partition),
-        lo=escape(request.lo),
-        hi=None if request.hi is None else escape(request.hi),
-        after=request.after and _position(request.after, escape),
-    )
-
-
-@escaped.register
-def _(request: req.Scan) -> Any:
+def _escaped_scan(request: req.Scan) -> req.Scan:
     if request.partitions is not None:
         lo, hi = request.partitions
         request = evolve(request, partitions=req.Partitions(escape(lo), None if hi is None else escape(hi)))
