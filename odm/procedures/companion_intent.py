@@ -75,8 +75,7 @@ class IntentWithCompanions:
             operation = remembering(context, target, operation, base)
         effect: Effect[Any] | None = None
         if self.companions:
-            decode = context.decode_alone if _returns(intent) else context.decode
-            old = None if base is None else decode(base, target.key)
+            old = None if base is None else context.decode(base, target.key)
             effect = Effect(target.query, old, self._new(context, operation, there))
         if there is not UNREAD and not isinstance(operation, req.Check):
             operation = evolve(operation, condition=every(operation.condition, self._guard(context, there)))
@@ -96,11 +95,10 @@ class IntentWithCompanions:
             return None
         if self.intent.stored is not None:
             return self.intent.stored
-        decode = context.decode_alone if _returns(self.intent) else context.decode
         if isinstance(operation, req.Put):
-            return decode(operation.item, operation.key)
+            return context.decode(operation.item, operation.key)
         assert isinstance(operation, req.Update)
-        return decode(apply(operation.actions, there), operation.key)
+        return context.decode(apply(operation.actions, there), operation.key)
 
     def _guard(self, context: Context, there: Item | None) -> Condition | None:
         """The condition that every attribute that the write depends on, or the call returns, is unchanged."""

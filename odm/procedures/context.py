@@ -3,7 +3,6 @@
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from random import Random, SystemRandom
 from typing import Any, NamedTuple
 
@@ -11,7 +10,7 @@ from attrs import Factory, field
 
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION, WAS, EntityCodec, NativeItems
 from odm.codec.blobs import placeholders
-from odm.entities.entity import Entity, hold_stored, stored_of
+from odm.entities.entity import Entity, hold_stored
 from odm.errors import ItemInvalid, Unsupported
 from odm.expressions.nodes import Condition, Item, Not, Or
 from odm.immutable import frozen
@@ -262,13 +261,6 @@ class Context:
         found = self.schema.decode(item, key, skip_unknown=self.skip_unknown)
         if self.bind is not None and found is not None:
             self.bind(found)
-        return found
-
-    def decode_alone(self, item: Item, key: Key) -> Any:
-        """As `decode`, for an item that may be decoded already: the entity holds a copy of it for `odm.Store.save`."""
-        found = self.decode(item, key)
-        if found is not None and stored_of(found) is None:
-            hold_stored(found, deepcopy(dict(item)))
         return found
 
     def decode_all(self, items: Sequence[Item], positions: Sequence[Position]) -> list[Any]:

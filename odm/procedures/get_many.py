@@ -47,7 +47,7 @@ def get_many(
     if context.bind is not None and asked is None:
         items = yield from _with_values(context, patterns, items, atomic=atomic)
     found = {
-        key: context.decode_alone(item, key) if asked is None else asked.of(context, item, key)
+        key: context.decode(item, key) if asked is None else asked.of(context, item, key)
         for key, item in zip(distinct, items, strict=True)
         if item is not None and context.living(item) is not None
     }

@@ -163,7 +163,7 @@ def _get_large(context: Context, target: Target, item: Item | None) -> CoreGen[A
     if item is not None and context.living(item) is not None:
         item = yield from with_values(context, target.key, item, target.entity.primary.full_name)
     item = context.living(item)
-    found = None if item is None else context.decode_alone(item, target.key)
+    found = None if item is None else context.decode(item, target.key)
     return found if type(found) is target.entity.cls else None
 
 

@@ -136,7 +136,7 @@ def _put(context: Context, change: ItemUpdate, base: Item | None, operation: req
 
 def _decoded(context: Context, change: ItemUpdate, item: Item | None) -> Any:
     try:
-        return None if item is None else context.decode_alone(item, change.target.key)
+        return None if item is None else context.decode(item, change.target.key)
     except ItemInvalid as error:
         raise ItemInvalid(f"the update was applied, and {error}", error.key, error.item) from error.__cause__
 

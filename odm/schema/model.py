@@ -5,6 +5,7 @@ field. Backends read `Schema`; the planner reads `EntitySchema`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any, TypeAlias, cast
 
 from attrs import Factory, field
@@ -283,8 +284,8 @@ class Schema:
         if native is not None:
             hold_stored(made, native)
             native.forget()
-        elif not entity.codec.nests:  # the lists and dicts of a decoded item may have become the entity's
-            hold_stored(made, item)
+        else:  # the lists and dicts of a decoded item may have become the entity's
+            hold_stored(made, deepcopy(dict(item)) if entity.codec.nests else item)
         return made
 
     def check_values(self, entity: EntitySchema, values: Values, item: Item, key: Key) -> None:
