@@ -15,7 +15,8 @@ from typing import TypeVar
 
 import pytest
 
-RECORD = Path(__file__).parent / "public_api.txt"
+ROOT = Path(__file__).parents[1]
+RECORD = ROOT / "tests" / "public_api.txt"
 REWRITE = "ODM_GOLDEN=write pytest tests/test_signatures.py"
 PATTERNS = [
     *("adjacency_list", "aggregate", "bulk_load", "copy", "current", "derive", "feed", "follower", "graph", "pointer"),
@@ -40,6 +41,14 @@ def test_the_public_calls_are_those_of_the_record() -> None:
     elif present != (recorded := RECORD.read_text(encoding="utf-8")):
         difference = difflib.unified_diff(recorded.splitlines(), present.splitlines(), "the record", "odm", n=0)
         pytest.fail("\n".join([f"if this is meant: {REWRITE}, and CHANGELOG.md says so", *difference]))
+
+
+def test_the_record_has_each_pattern_and_backend() -> None:
+    files = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "patterns").glob("[!_]*.py")}
+    parts = {part for text in files.values() for part in files if f"from odm.patterns.{part} import" in text}
+    assert files.keys() - parts - {*PATTERNS} == set()  # a part of other patterns need not have public calls
+    backends = {path.parent.name for path in (ROOT / "backends").glob("*/__init__.py")}
+    assert {f"odm.backends.{name}" for name in backends} - {*MODULES} == set()
 
 
 def calls(module: ModuleType) -> Iterator[str]:

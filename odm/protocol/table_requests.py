@@ -25,7 +25,10 @@ class Printed:
 
 @immutable
 class CreateTables(Printed):
-    """Create the table with its indexes; does not change what exists. Response: None."""
+    """Create the table with its indexes; does not change what exists. Response: None.
+
+    Raises BackendError if the models would not find items of a table that exists, as `odm.schema.misfits` judges.
+    """
 
 
 @immutable

@@ -42,6 +42,7 @@ class Capabilities:
             refused.
         updates: `update` with all its actions.
         units: a meter reports the units that were read and written, not only requests and answers; a write is one call.
+            If False, calls are counted as on Bigtable: an index is a table with calls of its own.
         faults: known faults of the *service behind* the backend: name of a test to the reason. The test must fail, so
             that the entry is removed when the service is fixed.
     """

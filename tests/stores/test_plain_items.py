@@ -1,5 +1,4 @@
-"""A backend may answer with items as plain dicts: their entities can be saved, as those of items in a form of its own."""
-# ruff: noqa: RUF012  # pydantic copies defaults
+"""A backend may answer with items as plain dicts; what a read returns can be saved then too."""
 
 from collections.abc import Callable
 from typing import Any
