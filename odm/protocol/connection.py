@@ -149,8 +149,8 @@ class Connection(ABC, Generic[N]):
     """One table on one backend: schema checked, codecs compiled, ready for requests. Thread-safe.
 
     ``N`` is the type of its native requests: printable values, of which `Store.explain` shows the first. A backend
-    implements the five abstract methods. The others are optional: their defaults suit a backend that answers each request
-    as its docstring says, in one native request. `samples`, `adds_values` and the reasons say what it does not answer.
+    implements the five abstract methods. The others are optional: their defaults suit a backend that answers each
+    request as its docstring says. `samples`, `adds_values` and the reasons say what it does not answer.
     """
 
     @property
@@ -202,8 +202,8 @@ class Connection(ABC, Generic[N]):
     def steps(self, request: Request) -> NativeGen[N, Response]:
         """Turn a request into native requests: yields them, is sent native responses, returns the request's response.
 
-        A native failure is thrown into the generator, which turns it into an error of `odm.errors`. A request to a table
-        that was not created raises `odm.TableNotFound`. The items of a response are not changed afterwards.
+        A native failure is thrown into the generator, which turns it into an error of `odm.errors`. A request to a
+        table that was not created raises `odm.TableNotFound`. The items of a response are not changed afterwards.
         """
 
     @abstractmethod
