@@ -1,16 +1,19 @@
 """What is stored for a value of each type, exactly, and what is refused."""
 
 import ipaddress
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum, IntFlag, StrEnum
-from pathlib import Path
+from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
+from types import NoneType
 from typing import Annotated, Any, Literal, NamedTuple, NewType
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import pytest
+from attrs import fields
 from pydantic import (
     AnyUrl,
     AwareDatetime,
@@ -18,15 +21,26 @@ from pydantic import (
     BeforeValidator,
     ByteSize,
     ConfigDict,
+    FutureDate,
+    FutureDatetime,
     JsonValue,
+    PastDate,
+    PastDatetime,
     PlainValidator,
     PostgresDsn,
     RootModel,
     create_model,
 )
+from pydantic_core import MultiHostUrl, Url
 from typing_extensions import TypeAliasType
 
-from odm.codec import compile_codec
+from odm.codec import annotations, compile_codec
+from odm.codec.records import RecordField
+from odm.codec.scalars import AggregateType, CounterType, FixedDecimalType, NumberType
+from odm.codec.stored import StoredType
+from odm.codec.stored_forms import FormType
+from odm.codec.stored_moments import EpochType, FormatType, IsoType
+from odm.codec.unions import AliasType
 from odm.entities.markers import Stored
 from odm.errors import BadValue
 
@@ -142,10 +156,24 @@ STORED: list[tuple[Any, Any, Any]] = [
     (time, time(1, 2), "01:02:00.000000"),
     (time, time(1, 2, tzinfo=UTC), "01:02:00.000000+00:00"),
     (timedelta, timedelta(days=-1, microseconds=5), -86_399_999_995),
+    (PastDatetime, datetime(2020, 1, 1, tzinfo=UTC), "2020-01-01T00:00:00.000000Z"),
+    (FutureDatetime, datetime(9020, 1, 1, tzinfo=UTC), "9020-01-01T00:00:00.000000Z"),
+    (PastDate, date(2020, 1, 1), "2020-01-01"),
+    (FutureDate, date(9020, 1, 1), "9020-01-01"),
+    (NoneType, None, None),
     (UUID, UUID(int=1), "00000000-0000-0000-0000-000000000001"),
     (ipaddress.IPv4Address, ipaddress.IPv4Address("10.0.0.1"), "10.0.0.1"),
+    (ipaddress.IPv4Interface, ipaddress.IPv4Interface("10.0.0.1/8"), "10.0.0.1/8"),
+    (ipaddress.IPv4Network, ipaddress.IPv4Network("10.0.0.0/8"), "10.0.0.0/8"),
+    (ipaddress.IPv6Address, ipaddress.IPv6Address("2001:db8::1"), "2001:db8::1"),
+    (ipaddress.IPv6Interface, ipaddress.IPv6Interface("2001:db8::1/32"), "2001:db8::1/32"),
     (ipaddress.IPv6Network, ipaddress.IPv6Network("2001:db8::/32"), "2001:db8::/32"),
     (Path, Path("a/b"), "a/b"),
+    (PurePath, PurePath("a/b"), "a/b"),
+    (PurePosixPath, PurePosixPath("a/b"), "a/b"),
+    (PureWindowsPath, PureWindowsPath("a/b"), "a\\b"),
+    (Url, Url("http://x.org"), "http://x.org/"),
+    (MultiHostUrl, MultiHostUrl("postgres://u@h1,h2/db"), "postgres://u@h1,h2/db"),
     (AnyUrl, AnyUrl("http://x.org"), "http://x.org/"),
     (PostgresDsn, PostgresDsn("postgres://u@h1,h2/db"), "postgres://u@h1,h2/db"),
     (Color, Color.RED, "red"),
@@ -271,6 +299,46 @@ def repr_kind(value: Any) -> Any:
     if isinstance(value, Decimal | float | int) and not isinstance(value, bool | Enum):
         return "whole" if value == int(value) else type(value)
     return type(value)
+
+
+TESTED_ELSEWHERE = {"BlobType", "CompressedType"}
+
+
+def stored_types(part: object) -> Iterator[StoredType]:
+    """A stored type, or a value that holds some, with all types that it is made of; none of these is recursive."""
+    if isinstance(part, StoredType):
+        yield part
+        for held in fields(type(part)):
+            yield from stored_types(getattr(part, held.name, None))
+    elif isinstance(part, RecordField):
+        yield from stored_types(part.type)
+    elif isinstance(part, Mapping):
+        yield from stored_types(tuple(part.values()))
+    elif isinstance(part, tuple):
+        for one in part:
+            yield from stored_types(one)
+
+
+def subclasses(cls: type[Any]) -> Iterator[type[Any]]:
+    for below in cls.__subclasses__():
+        yield below
+        yield from subclasses(below)
+
+
+def test_each_stored_type_has_an_example() -> None:
+    declared = [case[0] for case in STORED if case[0] is not Tree]
+    seen = {type(one) for of in declared for one in stored_types(compile_codec(model_of(of), "Order").record)}
+    forms = {*subclasses(FormType), EpochType, FormatType, IsoType}  # of `Stored(format=)` and `Stored(epoch=)`
+    marked = {CounterType, AggregateType, FixedDecimalType, AliasType}
+    made = {one for one in subclasses(StoredType) if "__attrs_attrs__" in vars(one) and one.__module__[:4] == "odm."}
+    missing = {one.__name__ for one in made - seen - forms - marked - {NumberType}} - TESTED_ELSEWHERE
+    assert missing == set(), "add an annotation, a value and its stored form to STORED"
+
+
+def test_each_class_with_a_stored_type_has_an_example() -> None:
+    named = [*annotations._SCALARS, *annotations._TEXTS]  # pyright: ignore[reportPrivateUsage]
+    examples = [case[0] for case in STORED]
+    assert [one for one in named if one not in examples] == [], "add it with a value and its stored form to STORED"
 
 
 REFUSED: list[tuple[Any, Any, str]] = [
