@@ -3,6 +3,7 @@
 The model is source text, so that a change is a replacement in it. `ITEMS` are what is stored.
 """
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from odm import Entity, Table
@@ -94,6 +95,11 @@ def model(*changes: tuple[str, str], source: str = MODEL) -> Model:
     for old, new in changes:
         assert old in source, f"{old!r} is not in the model"
         source = source.replace(old, new)
+    return _model_of(source)
+
+
+@lru_cache(8)  # most tests compare with the same one
+def _model_of(source: str) -> Model:
     names: dict[str, Any] = {"__name__": "shop_of_a_test"}
     exec(HEAD + source, names)
     return Model(names["shop"], names["ITEMS"], names)
