@@ -240,7 +240,8 @@ class MemoryTable:
             return
         low, behind, high = query.lo, False, query.hi
         if query.after is not None:
-            low, high, behind = (low, query.after.key.sort, False) if query.reverse else (query.after.key.sort, high, True)
+            sort = query.after.key.sort
+            low, high, behind = (low, sort, False) if query.reverse else (sort, high, True)
         records = partition.records
         sorts = partition.order.between(low, high, behind=behind, reverse=query.reverse)
         for sort in sorts:

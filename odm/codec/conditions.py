@@ -248,7 +248,9 @@ def _range(resolver: Resolver, node: Between) -> Term:
 
 def _choice(resolver: Resolver, node: IsIn) -> Term:
     subject = _subject(resolver, node, "operand")
-    each = {kind_of_choice(choice): Compare("=", node.operand, choice) for choice in node.choices}
+    each: dict[ChoiceKind, Compare] = {
+        kind_of_choice(choice): Compare("=", node.operand, choice) for choice in node.choices
+    }
     of_path = isinstance(node.operand, Path)
     if of_path and resolver.more and grows(subject.type, more=True):
         return EachChoice({kind: _comparison(resolver, equality) for kind, equality in each.items()})
@@ -257,8 +259,7 @@ def _choice(resolver: Resolver, node: IsIn) -> Term:
     if of_path and "empty set" in each:
         _check_set(resolver, subject)
     (of, *_), ways = _fields(resolver, node)
-    field, kinds = of if of_path else None, frozenset[ChoiceKind](each)
-    return Choice((of,), ways, subject.of, side, value_side.values, field, kinds)
+    return Choice((of,), ways, subject.of, side, value_side.values, of if of_path else None, frozenset(each))
 
 
 def _start(resolver: Resolver, node: StartsWith) -> Term:

@@ -32,13 +32,7 @@ if TYPE_CHECKING:
 
 
 class FormType(StoredType):
-    """A form of a type: it loads what it would write, and nothing else.
-
-    Attributes:
-        ordered: the stored forms sort as the values do.
-    """
-
-    ordered: bool = False
+    """A form of a type: it loads what it would write, and nothing else."""
 
     def load(self, value: Value) -> Any:
         try:
@@ -133,7 +127,10 @@ class UUIDFormType(FormType):
 
     write: Callable[[UUID], Value]
     read: Callable[[Any], UUID]
-    ordered = True  # as all its forms have the digits in order
+
+    @property
+    def ordered(self) -> bool:
+        return True  # as all its forms have the digits in order
 
     def dump(self, value: Any) -> Value:
         if not isinstance(value, UUID):

@@ -153,12 +153,16 @@ class IsoType(StoredType):
 
     Attributes:
         name: one of `ISO_FORMS`.
-        ordered: the texts sort as the times do.
+        sorts: see `ordered`.
     """
 
     name: str
-    ordered: bool
+    sorts: bool
     _style: "_Style" = field(repr=False)
+
+    @property
+    def ordered(self) -> bool:
+        return self.sorts
 
     def dump(self, value: Any) -> Value:
         if not isinstance(value, datetime):

@@ -62,7 +62,10 @@ def as_range(bounds: Iterable[tuple[Any, Any]]) -> tuple[Bound, ...]:
     """The bounds with each equality as a range of one value."""
     ranges: list[Bound] = []
     for op, value in bounds:
-        ranges += [(">=", value), ("<=", value)] if op == "=" else [(op, value)]
+        if op == "=":
+            ranges += [(">=", value), ("<=", value)]
+        else:
+            ranges.append((op, value))
     return tuple(ranges)
 
 

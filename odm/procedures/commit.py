@@ -195,8 +195,9 @@ def commit(
                 answer = yield from (sending if turn.open else without_turns(sending))
                 if isinstance(answer, req.Written):
                     break
-                refused = answer
-            reasons, refused = refused, None
+                reasons = answer
+            else:
+                reasons, refused = refused, None
             for at, reason in enumerate(reasons):
                 if isinstance(reason, req.Refused):
                     plans[at] = _plan(context, intents[at], reason.item)

@@ -427,7 +427,7 @@ def _shape_of_operand(operand: Operand, values: list[Value]) -> _Shape | None:
 def _shape_of_action(action: Action, values: list[Value]) -> _Shape | None:
     """As `shape_of_condition`, of an action."""
     path = action.path.segments
-    if len(path) > 1:
+    if len(path) != 1:
         return None
     match action:
         case Set(_, value) | AddValue(_, value) | SetIfMissing(_, value):
