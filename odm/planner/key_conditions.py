@@ -63,7 +63,8 @@ def as_range(bounds: Iterable[tuple[Any, Any]]) -> tuple[Bound, ...]:
     ranges: list[Bound] = []
     for op, value in bounds:
         if op == "=":
-            ranges += [(">=", value), ("<=", value)]
+            ranges.append((">=", value))
+            ranges.append(("<=", value))
         else:
             ranges.append((op, value))
     return tuple(ranges)
