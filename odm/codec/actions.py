@@ -6,6 +6,7 @@ reads the item.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from decimal import Decimal
 from typing import Any, Final, Literal, TypeAlias, assert_never
 
@@ -113,10 +114,12 @@ class ActionLowering:
             BadValue: a path leads nowhere or to a frozen field, or two actions touch the same place.
         """
         places = [self._place(action) for action in actions]
-        _check_overlap(self.resolver.entity, actions, places)
+        check_overlap(self.resolver.entity, actions, places)
         expiries = tuple(at for at, action in enumerate(actions) if action.path.root == self.ttl)
         lowers = [self._lower_of(action) for action in actions]
-        return CompiledActions(self, tuple(places), tuple(lowers), expiries, _judged_whole(actions, places))
+        slotted = any(place.slots for place in places)
+        whole = _judged_whole(actions, places)
+        return CompiledActions(self, tuple(places), tuple(lowers), expiries, slotted, whole)
 
     def lower(self, action: Action) -> Action:
         """The action over stored names and values.
@@ -292,15 +295,38 @@ class CompiledActions:
         places: their places.
         lowers: what lowers each.
         expiries: the positions of those on the TTL field, each of which adds one on ``_ttl``.
-        whole: why the result can only be judged with the whole item; None if the values decide, together with
-            conditions on lengths and bounds.
+        slotted: some of their paths have keys or positions, which belong to the values.
+        whole: the action whose result can only be judged with the whole item, and why; None if the values decide,
+            together with conditions on lengths and bounds.
     """
 
     of: ActionLowering
     places: tuple[Place, ...]
     lowers: tuple[Lower, ...]
     expiries: tuple[int, ...]
-    whole: str | None
+    slotted: bool
+    whole: tuple[int, str] | None
+
+    def bound(self, actions: Sequence[Action]) -> "CompiledActions | None":
+        """These actions with the keys and positions in the paths of some; None if they are to be compiled for these.
+
+        Raises:
+            BadValue: a key or position leads nowhere, or two actions touch the same place.
+        """
+        resolver = self.of.resolver
+        places = [
+            evolve(place, path=resolver.stored(place, action.path, writes=True)) if place.slots else place
+            for place, action in zip(self.places, actions, strict=True)
+        ]
+        if len(places) > 1:
+            check_overlap(resolver.entity, actions, places)
+            if _judged_whole(actions, places) != self.whole:  # others of them have one holder
+                return None
+        return CompiledActions(self.of, tuple(places), self.lowers, self.expiries, False, self.whole)
+
+    def why(self, actions: Sequence[Action]) -> str | None:
+        """Why the result of these actions can only be judged with the whole item; None: it need not."""
+        return None if self.whole is None else f"{actions[self.whole[0]].path}: {self.whole[1]}"
 
     def lower(self, actions: Sequence[Action]) -> tuple[Action, ...]:
         """Actions of this shape over stored names and values.
@@ -315,22 +341,29 @@ class CompiledActions:
         return (*lowered, *expiries)
 
 
-def shape_of_actions(actions: Sequence[Action]) -> tuple[object, ...] | None:
-    """The shape of actions on whole fields, which is their kinds and fields; None if there is another action."""
+def shape_of_actions(actions: Sequence[Action], declared: AbstractSet[str | int]) -> tuple[object, ...] | None:
+    """The shape of actions, which is their kinds and fields; None if there is something else than an action.
+
+    Args:
+        actions: the actions, expanded.
+        declared: the segments of paths that the model declares; others are keys and positions, which belong to the
+            values.
+    """
     shape: list[object] = []
     for action in actions:
-        if not isinstance(action, Action) or (type(action) is Set and action.nested):
+        if not isinstance(action, Action):
             return None
-        path = action.path
-        if len(path.segments) > 1:
-            return None
-        shape += (type(action), path.root, path.owner)
+        segments = action.path.segments
+        shape += (type(action), segments[0], action.path.owner)
+        if len(segments) > 1:
+            behind = [segment if segment in declared else type(segment) for segment in segments[1:]]
+            shape += (type(action) is Set and action.nested, *behind)
         if type(action) is AddTo or type(action) is DiscardFrom:
             shape.append(len(action.members) > 1)  # several can change the length by more than one
     return tuple(shape)
 
 
-def _check_overlap(entity: str, actions: Sequence[Action], places: Sequence[Place]) -> None:
+def check_overlap(entity: str, actions: Sequence[Action], places: Sequence[Place]) -> None:
     """Raise BadValue if two actions touch the same place."""
     taken: dict[tuple[str | int, ...], Path] = {}
     for action, place in zip(actions, places, strict=True):
@@ -352,10 +385,10 @@ def _overlap(entity: str, one: Path, other: Path) -> BadValue:
     )
 
 
-def _judged_whole(actions: Sequence[Action], places: Sequence[Place]) -> str | None:
-    """Why the result of actions can only be judged with the whole item; None: it need not."""
+def _judged_whole(actions: Sequence[Action], places: Sequence[Place]) -> tuple[int, str] | None:
+    """The action whose result can only be judged with the whole item, and why; None: all can be judged without."""
     changed: set[tuple[str | int, ...]] = set()  # the lists and dicts of limited length that lose or get a member
-    for action, place in zip(actions, places, strict=True):
+    for at, (action, place) in enumerate(zip(actions, places, strict=True)):
         rules = place.rules
         match action:
             case Set() | SetIfMissing() | Remove():
@@ -378,7 +411,7 @@ def _judged_whole(actions: Sequence[Action], places: Sequence[Place]) -> str | N
             case _:
                 assert_never(action)
         if reason is not None:
-            return f"{action.path}: {reason}"
+            return at, reason
     return None
 
 

@@ -17,7 +17,7 @@ from pydantic_core import CoreSchema, SchemaValidator
 
 from odm.cache import Cache
 from odm.codec.absence import of_absent_item
-from odm.codec.actions import ActionLowering, CompiledActions
+from odm.codec.actions import ActionLowering, CompiledActions, shape_of_actions
 from odm.codec.annotations import TypeCompiler
 from odm.codec.attributes import TAG, TTL_ATTRIBUTE, VERSION, ttl_seconds
 from odm.codec.blobs import BlobType
@@ -134,6 +134,7 @@ class EntityCodec:
     _rules: dict[str, PlaceRules] = Factory(dict)
     _terms: Cache[Shape, Term] = Factory(Cache)
     _stored_terms: Cache[Shape, Term] = Factory(Cache)
+    _lowerings: Cache[Shape, CompiledActions] = Factory(Cache)
 
     @cached_property
     def _entries(self) -> tuple[RecordField, ...]:
@@ -496,8 +497,14 @@ class EntityCodec:
         Raises:
             BadValue: as `lower_action`; or two of them touch the same place.
         """
-        compiled = self._actions.compiled(actions)
-        return compiled.lower(actions), self.whole or compiled.whole
+        shape = shape_of_actions(actions, self.declared)
+        compiled = self._lowerings.get(shape)
+        if compiled is None:
+            compiled = self._lowerings.keep(shape, self._actions.compiled(actions))
+        bound = compiled.bound(actions) if compiled.slotted else compiled
+        if bound is None:
+            bound = self._actions.compiled(actions)
+        return bound.lower(actions), self.whole or bound.why(actions)
 
     def _field(self, name: str) -> RecordField:
         found = self._record.fields.get(name)

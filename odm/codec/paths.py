@@ -172,15 +172,16 @@ class Resolver:
         stored, above, those = Path(tuple(segments)), tuple(parents), tuple(slots)
         return Place(stored, type_, rules, default, required, factory, fixed, above, keeps_null, those)
 
-    def stored(self, place: Place, path: Path) -> Path:
+    def stored(self, place: Place, path: Path, *, writes: bool = False) -> Path:
         """The stored path of a path that differs from that of the place in its slots only.
 
         Raises:
-            BadValue: a key or position in it is too large, or the key is not of the type of the keys.
+            BadValue: a key or position in it is too large, or the key is not of the type of the keys; or, if the path
+                ``writes``, the model refuses a key in it.
         """
         segments = list(place.path.segments)
         for slot in place.slots:
-            segments[slot.at] = self._part(slot.holder, slot.keys, path, slot.at).segment
+            segments[slot.at] = self._part(slot.holder, slot.keys, path, slot.at, writes=writes).segment
         return Path(tuple(segments))
 
     def _part(

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from odm.codec import TAG, TTL_ATTRIBUTE, NativeItem
 from odm.codec.actions import FROZEN, CompiledActions, shape_of_actions
 from odm.codec.blobs import Pointer, kept_inline, pointer_of
+from odm.codec.paths import Place
 from odm.codec.validation import reasons
 from odm.errors import BadValue, ConditionFailed, ItemInvalid, ItemNotFound, OdmError, Unsupported, brief
 from odm.expressions.build import checked
@@ -187,19 +188,23 @@ def item_update(  # the arguments of an update
     codec = entity.codec
     if validate not in ("item", "values"):
         raise BadValue(f"validate={validate!r}: say 'item', or 'values' to validate only the values that are written")
-    shape = shape_of_actions(actions)
-    compiled: CompiledUpdate | None = None if shape is None else entity.updates.get((shape, upsert, validate))
     extended = actions
-    if compiled is None:
+    if any(type(action) is Set and action.nested for action in actions):
         check_actions(entity, actions)
         extended = codec.expand_actions(actions)
+    shape = shape_of_actions(extended, codec.declared), upsert, validate
+    compiled: CompiledUpdate | None = entity.updates.get(shape)
+    if compiled is None:
+        check_actions(entity, actions)
     if entity.automatic is not None:
         extended = with_time(context, entity, extended)
     if compiled is None:
+        compiled = entity.updates.keep(shape, _compiled(entity, extended, upsert, validate))
+    bound = compiled.actions.bound(extended) if compiled.actions.slotted else compiled.actions
+    if bound is None:
         compiled = _compiled(entity, extended, upsert, validate)
-        if shape is not None:
-            entity.updates.keep((shape, upsert, validate), compiled)
-    lowered = compiled.actions.lower(extended)
+        bound = compiled.actions
+    lowered = bound.lower(extended)
     if compiled.increments:
         check_steps(entity, lowered)
     known = {lowered[at].path.root: _outcome(lowered[at]) for at in compiled.known} if compiled.known else _NO_VALUES
@@ -208,9 +213,9 @@ def item_update(  # the arguments of an update
     wanted = None if when is None else entity.answerable(codec.lower(checked(when, "when=")))
     check_written(lowered, {}, target, context.limits)
     forms = () if wanted is None else judged_fields(context, entity, wanted)
-    reads = compiled.needed or compiled.whole is not None or forms
+    reads = compiled.needed or compiled.whole or forms
     base: Item | None = None if reads else _NO_VALUES
-    nested = () if shape is not None else tuple(one for one in extended if isinstance(one, Set) and one.nested)
+    nested = tuple([one for one in extended if isinstance(one, Set) and one.nested]) if compiled.nested else ()
     change = ItemUpdate(
         target,
         lowered,
@@ -223,12 +228,13 @@ def item_update(  # the arguments of an update
         compiled.needed,
         forms,
         base,
-        compiled.whole,
+        compiled.why(extended) if compiled.whole else None,
         nested,
         compiled.limited,
         compiled.stages,
     )
-    if context.limits.expressions and not (compiled.few and (wanted is None or surely_fits(wanted))):
+    few = compiled.few and (not compiled.actions.slotted or are_few(lowered))
+    if context.limits.expressions and not (few and (wanted is None or surely_fits(wanted))):
         _check_expressions(context, change)
     if base is not None or target.instance is None or entity.blobs:
         return change
@@ -242,10 +248,13 @@ class CompiledUpdate:
     Attributes:
         actions: lowers the actions.
         known: the positions of the lowered actions that set or remove an attribute, if `ItemUpdate.known` is used.
-        touched, needed, whole: see `ItemUpdate`.
+        touched, needed: see `ItemUpdate`.
+        whole: the new item must be validated as a whole, as `why` says.
+        of_model: why, if the model alone decides that; None: its actions do, or it need not.
         from_key: the fields whose values the key gives to the keys of ``touched``.
         increments: one of the actions is an increment.
-        few: the actions certainly exceed no limit of an expression but that of values.
+        few: the actions certainly exceed no limit of an expression but that of values, and of keys in their paths.
+        nested: one sets a member of a nested model by `odm.set_fields`.
         limited: see `ItemUpdate`.
         count: the action that counts the Revision; None if there is no Revision.
         stages: what it does, in words.
@@ -256,12 +265,18 @@ class CompiledUpdate:
     touched: tuple[PatternSchema, ...]
     from_key: tuple[str, ...]
     needed: tuple[str, ...]
-    whole: str | None
+    whole: bool
+    of_model: str | None
     increments: bool
     few: bool
+    nested: bool
     limited: bool
     count: Increment | None
     stages: tuple[str, ...]
+
+    def why(self, actions: Sequence[Action]) -> str | None:
+        """Why the new item must be validated as a whole."""
+        return self.of_model or self.actions.why(actions)
 
 
 def _compiled(entity: EntitySchema, actions: Sequence[Action], upsert: bool, validate: Validate) -> CompiledUpdate:
@@ -272,11 +287,12 @@ def _compiled(entity: EntitySchema, actions: Sequence[Action], upsert: bool, val
     """
     codec = entity.codec
     compiled = codec.compiled_actions(actions)
-    whole = None if validate == "values" else codec.whole or compiled.whole
+    of_model = None if validate == "values" else codec.whole
+    whole = validate != "values" and (codec.whole is not None or compiled.whole is not None)
     lowered = compiled.lower(actions)
     roots = {action.path.root for action in lowered}
     _check_match(entity, roots)
-    touched = tuple(p for p in entity.patterns.values() if roots & set(_attributes(entity, p))) if whole is None else ()
+    touched = () if whole else tuple(p for p in entity.patterns.values() if roots & set(_attributes(entity, p)))
     known = [at for at, a in enumerate(lowered) if isinstance(a, Set | Remove) and len(a.path.segments) == 1]
     names = {lowered[at].path.root for at in known}
     if upsert:
@@ -287,11 +303,24 @@ def _compiled(entity: EntitySchema, actions: Sequence[Action], upsert: bool, val
     count = None if entity.revision is None else Increment(Path((codec.stored[entity.revision],)), 1)
     increments = any(isinstance(action, Increment) for action in lowered)
     positions = tuple(known) if touched or upsert else ()
-    stages = _stages(entity, actions, touched, needed, whole)
+    stages = _stages(entity, actions, compiled.places, touched, needed, whole=whole)
     few = are_few(lowered if count is None else (*lowered, count))
+    nested = any(isinstance(action, Set) and action.nested for action in actions)
     limited = not all(isinstance(action, Set) and len(action.path.segments) == 1 for action in actions)
     return CompiledUpdate(
-        compiled, positions, touched, from_key, tuple(needed), whole, increments, few, limited, count, stages
+        compiled,
+        positions,
+        touched,
+        from_key,
+        tuple(needed),
+        whole,
+        of_model,
+        increments,
+        few,
+        nested,
+        limited,
+        count,
+        stages,
     )
 
 
@@ -311,15 +340,19 @@ _WORDS: Final[Mapping[type[Action], str]] = {
 def _stages(
     entity: EntitySchema,
     actions: Sequence[Action],
+    places: Sequence[Place],
     touched: Sequence[PatternSchema],
     needed: Collection[str],
-    whole: str | None,
+    *,
+    whole: bool,
 ) -> tuple[str, ...]:
     """What an update of a shape does, in words; the arguments are fields of `CompiledUpdate`."""
-    stages = [f"{_WORDS[type(action)]} {action.path}" for action in actions]
+    stages = [
+        f"{_WORDS[type(action)]} {_text(action.path, place)}" for action, place in zip(actions, places, strict=True)
+    ]
     if entity.revision is not None:
         stages.append(f"count {entity.revision}")
-    if whole is not None:
+    if whole:
         stages.append("read, validate the item as a whole")
     keys = ", ".join(pattern.name for pattern in touched)
     if keys:
@@ -330,6 +363,14 @@ def _stages(
     if needed:
         conditions.append(f"{', '.join(needed)} as read")
     return (*stages, f"if {', '.join(conditions)}")
+
+
+def _text(path: Path, place: Place) -> str:
+    """A path of a shape: "?" stands for its keys and positions."""
+    slots = {slot.at for slot in place.slots}
+    return "".join(
+        "[?]" if at in slots else f".{segment}" if at else str(segment) for at, segment in enumerate(path.segments)
+    )
 
 
 def check_known(change: ItemUpdate) -> None:

@@ -43,6 +43,9 @@ table = Table("updated")
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 
 
+Code = Annotated[str, StringConstraints(to_lower=True, max_length=400)]
+
+
 class Part(BaseModel):
     code: Annotated[str, Field(min_length=2)] = "aa"
     size: int = 1
@@ -58,6 +61,8 @@ class Job(Entity, table=table):
     part: Part = Part()
     marks: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=3)] = []
     labels: Annotated[set[str], Field(max_length=2)] = set()
+    stock: Annotated[dict[Code, int], Field(max_length=3)] = {}
+    parts: dict[str, Part] = {}
     spent: Annotated[int, Sum] = 0
     changed: Annotated[datetime, UpdatedAt] = AUTO
 
@@ -127,7 +132,14 @@ FITTING: list[Any] = [
     *(add_value(Job.spent, by) for by in (1, 2)),
     *set_fields(Job, {"part": {"code": "dd"}, "note": "n"}),
     set_(Counted.id, "a"),
-    set_(Job.part.code, "bb"),
+    *(set_(Job.part.code, code) for code in ("bb", "b")),
+    *(set_(Job.marks[position], 1) for position in (0, 1, 2**31)),
+    *(set_(Job.stock[key], 1) for key in ("a", "A", "b", "", "k" * 300)),
+    *(remove(Job.stock[key]) for key in "ab"),
+    *(increment(Job.stock[key], 1) for key in "ab"),
+    *(set_(Job.parts[key].code, "bb") for key in "ab"),
+    *(remove(Job.parts[key]) for key in "ab"),
+    *set_fields(Job, {"parts": {"a": {"code": "dd"}}}),
     "set",
 ]
 """Several of a shape; all calls of a shape must be made as each alone."""
@@ -208,13 +220,31 @@ def test_a_field_of_another_entity_is_of_another_shape() -> None:
     assert (kind, "Counted.note is a field of Counted, not of Job" in text) == (BadValue, True)
 
 
-@pytest.mark.parametrize("many", [set_(Job.part.code, "bb"), set_(Job.marks[0], 1)], ids=str)
-def test_a_part_of_a_field_is_no_shape(many: Action) -> None:
+@pytest.mark.parametrize(
+    "many",
+    [
+        [set_(Job.part.code, code) for code in ("bb", "cc")],
+        [set_(Job.marks[position], 1) for position in range(300)],
+        [set_(Job.stock[f"k{number}"], 1) for number in range(300)],
+        [set_(Job.parts[f"k{number}"].code, "bb") for number in range(300)],
+    ],
+    ids=lambda many: str(many[0].path),
+)
+def test_keys_and_positions_are_values(many: list[Action]) -> None:
     """A program has as many keys of dicts and positions as its data."""
     entity = table.compile().entity(Job)
     entity.updates.clear()
-    outcome(KEYS[0], [many], None, False, "item")
-    assert len(entity.updates) == 0
+    for action in many:
+        _, request = outcome(KEYS[0], [action], None, False, "item")
+        assert request == "None" or str(action.path) in str(request)
+    assert len(entity.updates) == 1
+
+
+def test_two_keys_of_one_dict_are_judged_for_each_call() -> None:
+    """Two members of one dict may change its length by two; of two dicts, each by one."""
+    for first, second in (("a", "b"), ("a", "a"), ("b", "A")):
+        pair = [set_(Job.stock[first], 1), set_(Job.stock[second], 1)]
+        assert outcome(KEYS[0], pair, None, False, "item") == as_the_first(KEYS[0], pair, None, False, "item")
 
 
 def test_a_refused_shape_is_not_kept() -> None:
