@@ -190,6 +190,7 @@ def commit(
                 if contention is not None and contention.tries:  # another writer was faster
                     if contention.over:
                         _give_up(plans, reasons, contention, sender)
+                    LOG.debug("%s: another writer changed the item; retrying", ", ".join(_name(plan) for plan in plans))
                     yield turn if turn.open else contention.pause(context.random)
                 sending = sender.send(plans)
                 answer = yield from (sending if turn.open else without_turns(sending))
@@ -204,7 +205,6 @@ def commit(
             _check(plans, list(_errors(plans, reasons)), sender)
             contention = contention or Contention()
             contention.tries += 1
-            LOG.debug("%s: another writer changed the item; retrying", ", ".join(_name(plan) for plan in plans))
     yield from trim_after(context, [plan.operation for plan in plans])
     return plans, answer
 

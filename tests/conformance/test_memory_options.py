@@ -26,6 +26,8 @@ def backend() -> Memory:
 def capabilities() -> Capabilities:
     of_reads = (
         "a_page_ends_at_a_megabyte_of_items",
+        "are_whole_where_the_requests_suffice",
+        "end_early_and_together_have_every_result",
         "counts_calls_by_pattern",
         "of_keys_as_they_are",
         "rounds_up_a_page_as_a_whole",
