@@ -193,13 +193,15 @@ def item_update(  # the arguments of an update
         check_actions(entity, actions)
         extended = codec.expand_actions(actions)
     shape = shape_of_actions(extended, codec.declared), upsert, validate
-    compiled: CompiledUpdate | None = entity.updates.get(shape)
-    if compiled is None:
+    kept: CompiledUpdate | None = entity.updates.get(shape)
+    if kept is None:
         check_actions(entity, actions)
     if entity.automatic is not None:
         extended = with_time(context, entity, extended)
+    compiled = kept
     if compiled is None:
-        compiled = entity.updates.keep(shape, _compiled(entity, extended, upsert, validate))
+        compiled = _compiled(entity, extended, upsert, validate)
+        entity.updates.keep(shape, compiled)
     bound = compiled.actions.bound(extended) if compiled.actions.slotted else compiled.actions
     if bound is None:
         compiled = _compiled(entity, extended, upsert, validate)
