@@ -173,7 +173,8 @@ def test_the_code_of_plain_names_has_expected_nodes_only() -> None:
 @example([*TEXTS[-COUNT:]], TEXTS[16])
 @example([f"{text}{at}" for at, text in enumerate(TEXTS[10:])], TEXTS[17])
 def test_stored_names_and_tags_are_constants_of_generated_code(names: list[str], word: str) -> None:
-    assume(all(not name.startswith("_") for name in names) and word != "other")
+    # "until" is the stored name of a field that the model itself names.
+    assume(all(not name.startswith("_") for name in names) and "until" not in names and word != "other")
     assert [without_constants(source) for source in emit(names, word)] == PLAIN
 
 
