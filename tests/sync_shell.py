@@ -1,7 +1,7 @@
 """Generates `odm/stores/sync.py` from `odm/stores/asynchronous.py`: ``python -m tests.sync_shell`` writes it.
 
-The two differ by ``async`` and ``await``, by the names of `NAMES`, by the texts of `TEXTS`, and by the lines that end
-with ``# async only``. A test compares the file with what this module makes.
+The two differ by ``async`` and ``await``, by the names of `NAMES`, by the texts of `TEXTS`, and by what is marked
+``# async only``. A test compares the file with what this module makes.
 
 The library unasync replaces words only. The docstrings of the two shells differ by more, and so do their last lines, so
 it would need most of this module around it.
@@ -38,7 +38,7 @@ TEXTS: Final = {
     '''"""`AsyncStore`: the interface of odm for asyncio. Each method runs one operation.
 
 `odm.stores.sync` is generated from this file by ``python -m tests.sync_shell``, which drops the lines that end with
-``# async only``. Change this one.
+``# async only``, and what stands between ``# async only: begin`` and ``# async only: end``. Change this one.
 
 The methods of a transaction collect operations without I/O, so they have no ``await``, in sync and async alike: an
 operation whose ``await`` was forgotten would be missing from the transaction without an error.
@@ -83,6 +83,7 @@ def sync_shell(source: str) -> str:
         if text not in source:
             raise ValueError(f"{SOURCE.name} has no {text!r} any more: take it out of TEXTS")
         source = source.replace(text, other)
+    source = re.sub(r"^# async only: begin\n.*?^# async only: end\n", "", source, flags=re.MULTILINE | re.DOTALL)
     source = re.sub(r"^.*# async only\n", "", source, flags=re.MULTILINE)
     source = re.sub(r"\b(async|await) ", "", source)
     source = re.sub(rf"\b({'|'.join(NAMES)})\b", lambda name: NAMES[name[1]], source)

@@ -238,7 +238,7 @@ class MemoryTable:
         partition = self._partitions.get(query.partition)
         if partition is None:
             return
-        low, behind, high = query.lo, False, query.hi
+        low, behind, high = query.lo, False, query.hi  # as `span_of`, but sort keys alone need no tuples
         if query.after is not None:
             sort = query.after.key.sort
             low, high, behind = (low, sort, False) if query.reverse else (sort, high, True)

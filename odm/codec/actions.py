@@ -51,6 +51,20 @@ FROZEN: Final = (
 )
 
 
+WORDS: Final[Mapping[type[Action], str]] = {
+    Set: "set",
+    SetIfMissing: "set if missing",
+    Remove: "remove",
+    Increment: "increment",
+    Append: "append to",
+    Prepend: "prepend to",
+    AddTo: "add to",
+    DiscardFrom: "discard from",
+    AddValue: "add a value to",
+}
+"""What each action does, for `Store.explain`."""
+
+
 @frozen
 class ActionLowering:
     """Lowers the actions of one entity.
@@ -327,6 +341,16 @@ class CompiledActions:
     def why(self, actions: Sequence[Action]) -> str | None:
         """Why the result of these actions can only be judged with the whole item; None: it need not."""
         return None if self.whole is None else f"{actions[self.whole[0]].path}: {self.whole[1]}"
+
+    def stages(self, actions: Sequence[Action]) -> list[str]:
+        """What the actions do, in words; "?" stands for keys and positions in their paths."""
+        texts = []
+        for action, place in zip(actions, self.places, strict=True):
+            slots = {slot.at for slot in place.slots}
+            behind = enumerate(action.path.segments[1:], 1)
+            path = "".join("[?]" if at in slots else f".{segment}" for at, segment in behind)
+            texts.append(f"{WORDS[type(action)]} {action.path.root}{path}")
+        return texts
 
     def lower(self, actions: Sequence[Action]) -> tuple[Action, ...]:
         """Actions of this shape over stored names and values.

@@ -422,17 +422,17 @@ class EntityCodec:
         Raises:
             BadValue: no condition of the shape is valid.
         """
+        return self._term(self._actions.resolver, self._terms, condition)
+
+    def _term(self, resolver: Resolver, terms: Cache[Shape, Term], condition: Condition) -> Term:
         shape = shape_of(condition, self.declared)
-        term = self._terms.get(shape)
-        return self._terms.keep(shape, compile_term(self._actions.resolver, condition)) if term is None else term
+        term = terms.get(shape)
+        return terms.keep(shape, compile_term(resolver, condition)) if term is None else term
 
     def _lower(self, resolver: Resolver, terms: Cache[Shape, Term], condition: Condition) -> Condition:
         try:
             try:
-                term = terms.get(shape := shape_of(condition, self.declared))
-                if term is None:
-                    term = terms.keep(shape, compile_term(resolver, condition))
-                return term.lower(condition)
+                return self._term(resolver, terms, condition).lower(condition)
             except BadValue:
                 refuse(resolver, condition)
                 raise
@@ -441,7 +441,7 @@ class EntityCodec:
 
     @cached_property
     def declared(self) -> frozenset[str | int]:
-        """The segments of paths that belong to the shape of a condition."""
+        """The segments of paths that belong to the shape of a condition or an action."""
         return declared_segments(self._record)
 
     def lower_when(self, condition: Condition) -> Condition:

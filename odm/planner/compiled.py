@@ -92,6 +92,7 @@ class CompiledQuery(Compiled):
         range: the range of keys.
         rest: the positions of the conditions that are a filter.
         partitions: the partition keys.
+        shards, leaving: as in `odm.planner.plan.Plan`, of a query that selects no shard.
         shard, shard_by: as in `odm.planner.fit.Fit`.
         tag: the condition that the item is the entity's; None: every item in the range is.
         given: the fields that have one value.
@@ -103,6 +104,8 @@ class CompiledQuery(Compiled):
     range: KeyRange
     rest: tuple[int, ...]
     partitions: Partitions
+    shards: tuple[str, ...]
+    leaving: frozenset[str]
     shard: KeyTest | None
     shard_by: str | None
     tag: Condition | None
@@ -119,7 +122,7 @@ class CompiledQuery(Compiled):
             narrowed = [conditions[test.at] for test in range_.equal]
             keyed = [(name, "=", value) for name, value in equal.items()]
             values = {**values, **equal}
-        shards, leaving = suffixes_read(pattern.shards), suffixes_leaving(pattern.shards)
+        shards, leaving = self.shards, self.leaving
         if self.shard_by is not None and pattern.shards is not None and pattern.hashed is not None:
             value, refused = values.get(self.shard_by), False
             if self.shard is not None:
@@ -208,6 +211,8 @@ def _compile_fit(entity: EntitySchema, fit: Fit, conditions: Sequence[Condition]
         key_range(entity.codec, fit),
         tuple([at for at in range(len(conditions)) if at not in consumed]),
         Partitions(pattern) if bucket is None else Buckets(pattern, entity, bucket, fit.buckets),
+        suffixes_read(pattern.shards),
+        suffixes_leaving(pattern.shards),
         None if fit.shard in fit.equal else fit.shard,
         fit.shard_by,
         has_tag(entity.tag) if pattern.shared else None,

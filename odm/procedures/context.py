@@ -61,13 +61,21 @@ class CompiledWrites:
     encode: Callable[[EntityCodec, Any], Item]
     normalises: bool
 
-    def stages(self, call: str) -> tuple[str, ...]:
-        """What a call does, in words: "put", "insert" or "delete"."""
+    def stages(self, call: str, *, present: bool | None) -> tuple[str, ...]:
+        """What a call does, in words.
+
+        Args:
+            call: "put", "insert", "delete" or "check".
+            present: True: the item must exist; False: it must not; None: both are right.
+        """
         entity = self.entity
         before: list[str] = []
-        if call != "delete":
+        fields = entity.automatic
+        automatic = () if fields is None else (fields.id, fields.created, fields.updated)
+        assigned = ", ".join(name for name in automatic if name is not None)
+        if call in ("put", "insert"):
             before = [
-                *_assigned(entity),
+                *([f"assign {assigned}"] if assigned else []),
                 *([f"count {entity.revision}"] if entity.revision is not None else []),
                 "validate and encode" if self.normalises or not entity.codec.sure else "encode",
                 *([f"upload {', '.join(entity.blobs)}"] if entity.blobs else []),
@@ -75,21 +83,14 @@ class CompiledWrites:
                 *([f"keys of {', '.join(entity.patterns)}"] if entity.patterns else []),
                 *(["keep attributes that the model lacks"] if self.replaced is not None else []),
             ]
-        condition = "no item" if call == "insert" else ""
-        if self.guard is not None and call != "insert":
-            condition = f"no item, or one of {entity.name}"
-        locked = f"{entity.revision} as read" if entity.revision is not None and call != "insert" else ""
+        own = f"no item, or one of {entity.name}" if self.guard is not None else ""
+        condition = own if present is None else f"the item is of {entity.name}" if present else "no item"
+        locked = f"{entity.revision} as read" if entity.revision is not None and present is not False else ""
         conditions = [text for text in (condition, locked) if text]
-        after = [f"companions: {', '.join(one.name for one in entity.companions)}"] if entity.companions else []
-        after += [f"trim to the newest {entity.keep}"] if entity.keep is not None and call != "delete" else []
+        companions = ", ".join(companion.name for companion in entity.companions)
+        after = [f"companions: {companions}"] if companions and call != "check" else []
+        after += [f"trim to the newest {entity.keep}"] if entity.keep is not None and call in ("put", "insert") else []
         return (*before, *([f"if {', '.join(conditions)}"] if conditions else []), *after)
-
-
-def _assigned(entity: EntitySchema) -> Sequence[str]:
-    """The stage that gives values to automatic fields."""
-    fields = entity.automatic
-    names = [] if fields is None else [name for name in (fields.id, fields.created, fields.updated) if name is not None]
-    return [f"assign {', '.join(names)}"] if names else []
 
 
 @frozen

@@ -6,6 +6,7 @@ from typing import Any
 from attrs import evolve
 
 from odm._published import public
+from odm.codec.actions import WORDS
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, brief
@@ -68,7 +69,8 @@ class Explanation:
         shards: the number of shards of each partition that are read concurrently and merged.
         companions: the companions whose items are written with the entity.
         in_transaction: whether the companions' items are written in one transaction with the entity.
-        compiled: what odm decided once for all calls of this shape, in order: the stages of the call.
+        compiled: what odm decided once for all calls of this shape: the stages of the call, in order; for a
+            transaction, those of each operation as one text.
         best, worst: what a query with a filter costs if the items that are read first match, and if none does. The
             filter may be one of odm's own: for the tag of the entity, or for expired items.
     """
@@ -105,7 +107,7 @@ class Explanation:
             ("call", self.call),
             *(("operation", one) for one in self.operations),
             *([] if self.operations else self._of_keys()),
-            ("compiled", " → ".join(self.compiled)),
+            *(("compiled", text) for text in (self.compiled if self.operations else (" → ".join(self.compiled),))),
             ("requests", self._requests()),
             ("best case", self.best),
             ("worst case", self.worst),
@@ -224,6 +226,7 @@ def _explain_transaction(session: Session, transaction: Operations) -> Explanati
         requests=None if reading or companions else rehearsal.most,
         companions=tuple(dict.fromkeys(companions)),
         writes=True,
+        compiled=tuple(" → ".join(_stages_of_write(session.context, one.intent)) for one in intents),
         note=f"reads {len(reading)} of the items first" if reading else "",
         native=rehearsal.sent[0],
         costs=costs,
@@ -262,6 +265,7 @@ def _explain_merge(session: Session, merge: MergeWrite, when: object) -> Explana
         native=rehearsal.sent[0],
         then=rehearsal.sent[1:],
         stored=rehearsal.stored,
+        compiled=tuple(f"{WORDS[type(action)]} {action.path}" for action in merge.request.actions),
     )
 
 
@@ -323,6 +327,12 @@ def _stages(context: Context, plan: Plan, reading: read.Reading | None) -> tuple
     }
     shards = [f"merge {len(plan.shards)} shards"] if len(plan.shards) > 1 else []
     return (*[f"{text} {', '.join(names)}" for text, names in stages.items() if names], *shards)
+
+
+def _stages_of_write(context: Context, intent: WriteIntent) -> tuple[str, ...]:
+    if isinstance(intent, ItemUpdate):
+        return intent.stages
+    return context.writes(intent.target.entity).stages(intent.name, present=intent.present)
 
 
 def _best_case(plan: Plan) -> str:
@@ -398,7 +408,7 @@ def _explain_write(session: Session, intent: WriteIntent) -> Explanation:
         native=rehearsal.sent[0],
         then=rehearsal.sent[1:],
         stored=rehearsal.stored,
-        compiled=session.context.writes(target.entity).stages(intent.name) if change is None else change.stages,
+        compiled=_stages_of_write(session.context, intent),
     )
 
 

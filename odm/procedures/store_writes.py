@@ -97,7 +97,7 @@ def update(context: Context, do: Calls, change: ItemUpdate, *, retry_safe: bool 
         answer = yield operation
         if isinstance(answer, req.Written):
             if isinstance(operation, req.Put):
-                return _put(context, change, base, operation)
+                return _of_put(context, change, base, operation)
             return _decoded(context, change, answer.item)
         plan, answer = yield from _refused(context, change, answer)
     return _returned(context, change, plan, answer)
@@ -125,12 +125,12 @@ def _returned(context: Context, change: ItemUpdate, plan: Planned, answer: req.W
     if plan.effect is not None:
         return {"none": None, "old": plan.effect.old, "new": plan.effect.new}[change.returning]
     if isinstance(plan.operation, req.Put):
-        return _put(context, change, plan.base, plan.operation)
+        return _of_put(context, change, plan.base, plan.operation)
     return _decoded(context, change, answer.item)
 
 
-def _put(context: Context, change: ItemUpdate, base: Item | None, operation: req.Put) -> Any:
-    """The item that an update returns which put a whole item: its answer has none."""
+def _of_put(context: Context, change: ItemUpdate, base: Item | None, operation: req.Put) -> Any:
+    """What an update returns that was sent as a put of the whole item. The answer to a put has no item."""
     return _decoded(context, change, {"none": None, "old": base, "new": operation.item}[change.returning])
 
 

@@ -15,21 +15,16 @@ from pydantic import ValidationError
 from odm.codec import TAG, TTL_ATTRIBUTE, NativeItem
 from odm.codec.actions import FROZEN, CompiledActions, shape_of_actions
 from odm.codec.blobs import Pointer, kept_inline, pointer_of
-from odm.codec.paths import Place
 from odm.codec.validation import reasons
 from odm.errors import BadValue, ConditionFailed, ItemInvalid, ItemNotFound, OdmError, Unsupported, brief
 from odm.expressions.build import checked
 from odm.expressions.evaluate import apply, equal, holds
 from odm.expressions.nodes import (
     Action,
-    AddTo,
-    AddValue,
     And,
-    Append,
     Compare,
     Condition,
     Const,
-    DiscardFrom,
     Exists,
     Increment,
     Item,
@@ -37,7 +32,6 @@ from odm.expressions.nodes import (
     Not,
     Or,
     Path,
-    Prepend,
     Remove,
     Set,
     SetIfMissing,
@@ -305,7 +299,7 @@ def _compiled(entity: EntitySchema, actions: Sequence[Action], upsert: bool, val
     count = None if entity.revision is None else Increment(Path((codec.stored[entity.revision],)), 1)
     increments = any(isinstance(action, Increment) for action in lowered)
     positions = tuple(known) if touched or upsert else ()
-    stages = _stages(entity, actions, compiled.places, touched, needed, whole=whole)
+    stages = _stages(entity, compiled, actions, touched, needed, whole=whole)
     few = are_few(lowered if count is None else (*lowered, count))
     nested = any(isinstance(action, Set) and action.nested for action in actions)
     limited = not all(isinstance(action, Set) and len(action.path.segments) == 1 for action in actions)
@@ -326,32 +320,17 @@ def _compiled(entity: EntitySchema, actions: Sequence[Action], upsert: bool, val
     )
 
 
-_WORDS: Final[Mapping[type[Action], str]] = {
-    Set: "set",
-    SetIfMissing: "set if missing",
-    Remove: "remove",
-    Increment: "increment",
-    Append: "append to",
-    Prepend: "prepend to",
-    AddTo: "add to",
-    DiscardFrom: "discard from",
-    AddValue: "add a value to",
-}
-
-
 def _stages(
     entity: EntitySchema,
+    compiled: CompiledActions,
     actions: Sequence[Action],
-    places: Sequence[Place],
     touched: Sequence[PatternSchema],
     needed: Collection[str],
     *,
     whole: bool,
 ) -> tuple[str, ...]:
     """What an update of a shape does, in words; the arguments are fields of `CompiledUpdate`."""
-    stages = [
-        f"{_WORDS[type(action)]} {_text(action.path, place)}" for action, place in zip(actions, places, strict=True)
-    ]
+    stages = compiled.stages(actions)
     if entity.revision is not None:
         stages.append(f"count {entity.revision}")
     if whole:
@@ -365,14 +344,6 @@ def _stages(
     if needed:
         conditions.append(f"{', '.join(needed)} as read")
     return (*stages, f"if {', '.join(conditions)}")
-
-
-def _text(path: Path, place: Place) -> str:
-    """A path of a shape: "?" stands for its keys and positions."""
-    slots = {slot.at for slot in place.slots}
-    return "".join(
-        "[?]" if at in slots else f".{segment}" if at else str(segment) for at, segment in enumerate(path.segments)
-    )
 
 
 def check_known(change: ItemUpdate) -> None:

@@ -384,7 +384,7 @@ class EntitySchema:
         pattern = self.pattern(name)
         names, fields = tuple(values), pattern.fields
         # The usual cases need no check: all fields in their order, or all of the partition and the first of the others.
-        if names != fields[: len(names)] or len(names) < len(pattern.partition.fields):
+        if names != fields and (names != fields[: len(names)] or len(names) < len(pattern.partition.fields)):
             wrong = wrong_names(fields, pattern.partition.fields, values)
             if wrong is not None:
                 raise KeyValueError(f"{self.name}.{pattern.name}() {wrong}")

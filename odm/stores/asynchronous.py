@@ -1,13 +1,14 @@
 """`AsyncStore`: the interface of odm for asyncio. Each method runs one operation.
 
 `odm.stores.sync` is generated from this file by ``python -m tests.sync_shell``, which drops the lines that end with
-``# async only``. Change this one.
+``# async only``, and what stands between ``# async only: begin`` and ``# async only: end``. Change this one.
 
 The methods of a transaction collect operations without I/O, so they have no ``await``, in sync and async alike: an
 operation whose ``await`` was forgotten would be missing from the transaction without an error.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from functools import wraps  # async only
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias, TypeVar, cast, overload
 
@@ -15,6 +16,7 @@ import odm
 from odm._published import public
 from odm.entities.entity import Entity
 from odm.entities.query import Query
+from odm.errors import BadValue  # async only
 from odm.expressions.nodes import Action, Condition
 from odm.hints import BATCH, RESULTS_AWAITED, Async, Hinted, refuse_waiting
 from odm.procedures import read
@@ -27,7 +29,6 @@ from odm.procedures.session import Page
 from odm.procedures.transaction import Operations
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen, aperform, arun
-from odm.stores.awaited import Awaited, begun  # async only
 from odm.stores.base import BaseStore, text_of_name
 from odm.stores.calls import StoreCalls
 from odm.stores.results import AsyncResults
@@ -36,6 +37,38 @@ E = TypeVar("E", bound=Entity)
 R = TypeVar("R")
 T = TypeVar("T")
 Only: TypeAlias = Sequence[object]
+
+# async only: begin
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Awaited:
+    """A block of an `odm.AsyncStore` that knows how many of its calls were made, and how many of those began to run."""
+
+    def _begin(self) -> None:
+        self._begun = self._awaited = 0
+
+    def _check_awaited(self) -> None:
+        """Raise BadValue if a call was not awaited: what it should write would be lost."""
+        if lost := self._begun - self._awaited:
+            raise BadValue(
+                f"{lost} of the calls of this batch {'was' if lost == 1 else 'were'} not awaited, so the rest of the "
+                "batch was not sent: write await batch.put(...)"
+            )
+
+
+def begun(method: F) -> F:
+    """Count the calls of a coroutine function when they are made; it counts those that are awaited."""
+
+    @wraps(method)
+    def call(self: Awaited, *args: Any, **options: Any) -> Any:
+        self._begun += 1
+        return method(self, *args, **options)
+
+    return cast(F, call)
+
+
+# async only: end
 
 
 @public

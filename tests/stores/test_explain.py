@@ -237,3 +237,22 @@ def test_why_whole_items_are_read() -> None:
     assert explained.fields == "name, low, taken out of whole items: the model has code that sees all fields"
     assert db.explain(Seen.primary(name="s"), only=[Seen.over]).fields.endswith("over sees the other fields")
     assert db.explain(Grown.primary(name="g"), only=[Grown.text]).fields.endswith("are upgraded as a whole")
+
+
+def test_a_transaction_has_the_stages_of_each_operation() -> None:
+    db = Store(shop, Memory())
+    db.create()
+    db.put(Order(customer_id="c1", order_id="o2", placed_at=day(2)))
+    db.put(Order(customer_id="c1", order_id="o3", placed_at=day(2)))
+    with db.transaction() as tx:
+        tx.insert(ORDER)
+        tx.update(Order.primary(customer_id="c1", order_id="o2"), set_(Order.opened_at, day(3)))
+        tx.check(Order.primary(customer_id="c1", order_id="o3"))
+        explanation = db.explain(tx)
+    made = MADE.removeprefix("compiled   ")
+    assert explanation.compiled == (
+        f"{made} → if no item",
+        "set opened_at → keys of open_ones → if the item is of Order",
+        "if the item is of Order",
+    )
+    assert str(explanation).count("\ncompiled   ") == 3

@@ -211,6 +211,7 @@ class TestMergedOnce:
         requests = None if capabilities.reads_first or capabilities.locks else 1
         assert (found.writes, found.requests, found.filter) == (True, requests, None)
         assert found.native is not None
+        assert found.compiled == ("set note",)
         with pytest.raises(BadValue, match="has no condition"):
             metered.explain(KEY, set_(Day.note, "n"), write="merge", when=Day.note == "m")
         assert stores.requests == []
