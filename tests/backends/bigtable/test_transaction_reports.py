@@ -154,6 +154,6 @@ def test_a_transaction_is_explained_in_its_block(db: Store) -> None:
         tx.update(ANN, increment(Account.cents, -1))
         explained = db.explain(tx)
     assert explained.operations == ("insert Account.primary(name='cid')", "update Account.primary(name='ann')")
-    assert explained.rows()[3][1].startswith("one to read 2 items, unless")
+    assert dict(explained.rows())["requests"].startswith("one to read 2 items, unless")
     assert "2 that lock rows" in str(explained)
     assert "lookup reports.tx" in str(explained.native)
