@@ -90,10 +90,7 @@ class CompiledQuery(Compiled):
         entity, pattern: whose items are read, and how.
         terms: lower the conditions, in order.
         range: the range of keys.
-        rest: the positions of the conditions that are a filter.
-        partitions: the partition keys.
         shards, leaving: as in `odm.planner.plan.Plan`, of a query that selects no shard.
-        shard, shard_by: as in `odm.planner.fit.Fit`.
         tag: the condition that the item is the entity's; None: every item in the range is.
         given: the fields that have one value.
     """
@@ -102,14 +99,53 @@ class CompiledQuery(Compiled):
     pattern: PatternSchema
     terms: tuple[Term, ...]
     range: KeyRange
-    rest: tuple[int, ...]
-    partitions: Partitions
     shards: tuple[str, ...]
     leaving: frozenset[str]
-    shard: KeyTest | None
-    shard_by: str | None
     tag: Condition | None
     given: frozenset[str]
+
+
+@frozen
+class KeysOfCall(CompiledQuery):
+    """A query whose call gives its keys, so that all its conditions are a filter."""
+
+    def plan(self, query: Query[Any], conditions: Sequence[Condition]) -> Plan:
+        values, filter_ = query.values, self.tag
+        if conditions:
+            lowered = [term.lower(condition) for term, condition in zip(self.terms, conditions, strict=True)]
+            filter_ = every(*lowered, self.tag)
+        partition = encoded(self.pattern.partition, values)
+        lo, hi = self.range.of_call(values)
+        return Plan(
+            query,
+            self.entity,
+            self.pattern,
+            (partition,),
+            self.shards,
+            self.leaving,
+            lo,
+            hi,
+            filter_,
+            (),
+            self.tag is not None,
+            self.given,
+        )
+
+
+@frozen
+class KeysOfConditions(CompiledQuery):
+    """A query with conditions that select its keys.
+
+    Attributes:
+        rest: the positions of the conditions that are a filter.
+        partitions: the partition keys.
+        shard, shard_by: as in `odm.planner.fit.Fit`.
+    """
+
+    rest: tuple[int, ...]
+    partitions: Partitions
+    shard: KeyTest | None
+    shard_by: str | None
 
     def plan(self, query: Query[Any], conditions: Sequence[Condition]) -> Plan:
         lowered = [term.lower(condition) for term, condition in zip(self.terms, conditions, strict=True)]
@@ -204,19 +240,24 @@ def compile_query(schema: Schema, query: Query[Any], conditions: Sequence[Condit
 def _compile_fit(entity: EntitySchema, fit: Fit, conditions: Sequence[Condition]) -> CompiledQuery:
     pattern, bucket = fit.pattern, fit.bucket
     consumed = {test.at for test in (*fit.equal, *fit.ranged)}
-    return CompiledQuery(
+    whole = (
         entity,
         pattern,
         tuple([entity.codec.term(condition) for condition in conditions]),
         key_range(entity.codec, fit),
-        tuple([at for at in range(len(conditions)) if at not in consumed]),
-        Partitions(pattern) if bucket is None else Buckets(pattern, entity, bucket, fit.buckets),
         suffixes_read(pattern.shards),
         suffixes_leaving(pattern.shards),
-        None if fit.shard in fit.equal else fit.shard,
-        fit.shard_by,
         has_tag(entity.tag) if pattern.shared else None,
         frozenset((*fit.given, *fit.leading)) - {bucket},
+    )
+    if not consumed and bucket is None and fit.shard_by is None:
+        return KeysOfCall(*whole)
+    return KeysOfConditions(
+        *whole,
+        tuple([at for at in range(len(conditions)) if at not in consumed]),
+        Partitions(pattern) if bucket is None else Buckets(pattern, entity, bucket, fit.buckets),
+        None if fit.shard in fit.equal else fit.shard,
+        fit.shard_by,
     )
 
 
@@ -241,15 +282,17 @@ def make_plan(schema: Schema, query: Query[Any]) -> Plan:
         NoAccessPattern: no pattern serves a `odm.select`.
         BadValue: a value or condition does not fit the model.
     """
-    codec = schema.entity(query.entity).codec
+    entity, conditions = query.entity, query.conditions
     try:
-        conditions = [*flatten(query.conditions)]
         if query.scope != "entity":
             compiled = schema.compiled.get(shape := collection_shape(schema, query))
             if compiled is None:
                 compiled = schema.compiled.keep(shape, compile_collection(schema, query))
-            return cast("Plan", compiled.plan(query, conditions))
-        shape = (query.entity, query.pattern, *query.values, *[shape_of(one, codec.declared) for one in conditions])
+            return cast("Plan", compiled.plan(query, [*flatten(conditions)]))
+        shape = (entity, query.pattern, *query.values)
+        if conditions:
+            conditions, declared = [*flatten(conditions)], schema.entity(entity).codec.declared
+            shape += (*[shape_of(condition, declared) for condition in conditions],)
         try:
             compiled = schema.compiled.get(shape)
             if compiled is None:
@@ -259,7 +302,7 @@ def make_plan(schema: Schema, query: Query[Any]) -> Plan:
             _refuse(schema, query, conditions)
             raise
     except RecursionError:
-        raise BadValue(f"a condition of {query.entity.__name__} is nested too deep: combine fewer conditions") from None
+        raise BadValue(f"a condition of {entity.__name__} is nested too deep: combine fewer conditions") from None
 
 
 def _refuse(schema: Schema, query: Query[Any], conditions: Sequence[Condition]) -> None:

@@ -12,7 +12,7 @@ from odm.codec import EntityCodec
 from odm.errors import BadValue, NoAccessPattern, SchemaError
 from odm.expressions.nodes import Condition
 from odm.immutable import frozen
-from odm.keys import Template, compile_template, suffixes_read
+from odm.keys import Template, compile_template, next_prefix, suffixes_read
 from odm.keys.spans import Span
 from odm.planner.key_conditions import KeyTest, as_range
 from odm.schema.entity import EntitySchema, PatternSchema
@@ -179,6 +179,20 @@ class KeyRange:
     def bounds(self, conditions: Sequence[Condition]) -> list[tuple[str, Any, Any]]:
         """The bounds of the field that has a range: the field, the operator ("=" too), and the value."""
         return [(test.field, *bound) for test in self.ranged for bound in test.bounds(self.codec, conditions[test.at])]
+
+    def of_call(self, values: Mapping[str, Any]) -> tuple[str, str | None]:
+        """The first sort key, and the first one above the range, if the values of the call give both.
+
+        Raises:
+            KeyValueError: a value cannot be used in a key.
+            BadValue: a value is None.
+        """
+        sort = self.pattern.sort
+        if self.lead is None or sort is None:
+            return "", None
+        if (start := self.lead(values)) is None:
+            raise _without_value(sort, values)
+        return start, start + "\0" if self.known == len(sort.slots) else next_prefix(start)
 
     def span(self, values: Mapping[str, Any], bounds: Sequence[tuple[str, Any, Any]]) -> Span:
         """The range of sort keys.
