@@ -70,11 +70,12 @@ class BigIntKey(KeyType):
     highest: ClassVar[int] = _LARGEST
 
     def encode(self, value: Any) -> str:
-        if not self.lowest <= _whole(value) <= self.highest:
+        if not -_LARGEST <= (value if type(value) is int else _whole(value)) <= _LARGEST:
             raise Refused(f"it has more than {_MOST_DIGITS} digits; use a str field for it")
-        digits = f"{abs(value):d}"
         if value < 0:
+            digits = f"{-value:d}"
             return chr(ord("[") - len(digits)) + digits.translate(NINES)
+        digits = f"{value:d}"
         return chr(ord("`") + len(digits)) + digits
 
     def place(self, value: Any) -> Place:

@@ -273,7 +273,7 @@ class Context:
         native = items if isinstance(items, NativeItems) else None
         found = None if native is None else native.load_all()
         if native is not None and found is not None:
-            self.schema.check_all(found, items, (position[0] for position in positions))
+            self.schema.check_all(found, items, positions)
             deque(map(hold_stored, found, native.parts), 0)
             if self.bind is not None:
                 for one in found:

@@ -315,7 +315,9 @@ class Schema:
             return key == stored
         return key == stored or stored.partition == f"{key.partition}{self.row_key_separator}{key.sort}"
 
-    def check_all(self, found: Sequence[Any], items: Sequence[Item], keys: Iterable[Key]) -> None:
+    def check_all(
+        self, found: Sequence[Any], items: Sequence[Item], positions: Iterable[tuple[Key, Key | None]]
+    ) -> None:
         """`check_values` for a page of entities, in less time. Nobody else writes items of an exclusive table.
 
         Raises:
@@ -324,7 +326,7 @@ class Schema:
         if self.exclusive or not found:
             return
         entity = self.by_class[type(found[0])]
-        for at, (made, key) in enumerate(zip(found, keys, strict=True)):
+        for at, (made, (key, _)) in enumerate(zip(found, positions, strict=True)):
             if type(made) is not entity.cls:
                 entity = self.by_class[type(made)]
             primary, values = entity.primary, made.__dict__
