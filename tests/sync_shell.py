@@ -87,7 +87,7 @@ def sync_shell(source: str) -> str:
     source = re.sub(r"^.*# async only\n", "", source, flags=re.MULTILINE)
     source = re.sub(r"\b(async|await) ", "", source)
     source = re.sub(rf"\b({'|'.join(NAMES)})\b", lambda name: NAMES[name[1]], source)
-    for command in (["check", "--quiet", "--fix", "--select", "I"], ["format", "--quiet"]):  # the order of imports, too
+    for command in (["check", "--quiet", "--fix", "--select", "F401,I"], ["format", "--quiet"]):
         ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(GENERATED), "-"]
         source = subprocess.run(ruff, input=source, capture_output=True, text=True, check=True).stdout
     return source

@@ -282,7 +282,8 @@ def make_plan(schema: Schema, query: Query[Any]) -> Plan:
         NoAccessPattern: no pattern serves a `odm.select`.
         BadValue: a value or condition does not fit the model.
     """
-    entity, conditions = query.entity, query.conditions
+    entity = query.entity
+    conditions: Sequence[Condition] = query.conditions
     try:
         if query.scope != "entity":
             compiled = schema.compiled.get(shape := collection_shape(schema, query))

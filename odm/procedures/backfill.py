@@ -5,7 +5,7 @@ A scan reads the items page by page; `odm.procedures.fill` decides what to write
 
 from collections.abc import Callable, Mapping, Sequence
 from inspect import iscoroutinefunction
-from typing import Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from attrs import evolve
 
@@ -15,7 +15,7 @@ from odm.entities.entity import Entity
 from odm.entities.patterns import BoundPattern
 from odm.errors import BadValue, ItemInvalid, OdmError, brief
 from odm.procedures.backfilled import MOST_FAILURES, Backfilled, Unfilled
-from odm.procedures.calls import Calls, Companion
+from odm.procedures.companion import Companion
 from odm.procedures.concurrent import concurrent
 from odm.procedures.context import Context
 from odm.procedures.fill import Fill, Row, Wanted, apart, due, filled, row_of
@@ -25,6 +25,9 @@ from odm.protocol.connection import CoreGen
 from odm.schema.entity import Key
 from odm.schema.model import Schema
 
+if TYPE_CHECKING:
+    from odm.procedures.calls import Calls
+
 CONCURRENT: Final = 64
 """The number of items written concurrently."""
 
@@ -33,7 +36,7 @@ Tell: TypeAlias = Callable[[Backfilled], object]
 
 def backfill(
     session: Session,
-    do: Calls,
+    do: "Calls",
     target: object,
     *,
     rate: float | None,
@@ -139,7 +142,7 @@ def _same(target: object, value: object) -> bool:
 
 
 def _page(
-    context: Context, do: Calls, wanted: Mapping[str, Wanted], page: req.Page, done: Backfilled
+    context: Context, do: "Calls", wanted: Mapping[str, Wanted], page: req.Page, done: Backfilled
 ) -> CoreGen[Backfilled]:
     """Write what is due for the items of a page; returns the progress after it."""
     rows: dict[str, list[Row]] = {tag: [] for tag in wanted}
@@ -171,7 +174,7 @@ def _page(
 
 
 def _rows(
-    context: Context, do: Calls, wanted: Wanted, rows: Sequence[Row]
+    context: Context, do: "Calls", wanted: Wanted, rows: Sequence[Row]
 ) -> CoreGen[list[tuple[Key, bool | OdmError]]]:
     """Write what is due for some items; returns the outcome for each of them.
 

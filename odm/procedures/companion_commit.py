@@ -5,13 +5,12 @@ changed it, everything is planned again.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define, evolve, field
 
 from odm.errors import BadValue, ConditionFailed, Conflict, ItemExists, ItemInvalid, ItemNotFound, OdmError
 from odm.immutable import frozen
-from odm.procedures.calls import Calls
 from odm.procedures.commit import ALONE, Reasons, Sender, commit
 from odm.procedures.companion_writes import CompanionWrites
 from odm.procedures.context import Context
@@ -19,6 +18,9 @@ from odm.procedures.write_intent import KEEP, Planned, mark_of
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.schema.target import Target
+
+if TYPE_CHECKING:
+    from odm.procedures.calls import Calls
 
 REFUSALS: Final = (BadValue, ConditionFailed, ItemExists, ItemInvalid, ItemNotFound)
 """Errors after which a write was certainly not applied."""
@@ -60,7 +62,7 @@ class InSteps(Sender):
     """Sends the write of an item between the steps of its companions; each companion runs inside the one before."""
 
     context: Context
-    do: Calls
+    do: "Calls"
     lone: bool = True
 
     def send(self, plans: Sequence[Planned]) -> CoreGen[req.Written | Reasons]:
@@ -93,7 +95,7 @@ def write_each(context: Context, writes_: CompanionWrites) -> CoreGen[None]:
         yield from commit(context, (side_write,), ALONE)
 
 
-def _within(context: Context, do: Calls, plan: Planned, writing: Writing, at: int) -> CoreGen[None]:
+def _within(context: Context, do: "Calls", plan: Planned, writing: Writing, at: int) -> CoreGen[None]:
     """Run the steps of the companions from index ``at`` on; the last one runs the write of the item itself."""
     if at == len(plan.companions):
         yield from _itself(context, plan, writing)

@@ -15,8 +15,8 @@ from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import Condition, Item, Value
 from odm.immutable import frozen
 from odm.procedures.blobs import concerns, misplaced, same_pointers
-from odm.procedures.calls import Companion
 from odm.procedures.cell_versions import keeps, remembering, same_values
+from odm.procedures.companion import Companion
 from odm.procedures.companion_writes import CompanionWrites
 from odm.procedures.context import Context
 from odm.procedures.update import ItemUpdate

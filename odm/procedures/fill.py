@@ -9,7 +9,7 @@ that changes nothing; for any other item, the effect of an insert.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from attrs import evolve, field
 
@@ -20,8 +20,8 @@ from odm.errors import BadValue, ConditionFailed, ItemExists, ItemInvalid, ItemN
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item
 from odm.immutable import frozen
-from odm.procedures.calls import Calls, Companion
 from odm.procedures.commit import ALONE, InTransaction, Sender, commit
+from odm.procedures.companion import Companion
 from odm.procedures.companion_commit import InSteps
 from odm.procedures.companion_intent import companion_writes_of
 from odm.procedures.companion_writes import CompanionWrites, SideWrite
@@ -36,6 +36,9 @@ from odm.protocol.predicates import condition_of
 from odm.schema.entity import EntitySchema, Key, PatternSchema
 from odm.schema.evidence import same_entry
 from odm.schema.target import Target
+
+if TYPE_CHECKING:
+    from odm.procedures.calls import Calls
 
 REFUSALS: Final = (BadValue, ConditionFailed, ItemExists, ItemInvalid, ItemNotFound)
 """Errors that concern one item: it was not written, and the others still can be."""
@@ -221,7 +224,7 @@ def row_of(context: Context, wanted: Wanted, item: Item, stored: Key, entries: M
     return Row(target, item, made, _stale(context, wanted.patterns, values, encoded, entries))
 
 
-def filled(context: Context, do: Calls, fill: Fill) -> CoreGen[bool | OdmError]:
+def filled(context: Context, do: "Calls", fill: Fill) -> CoreGen[bool | OdmError]:
     """Write what is due; returns whether anything was written, or the error of this item."""
     sender: Sender = ALONE
     if fill.companions:

@@ -15,7 +15,7 @@ Nothing detects what another writer changes between the reads and the batches.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from attrs import Factory, define, evolve
 
@@ -26,8 +26,8 @@ from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item
 from odm.immutable import frozen
 from odm.procedures.automatic import times_of
-from odm.procedures.calls import Calls, Companion
 from odm.procedures.cell_versions import first_put
+from odm.procedures.companion import Companion
 from odm.procedures.companion_intent import companion_writes_of
 from odm.procedures.companion_writes import CompanionWrites, SideWrite
 from odm.procedures.context import Context
@@ -39,6 +39,9 @@ from odm.protocol.connection import CoreGen
 from odm.protocol.predicates import condition_of
 from odm.schema.entity import Key
 from odm.schema.target import Target
+
+if TYPE_CHECKING:
+    from odm.procedures.calls import Calls
 
 Operations: TypeAlias = dict[Key, req.Put | req.Delete]
 Writes: TypeAlias = Sequence[tuple[Companion, CompanionWrites]]
@@ -62,7 +65,7 @@ class _New:
         return cast("tuple[Companion, ...]", self.target.entity.companions)
 
 
-def load_new(context: Context, do: Calls, entities: Iterable[Entity]) -> CoreGen[None]:
+def load_new(context: Context, do: "Calls", entities: Iterable[Entity]) -> CoreGen[None]:
     """Write new entities; `Calls.load_new` documents it."""
     given = tuple(entities)
     load = _Load(context)

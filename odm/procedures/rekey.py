@@ -21,7 +21,7 @@ from odm.expressions.nodes import Condition, Item
 from odm.immutable import frozen
 from odm.procedures.backfill import Tell, paced
 from odm.procedures.backfilled import MOST_FAILURES, Backfilled, Unfilled
-from odm.procedures.calls import Companion
+from odm.procedures.companion import Companion
 from odm.procedures.companion_writes import CompanionWrites, SideWrite
 from odm.procedures.concurrent import concurrent
 from odm.procedures.context import Context

@@ -5,7 +5,7 @@ The first attempt of an item without companions is sent directly. Only if it is 
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from odm.codec import TAG, Draft
 from odm.entities.companions import BaseCompanion
@@ -13,7 +13,6 @@ from odm.entities.entity import Entity, hold_stored
 from odm.errors import ItemInvalid, ItemNotFound, OdmError, Unsupported
 from odm.expressions.nodes import Condition, Item
 from odm.procedures.blobs import check_eager, concerns
-from odm.procedures.calls import Calls
 from odm.procedures.cell_versions import keeps
 from odm.procedures.commit import ALONE, InTransaction, Sender, commit
 from odm.procedures.companion_intent import IntentWithCompanions, concerned
@@ -31,20 +30,23 @@ from odm.protocol.connection import CoreGen
 from odm.schema.entity import Key
 from odm.schema.target import Target
 
+if TYPE_CHECKING:
+    from odm.procedures.calls import Calls
+
 E = TypeVar("E", bound=Entity)
 
 
-def put(context: Context, do: Calls, instance: E, when: Condition | bool | None) -> CoreGen[E]:
+def put(context: Context, do: "Calls", instance: E, when: Condition | bool | None) -> CoreGen[E]:
     """Write the entity, with its companions' items; replaces any item under its key. Returns the stored entity."""
     return _stored(context, do, put_write(context, instance, when))
 
 
-def insert(context: Context, do: Calls, instance: E) -> CoreGen[E]:
+def insert(context: Context, do: "Calls", instance: E) -> CoreGen[E]:
     """Write a new entity, with its companions' items; returns the stored entity."""
     return _stored(context, do, insert_write(context, instance))
 
 
-def _stored(context: Context, do: Calls, write: Write) -> CoreGen[Any]:
+def _stored(context: Context, do: "Calls", write: Write) -> CoreGen[Any]:
     entity = write.target.entity
     if not entity.plain:
         yield from _write(context, do, write)
@@ -72,7 +74,7 @@ def _hold(write: Write) -> None:
     hold_stored(write.stored, deepcopy(item) if shared else item)
 
 
-def update(context: Context, do: Calls, change: ItemUpdate, *, retry_safe: bool = False) -> CoreGen[Any]:
+def update(context: Context, do: "Calls", change: ItemUpdate, *, retry_safe: bool = False) -> CoreGen[Any]:
     """Change an existing item, with its companions' items; returns the previous or the new item, or None."""
     returning = change.returning
     check_returning(returning, retry_safe=retry_safe)
@@ -103,7 +105,7 @@ def update(context: Context, do: Calls, change: ItemUpdate, *, retry_safe: bool 
     return _returned(context, change, plan, answer)
 
 
-def save(context: Context, do: Calls, instance: E, *, retry_safe: bool) -> CoreGen[E]:
+def save(context: Context, do: "Calls", instance: E, *, retry_safe: bool) -> CoreGen[E]:
     """Write what has changed in an entity since it was read; returns the entity as stored."""
     entity = checked_entity(context, instance)
     # The answer to these updates has no item, or not the large values of the item.
@@ -141,7 +143,7 @@ def _decoded(context: Context, change: ItemUpdate, item: Item | None) -> Any:
         raise ItemInvalid(f"the update was applied, and {error}", error.key, error.item) from error.__cause__
 
 
-def delete(context: Context, do: Calls, which: object, when: Condition | bool | None) -> CoreGen[bool]:
+def delete(context: Context, do: "Calls", which: object, when: Condition | bool | None) -> CoreGen[bool]:
     """Remove an item, with its companions' items; returns whether it existed.
 
     If it did not exist, neither ``when`` nor a Revision is evaluated.
@@ -161,7 +163,7 @@ def delete(context: Context, do: Calls, which: object, when: Condition | bool | 
     return bool(answer.existed)
 
 
-def delete_all(context: Context, do: Calls, reading: Reading | None) -> CoreGen[int]:
+def delete_all(context: Context, do: "Calls", reading: Reading | None) -> CoreGen[int]:
     """Delete every item that matches a query, expired items too, with its companions' items; returns their number.
 
     Items without companions are deleted in batches. Not atomic: after a failure, the same call deletes the rest.
@@ -199,7 +201,7 @@ def _key(context: Context, item: Item, key: Key) -> Target:
     return Target(entity, entity.key(values), values)
 
 
-def write_transaction(context: Context, do: Calls, intents: Sequence[WriteIntent]) -> CoreGen[None]:
+def write_transaction(context: Context, do: "Calls", intents: Sequence[WriteIntent]) -> CoreGen[None]:
     """Apply the operations of a transaction and the writes of their companions, or nothing.
 
     Raises:
@@ -223,7 +225,7 @@ def write_transaction(context: Context, do: Calls, intents: Sequence[WriteIntent
         yield from _settle(do, plan)
 
 
-def _in_steps(context: Context, do: Calls, *, lone: bool = True) -> Sender:
+def _in_steps(context: Context, do: "Calls", *, lone: bool = True) -> Sender:
     from odm.procedures.companion_commit import InSteps  # not every store writes companions in steps, or blobs
 
     return InSteps(context, do, lone=lone)
@@ -246,7 +248,7 @@ def marked(context: Context, companion: BaseCompanion, key: object) -> CoreGen[t
 
 
 def _write(
-    context: Context, do: Calls, intent: WriteIntent, *, once: bool = False
+    context: Context, do: "Calls", intent: WriteIntent, *, once: bool = False
 ) -> CoreGen[tuple[Planned, req.Written]]:
     """Apply one operation with its companions' writes; with ``once``, only once even if it is retried."""
     one = IntentWithCompanions(intent)
@@ -265,7 +267,7 @@ def _write(
     return plan, answer
 
 
-def _settle(do: Calls, plan: Planned) -> CoreGen[None]:
+def _settle(do: "Calls", plan: Planned) -> CoreGen[None]:
     """Let companions do the work that follows an applied write."""
     if plan.effect is not None:
         for companion in plan.of.companions:

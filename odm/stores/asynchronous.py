@@ -8,7 +8,7 @@ operation whose ``await`` was forgotten would be missing from the transaction wi
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from functools import wraps  # async only
+from functools import wraps
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias, TypeVar, cast, overload
 
@@ -16,21 +16,21 @@ import odm
 from odm._published import public
 from odm.entities.entity import Entity
 from odm.entities.query import Query
-from odm.errors import BadValue  # async only
+from odm.errors import BadValue
 from odm.expressions.nodes import Action, Condition
 from odm.hints import BATCH, RESULTS_AWAITED, Async, Hinted, refuse_waiting
 from odm.procedures import read
 from odm.procedures.batch import Pending
 from odm.procedures.blobs import create
-from odm.procedures.calls import DAY, PAGE, Calls, Procedure, started
+from odm.procedures.calls import DAY, PAGE, Calls
 from odm.procedures.cell_versions import CellVersion
 from odm.procedures.partial import Partial
+from odm.procedures.procedure import Procedure, started
 from odm.procedures.session import Page
 from odm.procedures.transaction import Operations
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen, aperform, arun
 from odm.stores.base import BaseStore, text_of_name
-from odm.stores.calls import StoreCalls
 from odm.stores.results import AsyncResults
 
 E = TypeVar("E", bound=Entity)
@@ -171,8 +171,7 @@ class AsyncTransaction(Operations, Async):
     """The transaction of an `odm.AsyncStore`: ``async with db.transaction() as tx:``; committed when the block ends."""
 
     def __init__(self, store: BaseStore) -> None:
-        calls = store._current_calls()
-        super().__init__(lambda: store._session.context, calls.commit)
+        super().__init__(lambda: store._session.context, store._current_calls()._commit)
         self._store = store
 
     async def __aenter__(self) -> Self:
@@ -366,7 +365,7 @@ class AsyncStore(BaseStore, Async):
     ) -> AsyncGenerator[Any, None]:
         while going is not None:
             calls, send = self._call()
-            items, going = await arun(chunk(cast("StoreCalls", calls).context, going), send)
+            items, going = await arun(chunk(calls._context, going), send)
             for item in items:
                 yield item
 

@@ -25,7 +25,7 @@ from odm.immutable import frozen
 from odm.observe.events import LOG, Hook, Observer
 from odm.observe.meter import OPEN, Meter, metering, open_meters
 from odm.procedures.automatic import assigned, new_id
-from odm.procedures.calls import Calls
+from odm.procedures.calls import Calls, CurrentCalls
 from odm.procedures.context import Context
 from odm.procedures.ids import ids_for
 from odm.procedures.session import Session
@@ -37,7 +37,6 @@ from odm.protocol.turns import Turns
 from odm.schema.checks import NAMES, check_companions, is_name
 from odm.schema.model import Schema
 from odm.schema.table import Table
-from odm.stores.calls import CurrentCalls, StoreCalls
 
 if TYPE_CHECKING:
     from odm.schema.lockfile import TableLock
@@ -61,7 +60,7 @@ class _Opened:
 
     schema: Schema
     session: Session
-    calls: StoreCalls
+    calls: Calls
     send: Callable[[Any], Any]
     origin: "_Opened | None" = None
 
@@ -249,7 +248,7 @@ class BaseStore(Hinted):
         return opened
 
     def _made(self, schema: Schema, session: Session, origin: "_Opened | None" = None) -> "_Opened":
-        return _Opened(schema, session, StoreCalls(session), partial(self._perform, session.connection), origin)
+        return _Opened(schema, session, Calls(session), partial(self._perform, session.connection), origin)
 
     def _with_policy(self, connection: Connection[Any]) -> Connection[Any]:
         """The connection with the retry policy of this store."""

@@ -5,7 +5,7 @@ Generated from `odm.stores.asynchronous` by ``python -m tests.sync_shell``: chan
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self, TypeAlias, TypeVar, cast, overload
+from typing import Any, Literal, Self, TypeAlias, TypeVar, overload
 
 import odm
 from odm._published import public
@@ -16,15 +16,15 @@ from odm.hints import BATCH, SYNC_IN_ASYNC, Hinted, Sync, refuse_waiting
 from odm.procedures import read
 from odm.procedures.batch import Pending
 from odm.procedures.blobs import create
-from odm.procedures.calls import DAY, PAGE, Calls, Procedure, started
+from odm.procedures.calls import DAY, PAGE, Calls
 from odm.procedures.cell_versions import CellVersion
 from odm.procedures.partial import Partial
+from odm.procedures.procedure import Procedure, started
 from odm.procedures.session import Page
 from odm.procedures.transaction import Operations
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen, perform, run
 from odm.stores.base import BaseStore, text_of_name
-from odm.stores.calls import StoreCalls
 from odm.stores.results import Results
 
 E = TypeVar("E", bound=Entity)
@@ -124,8 +124,7 @@ class Transaction(Operations, Sync):
     """The transaction of an `odm.Store`: ``with db.transaction() as tx:``; committed when the block ends."""
 
     def __init__(self, store: BaseStore) -> None:
-        calls = store._current_calls()
-        super().__init__(lambda: store._session.context, calls.commit)
+        super().__init__(lambda: store._session.context, store._current_calls()._commit)
         self._store = store
 
     def __enter__(self) -> Self:
@@ -317,7 +316,7 @@ class Store(BaseStore, Sync):
     def _results(self, chunk: Callable[..., CoreGen[tuple[list[Any], Any]]], going: Any) -> Generator[Any, None, None]:
         while going is not None:
             calls, send = self._call()
-            items, going = run(chunk(cast("StoreCalls", calls).context, going), send)
+            items, going = run(chunk(calls._context, going), send)
             yield from items
 
     @overload

@@ -22,7 +22,6 @@ from odm.expressions.nodes import Item, Set
 from odm.protocol import requests as req
 from odm.protocol.predicates import condition_of
 from odm.schema.entity import Key
-from odm.stores.calls import StoreCalls
 
 Stored: TypeAlias = dict[Key, Item]
 Work: TypeAlias = Callable[[Calls], Gen[Any]]
@@ -238,7 +237,7 @@ class Exploration:
         """The request of a writer after these answers; None: it has ended."""
         start = self.time[0]
         self.begin(writer)
-        steps = self.works[writer](StoreCalls(self.store._session))
+        steps = self.works[writer](Calls(self.store._session))
         pending: Any = None
         try:
             for answer, at in answers:

@@ -16,7 +16,6 @@ from odm.protocol import requests as req
 from odm.protocol.connection import Backend, ForwardingConnection, run
 from odm.schema.entity import Key
 from odm.schema.model import Schema
-from odm.stores.calls import StoreCalls
 
 Program: TypeAlias = Callable[[Calls], Gen[Any]]
 
@@ -95,7 +94,7 @@ class Crowd:
         self.store.create()
         self.store.put_raw(before)
         self._connection = self.store._session.connection
-        do = StoreCalls(self.store._session)
+        do = Calls(self.store._session)
         self.writers = [Writer(self.send, program(do)) for program in programs]
 
     def send(self, request: req.Request) -> Any:

@@ -33,10 +33,10 @@ from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile, Memory
 from odm.patterns.claims import LEASE
 from odm.patterns.unique import Unique
+from odm.procedures.calls import Calls
 from odm.protocol import requests as req
 from odm.protocol.connection import run
 from odm.schema.entity import Key
-from odm.stores.calls import StoreCalls
 from odm.testing import Clock
 from odm.testing.stores import Watched
 from odm.testing.suite.unique import Member, check, members
@@ -183,7 +183,7 @@ def test_a_delete_frees_a_value_that_was_set_again_meanwhile() -> None:
                 db.put(Member(member_id="m0", email="a@x"))
             return db._call()[1](request)
 
-        assert run(StoreCalls(db._session).delete(key), send)
+        assert run(Calls(db._session).delete(key), send)
         check(db)
         assert db.get(Member.unique_email.claim(email="a@x")) is None
 

@@ -28,7 +28,6 @@ from odm.patterns import claims
 from odm.patterns.claims import Claims
 from odm.patterns.unique import Unique
 from odm.procedures import companion_commit
-from odm.stores.calls import StoreCalls
 from tests.patterns.every_order import LONG, Exploration, Settled, Stored, Work, Wrong, done
 from tests.patterns.interleaving import OneByOne
 
@@ -107,7 +106,7 @@ def alone(store: Store, stored: Stored, work: Work) -> tuple[Stored, type[Except
     """The items and the error of a writer that runs alone, a long time later."""
     begin(9)
     time[0] += 2 * LONG
-    steps = work(StoreCalls(store._session))
+    steps = work(Calls(store._session))
     answer: Any = None
     try:
         while True:
@@ -153,7 +152,7 @@ def start(store: Store, *works: Work) -> Stored:
     stored: Stored = {}
     for number, work in enumerate(works):
         begin(100 + number)
-        steps = work(StoreCalls(store._session))
+        steps = work(Calls(store._session))
         answer: Any = None
         try:
             while True:

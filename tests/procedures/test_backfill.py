@@ -29,7 +29,6 @@ from odm import (
 from odm.backends.local import Memory
 from odm.protocol import requests as req
 from odm.protocol.connection import Backend, perform, run
-from odm.stores.calls import StoreCalls
 from odm.testing import filling
 from odm.testing.filling import Job, Member, OldJob, OldMember, OldSheet, Sheet
 from tests.effort import times
@@ -113,7 +112,7 @@ class Crowd:
         self.db = Store(world.now, backend)
         self.db.create()
         self._connection = self.db._session.connection
-        self._do = StoreCalls(self.db._session)
+        self._do = Calls(self.db._session)
         self._far = Backfilled()
         self.filler = self._backfill() if backfill else None
         self.others = [Writer(work(self._do), self._send) for work in works]
@@ -462,5 +461,5 @@ def test_a_rate_makes_it_wait() -> None:
             return None
         return perform(db._session.connection, request)
 
-    run(StoreCalls(db._session).backfill(Job.by_state, rate=2), send)
+    run(Calls(db._session).backfill(Job.by_state, rate=2), send)
     assert [round(pause) for pause in pauses] == [1, 2]  # two items a second, in pages of two

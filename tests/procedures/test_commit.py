@@ -16,11 +16,11 @@ from odm import (
     set_,
 )
 from odm.backends.local import Memory
+from odm.procedures.calls import Calls
 from odm.procedures.companion_intent import concerned
 from odm.procedures.update import new_entries
 from odm.protocol import requests as req
 from odm.protocol.turns import Turn
-from odm.stores.calls import StoreCalls
 
 table = Table("first")
 
@@ -55,7 +55,7 @@ def stored(entity: Entity) -> Any:
 
 def test_companions_of_a_changed_item_are_asked_again() -> None:
     """The lost write of a companion is left out of the retry, but not after the item itself has changed."""
-    steps = StoreCalls(Store(table, Memory())._session).update(Note.primary(note_id="n"), set_(Note.text, "mine"))
+    steps = Calls(Store(table, Memory())._session).update(Note.primary(note_id="n"), set_(Note.text, "mine"))
     assert isinstance(next(steps), req.Get)
     both = steps.send(stored(Note(note_id="n", text="a")))
     assert isinstance(both, req.Transact)

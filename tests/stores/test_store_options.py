@@ -27,6 +27,7 @@ from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.native import backoff
 from odm.backends.local import LocalFile, Memory
 from odm.observe.events import Observer
+from odm.procedures.calls import Calls
 from odm.protocol import requests as req
 from odm.protocol.capacity import Units
 from odm.protocol.connection import Backend, Connection, NativeGen, aperform, perform, run
@@ -35,7 +36,6 @@ from odm.protocol.requests import Sleep
 from odm.protocol.turns import Turn
 from odm.schema.entity import Key
 from odm.schema.model import Schema
-from odm.stores.calls import StoreCalls
 from tests.shop import Customer, Note, Order, notes, shop
 
 
@@ -209,7 +209,7 @@ def test_there_is_no_observer_by_default() -> None:
 
 def test_a_lost_race_is_logged_without_values(caplog: pytest.LogCaptureFixture) -> None:
     key = Order.primary(customer_id="secret", order_id="secret")
-    steps = StoreCalls(Store(shop, Memory())._session).update(key, set_(Order.region, "secret"))
+    steps = Calls(Store(shop, Memory())._session).update(key, set_(Order.region, "secret"))
     assert isinstance(next(steps), req.Get)
     stored = shop.compile().entity(Order).codec.encode(Order(customer_id="secret", order_id="secret"))
     assert isinstance(steps.send(stored), req.Update)
