@@ -7,6 +7,7 @@ from odm.codec.attributes import OTHERS, TAG, TTL_ATTRIBUTE, VERSION, WAS, attri
 from odm.codec.drafts import Draft
 from odm.codec.entity import EntityCodec, compile_codec
 from odm.codec.lazy import Lazy, NativeItem, NativeItems
+from odm.codec.terms import When
 from odm.codec.texts import ItemText, ItemTexts, TextLoader, tag_of
 from odm.codec.upgrades import Upgrades
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, Final, assert_never, cast
 
-from odm.codec.absence import absences, gaps, grows
+from odm.codec.absence import absences, gaps, grows, of_absent_item
 from odm.codec.blobs import BlobType
 from odm.codec.choices import EnumType, LiteralType
 from odm.codec.compressed import holds_compressed, parts_of
@@ -43,10 +43,12 @@ from odm.codec.terms import (
     Term,
     Values,
     ValueSide,
+    WhenTerm,
     WholeComparison,
     kind_of_choice,
 )
 from odm.codec.unions import UnionType, bare, text_of
+from odm.expressions.evaluate import holds
 from odm.expressions.nodes import (
     And,
     AnyCondition,
@@ -100,6 +102,26 @@ def compile_term(resolver: Resolver, condition: Condition) -> Term:
             return _folded(Existence(type(node), field), node, fixed=not field.place.slots)
         case _:
             assert_never(node)
+
+
+def compile_when(
+    resolver: Resolver, term: Term, lower_stored: Callable[[Condition], Condition], condition: Condition
+) -> WhenTerm:
+    """What lowers all conditions of the shape of this one for items that may be absent.
+
+    Args:
+        resolver: resolves the paths.
+        term: what lowers them for stored items.
+        lower_stored: lowers them for the stored attributes, without defaults.
+        condition: one of them.
+
+    Raises:
+        BadValue: the condition is not valid.
+    """
+    if any(_field(resolver, path).gaps for path in paths(condition)):
+        return WhenTerm(term, lower_stored, of_absent_item(condition), alike=False)
+    # Where no attribute has a default, every test but <>, missing() and those with None fails, whatever its value.
+    return WhenTerm(term, lower_stored, holds(term.lower(condition), None), alike=True)
 
 
 def refuse(resolver: Resolver, condition: Condition) -> None:

@@ -16,13 +16,12 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import CoreSchema, SchemaValidator
 
 from odm.cache import Cache
-from odm.codec.absence import of_absent_item
 from odm.codec.actions import ActionLowering, CompiledActions, shape_of_actions
 from odm.codec.annotations import TypeCompiler
 from odm.codec.attributes import TAG, TTL_ATTRIBUTE, VERSION, ttl_seconds
 from odm.codec.blobs import BlobType
 from odm.codec.compressed import CompressedType
-from odm.codec.conditions import compile_term, refuse
+from odm.codec.conditions import compile_term, compile_when, refuse
 from odm.codec.depth import LEVELS, check_levels
 from odm.codec.drafts import Draft, Drafts
 from odm.codec.exact import other_entry, other_form, same_form
@@ -37,7 +36,7 @@ from odm.codec.proofs import levels_of, nodes_of, reads_json, takes_all
 from odm.codec.records import RecordField, RecordType
 from odm.codec.stored import kind_of
 from odm.codec.stored_moments import is_datetime
-from odm.codec.terms import Shape, Term, shape_of
+from odm.codec.terms import Lowers, Shape, Term, When, WhenTerm, shape_of
 from odm.codec.unions import bare
 from odm.codec.unreadable import refusal_of
 from odm.codec.upgrades import FIRST, Upgrades
@@ -45,12 +44,12 @@ from odm.codec.validation import ModelSchema, model_schema, reasons, validated
 from odm.entities.markers import Cell, TTLMarker, aggregates_of, entries_of, find_marker
 from odm.errors import BadValue, ItemInvalid, SchemaError
 from odm.expressions.evaluate import holds
-from odm.expressions.nodes import Action, And, Condition, Exists, Item, Missing, Or, Path, Set, Value, paths
+from odm.expressions.nodes import Action, Condition, Item, Path, Set, Value
 from odm.immutable import frozen
 
 F = TypeVar("F")
+T = TypeVar("T")
 
-_TAG = Path((TAG,))
 _MOST_PARTS = 1024
 
 
@@ -134,6 +133,7 @@ class EntityCodec:
     _rules: dict[str, PlaceRules] = Factory(dict)
     _terms: Cache[Shape, Term] = Factory(Cache)
     _stored_terms: Cache[Shape, Term] = Factory(Cache)
+    _when_terms: Cache[Shape, WhenTerm] = Factory(Cache)
     _lowerings: Cache[Shape, CompiledActions] = Factory(Cache)
 
     @cached_property
@@ -414,7 +414,7 @@ class EntityCodec:
             BadValue: a path leads nowhere or belongs to another entity, a value is of a wrong type, or the condition is
                 nested too deep to traverse.
         """
-        return self._lower(self._actions.resolver, self._terms, condition)
+        return self._lower(self._actions.resolver, self.term, condition)
 
     def term(self, condition: Condition) -> Term:
         """What lowers all conditions of the shape of this one, as `lower`.
@@ -422,17 +422,27 @@ class EntityCodec:
         Raises:
             BadValue: no condition of the shape is valid.
         """
-        return self._term(self._actions.resolver, self._terms, condition)
-
-    def _term(self, resolver: Resolver, terms: Cache[Shape, Term], condition: Condition) -> Term:
         shape = shape_of(condition, self.declared)
-        term = terms.get(shape)
-        return terms.keep(shape, compile_term(resolver, condition)) if term is None else term
+        term = self._terms.get(shape)
+        return self._terms.keep(shape, compile_term(self._actions.resolver, condition)) if term is None else term
 
-    def _lower(self, resolver: Resolver, terms: Cache[Shape, Term], condition: Condition) -> Condition:
+    def _stored_term(self, condition: Condition) -> Term:
+        shape = shape_of(condition, self.declared)
+        term = self._stored_terms.get(shape)
+        return self._stored_terms.keep(shape, compile_term(self._stored_resolver, condition)) if term is None else term
+
+    def _when_term(self, condition: Condition) -> WhenTerm:
+        shape = shape_of(condition, self.declared)
+        term = self._when_terms.get(shape)
+        if term is None:
+            compiled = compile_when(self._actions.resolver, self.term(condition), self.lower_stored, condition)
+            term = self._when_terms.keep(shape, compiled)
+        return term
+
+    def _lower(self, resolver: Resolver, term: Callable[[Condition], Lowers[T]], condition: Condition) -> T:
         try:
             try:
-                return self._term(resolver, terms, condition).lower(condition)
+                return term(condition).lower(condition)
             except BadValue:
                 refuse(resolver, condition)
                 raise
@@ -444,21 +454,13 @@ class EntityCodec:
         """The segments of paths that belong to the shape of a condition or an action."""
         return declared_segments(self._record)
 
-    def lower_when(self, condition: Condition) -> Condition:
+    def lower_when(self, condition: Condition) -> When:
         """As `lower`, for an item that may be absent: an absent item has no fields, and so no defaults."""
-        lowered = self.lower(condition)
-        if not any(self._actions.resolver.absences(path) for path in paths(condition)):
-            return lowered
-        of_none = of_absent_item(condition)
-        if of_none is None:
-            of_none = holds(self.lower_stored(condition), None)
-        if holds(lowered, None) == of_none:
-            return lowered
-        return Or((Missing(_TAG), lowered)) if of_none else And((Exists(_TAG), lowered))
+        return self._lower(self._actions.resolver, self._when_term, condition)
 
     def lower_stored(self, condition: Condition) -> Condition:
         """As `lower`, for the stored attributes: an absent field is None, an empty set, or nothing."""
-        return self._lower(self._stored_resolver, self._stored_terms, condition)
+        return self._lower(self._stored_resolver, self._stored_term, condition)
 
     def lower_action(self, action: Action) -> Action:
         """The action over stored names and values, without the action on ``_ttl`` that the TTL field needs.

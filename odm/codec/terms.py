@@ -14,15 +14,16 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from datetime import time
 from decimal import Decimal
-from typing import Any, Final, Literal, TypeAlias, assert_never, cast
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, assert_never, cast
 
 from odm.codec.absence import Absence, Gap, Test, absences, as_shown, either, forms, same
+from odm.codec.attributes import TAG
 from odm.codec.choices import EnumType, LiteralType
 from odm.codec.faults import NOTHING, Unfit, show
 from odm.codec.paths import Place, Resolver
 from odm.codec.stored import StoredType
 from odm.errors import BadValue
-from odm.expressions.evaluate import equal
+from odm.expressions.evaluate import equal, holds
 from odm.expressions.nodes import (
     And,
     AnyCondition,
@@ -56,6 +57,9 @@ _ORDERED: Final = frozenset({str, int, Decimal, bytes})
 
 _SETS: Final = (set, frozenset)
 _EMPTY: Final = (set, "empty")
+_TAG: Final = Path((TAG,))
+
+T = TypeVar("T", covariant=True)
 
 
 def shape_of(condition: Condition, declared: AbstractSet[str | int]) -> Shape:
@@ -255,6 +259,14 @@ class ValueSide(Side):
         return Const(self.values.stored(subject, operand.value))
 
 
+class Lowers(Protocol[T]):
+    """What lowers the conditions of one shape."""
+
+    def lower(self, condition: Any, /) -> T:
+        """The lowered condition."""
+        ...
+
+
 class Term(ABC):
     """Lowers the conditions of one shape."""
 
@@ -267,6 +279,46 @@ class Term(ABC):
         Raises:
             BadValue: a value is not of the type of what it is compared with, or a key in a path is refused.
         """
+
+
+class When(NamedTuple):
+    """The condition of a write, lowered for an item that may be absent.
+
+    Attributes:
+        condition: the condition.
+        needs_item: it does not hold for an absent item.
+    """
+
+    condition: Condition
+    needs_item: bool
+
+
+@frozen
+class WhenTerm:
+    """Lowers the conditions of one shape for items that may be absent: such an item has no fields, so no defaults.
+
+    Attributes:
+        term: lowers them for stored items.
+        lower_stored: lowers them for the stored attributes, without defaults.
+        result: their result for an absent item; None: it depends on their values.
+        alike: their lowered forms have this result too.
+    """
+
+    term: Term
+    lower_stored: Callable[[Condition], Condition]
+    result: bool | None
+    alike: bool
+
+    def lower(self, condition: Condition) -> When:
+        """The condition over stored names and values; raises as that of `Term`."""
+        lowered, result = self.term.lower(condition), self.result
+        if self.alike:
+            return When(lowered, not result)
+        if result is None:
+            result = holds(self.lower_stored(condition), None)
+        if holds(lowered, None) != result:
+            lowered = Or((Missing(_TAG), lowered)) if result else And((Exists(_TAG), lowered))
+        return When(lowered, not result)
 
 
 @frozen

@@ -292,7 +292,10 @@ def as_it_was(context: Context, item: Item, key: Key) -> Any:
         return None
 
 
-def lower_when(target: Target, when: Condition | bool | None) -> Condition | None:
+def lower_when(target: Target, when: Condition | bool | None) -> When:
     """The user's condition of a write, lowered to stored names."""
-    entity = target.entity
-    return None if when is None else entity.answerable(entity.codec.lower_when(checked(when, "when=")))
+    if when is None:
+        return NO_CONDITION
+    lowered = target.entity.codec.lower_when(checked(when, "when="))
+    target.entity.answerable(lowered.condition)
+    return lowered

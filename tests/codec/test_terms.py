@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints
 
 from odm.cache import MOST
-from odm.codec import compile_codec
+from odm.codec import TAG, compile_codec
 from odm.codec.conditions import compile_term
 from odm.codec.faults import Unfit
 from odm.codec.paths import Place, Resolver
 from odm.codec.terms import shape_of
 from odm.errors import BadValue
+from odm.expressions.evaluate import holds
 from odm.expressions.nodes import (
     And,
     Between,
@@ -185,7 +186,7 @@ def alone(resolver: Resolver, condition: Condition) -> Condition:
     return compile_term(resolver, condition).lower(condition)
 
 
-def outcome(lower: Callable[[Condition], Condition], condition: Condition) -> object:
+def outcome(lower: Callable[[Condition], object], condition: Condition) -> object:
     """What lowering gives, with the types of values, which are equal across types; or the text of the refusal."""
     try:
         lowered = lower(condition)
@@ -413,3 +414,24 @@ def test_a_program_with_many_shapes_keeps_the_newest_terms() -> None:
         ]
         codec.lower(And(tuple(digits)))
     assert MOST // 2 < len(codec._terms) <= MOST
+
+
+def when_alone(condition: Condition) -> tuple[Condition, bool]:
+    """A condition lowered for an item that may be absent, judged for itself."""
+    lowered, of_none = DEEP.lower(condition), holds(DEEP.lower_stored(condition), None)
+    if holds(lowered, None) == of_none:
+        return lowered, not of_none
+    tag = Path((TAG,))
+    return (Or((Missing(tag), lowered)) if of_none else And((Exists(tag), lowered))), not of_none
+
+
+@settings(max_examples=effort.times(200, 3000), deadline=None)
+@given(st.lists(deep_conditions, min_size=1, max_size=4))
+@example([Compare("=", Path(("lower", key)), Const(1)) for key in ("Y", "x", "X")])
+@example([Compare("<", Size(Path(("inners",))), Const(number)) for number in (0, 2)])
+@example([Compare("=", Path(("tags",)), Const(tags)) for tags in ({"a"}, set(), {"b"})])
+def test_a_condition_for_an_absent_item_is_lowered_as_without_its_shape(those: list[Condition]) -> None:
+    for condition in those:
+        expected = outcome(when_alone, condition)
+        assert outcome(DEEP.lower_when, condition) == expected
+        assert outcome(DEEP.lower_when, condition) == expected
