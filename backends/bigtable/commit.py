@@ -60,9 +60,7 @@ from odm.backends.bigtable.retry import all_of, pausing_later, write_many
 from odm.backends.bigtable.writer import Writer, versioned
 from odm.codec import VERSION
 from odm.errors import BackendError, OdmError, OutcomeUnknown
-from odm.expressions.nodes import Condition, Or
 from odm.immutable import frozen
-from odm.protocol.predicates import ABSENT
 from odm.protocol.requests import Delete, Operation, Put, Refused, Update, Written, repeatable
 
 _LOG = logging.getLogger("odm.bigtable")
@@ -110,7 +108,7 @@ class Work:
         self.lost: list[Attempt] = []
         base = request.base if isinstance(request, Update) else None
         self.row = base.row if isinstance(base, RowItem) else None
-        inserts = isinstance(request, Put) and _expects_nothing(request.condition)
+        inserts = isinstance(request, Put) and request.presence in ("absent", "expired")
         self.unread = not refused and (inserts or self.row is not None)
 
     @property
@@ -409,11 +407,6 @@ def columns_of(writer: Writer, of: Iterable[tuple[Attempt, tuple[Listed, ...]]],
             row = Entry(entry_row(entry.key, work.request.key), (mutation,))
             rows.setdefault(index_table(writer.table, entry.index), []).append(row)
     return rows
-
-
-def _expects_nothing(condition: Condition | None) -> bool:
-    """Whether this is the condition of an insert, including an insert that replaces an expired item."""
-    return condition == ABSENT or (isinstance(condition, Or) and ABSENT in condition.conditions)
 
 
 def _revision(before: Stored | None) -> str | None:

@@ -48,7 +48,6 @@ from odm.backends.bigtable.native import (
 from odm.backends.bigtable.retry import all_of, once, pause, pausing_later, read_many
 from odm.backends.bigtable.writer import Writer, version_in
 from odm.errors import OdmError, OutcomeUnknown, Throttled
-from odm.protocol.predicates import EXISTS
 from odm.protocol.requests import Operation, Update, Written
 
 Held: TypeAlias = Mapping[tuple[str, str], bytes]
@@ -60,12 +59,11 @@ _LOG = logging.getLogger("odm.bigtable")
 def counts(request: Operation, form: Form) -> tuple[Increment, ...] | None:
     """The request as increments by the server; None if it has other actions.
 
-    Its condition may only check that there is an item, its tag and its version.
+    It may only require the tag and the version of the item.
     """
     if not isinstance(request, Update) or request.entries or request.returning != "none":
         return None
-    there = request.condition == EXISTS or (request.tag is not None and request.condition is None)
-    return increments(request.actions, form) if there else None
+    return None if request.tag is None or request.condition is not None else increments(request.actions, form)
 
 
 def marked_version(request: Update) -> int | None:

@@ -181,7 +181,7 @@ def predicate_of_own(tag: str, version: int | None, form: Form, condition: Condi
 
 
 def _compiled_of_own(tag: str, version: int | None, condition: Condition | None, form: Form) -> Predicate | None:
-    there = None if requires(condition, has_tag(tag)) else has_tag(tag)
+    there = None if requires(condition, has_tag(tag)) else has_tag(tag)  # an unchanged item has it twice
     whole = every(there, None if version is None else has_version(version), condition)
     assert whole is not None
     return _compiled(whole, form, tag)

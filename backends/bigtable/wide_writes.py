@@ -58,7 +58,6 @@ from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
 from odm.errors import BadValue, OdmError, OutcomeUnknown, Throttled, Unsupported
 from odm.immutable import frozen
-from odm.protocol.predicates import EXISTS
 from odm.protocol.requests import Delete, Operation, Put, Refusals, Refused, Transact, Update, Written
 
 
@@ -68,7 +67,7 @@ def at_once(writer: Writer, places: Wide, request: Operation, id: str) -> CheckA
     If the predicate does not match, the item must be read to find out why.
     """
     row = places.row(id)
-    if isinstance(request, Delete) and writer.unlisted(request) and request.condition in (None, EXISTS):
+    if isinstance(request, Delete) and writer.unlisted(request) and request.condition is None:
         asked = chained(places.there(id, request.tag), *_unlocked(places, id))
         return CheckAndMutateRow(writer.table, row, asked, matched=places.removed(id))
     if not isinstance(request, Update) or (rules := counts(request, writer.form)) is None:

@@ -32,10 +32,9 @@ from odm.backends.bigtable.wide_writes import at_once, write_together
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG, VERSION
 from odm.errors import BadValue, OdmError, OutcomeUnknown, Throttled
-from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Action, AddTo, Set, Value
 from odm.protocol.limits import Limits, item_size
-from odm.protocol.predicates import ABSENT, EXISTS, condition_of, every, has_tag, requires
+from odm.protocol.predicates import EXISTS, condition_of, every, guarded
 from odm.protocol.requests import Delete, Operation, Put, Refusals, Refused, Sleep, Transact, Update, Written
 
 BLIND_PART = 64
@@ -64,7 +63,7 @@ class _Shot(NamedTuple):
     call: CheckAndMutateRow
     matches: bool
     id: str | None
-    refused: Written | Refused | None = None
+    refused: Written | None = None
 
 
 def write(writer: Writer, request: Operation) -> Steps[Written | Refused]:
@@ -204,26 +203,27 @@ def _unless_locked(shot: _Shot) -> _Shot | None:
 
 
 def _put_at_once(writer: Writer, request: Put, row_key: str) -> _Shot | None:
-    if request.condition == ABSENT or not writer.unlisted(request):
+    if request.presence == "absent" or not writer.unlisted(request):
         return None  # an insert through `commit` needs only one call, too
     asked = _over_own(writer, request)
     if asked is None:
         return None
     id = writer.id_of(request.item.get(VERSION))
     mutations = writer.places.replaced(request.item, row_key, id, (), writer.now())
-    return _Shot(_if(writer, row_key, asked, mutations), asked.holds, id, _absent(request))
+    return _Shot(_if(writer, row_key, asked, mutations), asked.holds, id)
 
 
 def _over_own(writer: Writer, request: Put) -> Predicate | None:
     """The predicate that the condition of a put holds, and that the row has no cells of another program."""
     if request.tag is None or request.condition is None:
         return predicate(request.condition, writer.form, request.item.get(TAG))
-    if not holds(request.condition, None):  # the condition needs an item, so its tag can be checked
-        return predicate(every(has_tag(request.tag), request.condition), writer.form, request.tag)
+    if request.presence in ("present", "own"):  # the tag of the item can be checked
+        return predicate(guarded(request), writer.form, request.tag)
     asked = predicate(request.condition, writer.form, request.tag)
-    if asked is None or not fits(both := interleave(asked.filter, writer.form.owned.strange(request.tag))):
+    if asked is None or asked.holds:
         return None
-    return evolve(asked, filter=both)
+    both = interleave(asked.filter, writer.form.owned.strange(request.tag))
+    return evolve(asked, filter=both) if fits(both) else None
 
 
 def _update_at_once(writer: Writer, request: Update, row_key: str, form: CompiledUpdate) -> _Shot | None:
@@ -245,7 +245,7 @@ def _update_at_once(writer: Writer, request: Update, row_key: str, form: Compile
         return None
     id = writer.id_of(form.version)
     call = _if(writer, row_key, asked, (*changes.mutations, *form.revised(id, now)))
-    return _Shot(call, asked.holds, id, None if changes.requires else _absent(request))
+    return _Shot(call, asked.holds, id)
 
 
 def _delete_at_once(writer: Writer, request: Delete, row_key: str) -> _Shot | None:
@@ -258,15 +258,9 @@ def _delete_at_once(writer: Writer, request: Delete, row_key: str) -> _Shot | No
     return _Shot(_if(writer, row_key, asked, writer.places.removed(row_key)), asked.holds, None, _not_there(request))
 
 
-def _not_there(request: Delete) -> Written | Refused | None:
+def _not_there(request: Delete) -> Written | None:
     """The answer to a delete that found no item; None: the row must be read."""
-    return Written(existed=False) if (request.condition, request.tag) == (None, None) else _absent(request)
-
-
-def _absent(request: Put | Update | Delete) -> Refused | None:
-    """The answer to a refused write whose only condition is that the item exists; None for other conditions."""
-    lone = request.condition == EXISTS and not (isinstance(request, Update) and request.tag)
-    return Refused(None) if lone else None
+    return Written(existed=False) if (request.condition, request.tag) == (None, None) else None
 
 
 def _of_item(writer: Writer, request: Update | Delete) -> Predicate | None:
@@ -274,8 +268,7 @@ def _of_item(writer: Writer, request: Update | Delete) -> Predicate | None:
     if request.tag is not None:
         version = request.version if isinstance(request, Update) else None
         return predicate_of_own(request.tag, version, writer.form, request.condition)
-    condition = condition_of(request)
-    return predicate(condition if requires(condition, EXISTS) else every(EXISTS, condition), writer.form)
+    return predicate(every(EXISTS, condition_of(request)), writer.form)
 
 
 def _are_small(actions: Sequence[Action], limits: Limits) -> bool:

@@ -16,14 +16,13 @@ from odm.backends.dynamodb.native import Call, Steps
 from odm.backends.dynamodb.schema import Layout
 from odm.codec import TAG
 from odm.errors import BadValue
+from odm.expressions.evaluate import holds
 from odm.expressions.nodes import (
     Action,
     AddValue,
-    And,
     Condition,
     Increment,
     Item,
-    Missing,
     Not,
     Or,
     Path,
@@ -35,7 +34,7 @@ from odm.expressions.nodes import (
 )
 from odm.protocol.apply_update import as_sets, rounds
 from odm.protocol.contention import Contention
-from odm.protocol.predicates import ABSENT, EXISTS, condition_of, every, guarded, over_own
+from odm.protocol.predicates import EXISTS, condition_of, every, guarded, has_tag, over_own
 from odm.protocol.requests import Check, Delete, Merge, Put, Refused, Update, Written, repeatable
 from odm.schema.entity import Key
 
@@ -169,11 +168,14 @@ def _merge_call(layout: Layout, request: Merge, actions: Sequence[Action], condi
         marks = layout.described.values(Put(request.key, marks))
         actions = layout.described.actions(Update(request.key, tuple(actions)))
     new = [SetIfMissing(Path((name,)), value) for name, value in marks.items() if name not in layout.keys]
-    expressions = Expressions()
+    expressions = _expressions(layout)
     arguments: Arguments = {"TableName": layout.table, "Key": write_key(layout, layout.keys, request.key)}
     if text := expressions.update([*new, *actions]):
         arguments["UpdateExpression"] = text
-    condition = guarded(request.tag, condition)
+    if request.tag is not None:
+        # A condition on aggregates that hold something needs an item.
+        present = condition is not None and not holds(condition, None)
+        condition = every(has_tag(request.tag) if present else over_own(request.tag), condition)
     arguments |= _conditioned(layout, expressions, condition, request.key) | expressions.arguments()
     return Call("update_item", arguments, once=once)
 
@@ -191,10 +193,10 @@ def put_arguments(layout: Layout, request: Put) -> Arguments:
     arguments: Arguments = {"TableName": layout.table, "Item": write_put(layout, request)}
     if request.condition is None and request.tag is not None and layout.described is None:
         return arguments | _over_own(layout.keys[0], request.tag)
-    condition = guarded(request.tag, request.condition)
+    condition = guarded(request)
     if condition is None:
         return arguments
-    expressions = Expressions()
+    expressions = _expressions(layout)
     return arguments | _conditioned(layout, expressions, condition, request.key) | expressions.arguments()
 
 
@@ -208,8 +210,8 @@ def _over_own(key: str, tag: str) -> Arguments:
 
 @lru_cache(maxsize=1024)  # most puts have it, and it depends on nothing else
 def _over_own_expression(key: str, tag: str) -> tuple[str, Mapping[str, str], Mapping[str, Attribute]]:
-    expressions = Expressions()
-    text = expressions.condition(_of_key(key, over_own(tag)))
+    expressions = Expressions(key)
+    text = expressions.condition(over_own(tag))
     arguments = expressions.arguments()
     return text, arguments["ExpressionAttributeNames"], arguments["ExpressionAttributeValues"]
 
@@ -222,18 +224,17 @@ def merge_arguments(layout: Layout, request: Put) -> Arguments:
     known = known.union(*layout.indexes.values()) if described is None else described.known(request)
     there = sorted(name for name in values if name not in layout.keys)
     gone = sorted(known - values.keys() - {*layout.keys})
-    expressions = Expressions()
+    expressions = _expressions(layout)
     arguments: Arguments = {"TableName": layout.table, "Key": write_key(layout, layout.keys, request.key)}
     sets: list[Action] = [Set(Path((name,)), values[name]) for name in there]
     if text := expressions.update([*sets, *(Remove(Path((name,))) for name in gone)]):
         arguments["UpdateExpression"] = text
-    condition = guarded(request.tag, request.condition)
-    return arguments | _conditioned(layout, expressions, condition, request.key) | expressions.arguments()
+    return arguments | _conditioned(layout, expressions, guarded(request), request.key) | expressions.arguments()
 
 
 def update_arguments(layout: Layout, request: Update) -> Arguments:
     """The arguments of an update, alone or in a transaction."""
-    expressions = Expressions()
+    expressions = _expressions(layout)
     arguments: Arguments = {"TableName": layout.table, "Key": write_key(layout, layout.keys, request.key)}
     if layout.described is None:
         actions: Sequence[Action] = (*request.actions, *_entry_actions(layout, request))
@@ -246,9 +247,9 @@ def update_arguments(layout: Layout, request: Update) -> Arguments:
 
 def item_arguments(layout: Layout, request: Delete | Check) -> Arguments:
     """The arguments of a delete, alone or in a transaction, and of a condition check."""
-    expressions = Expressions()
+    expressions = _expressions(layout)
     arguments: Arguments = {"TableName": layout.table, "Key": write_key(layout, layout.keys, request.key)}
-    condition = guarded(request.tag, request.condition)
+    condition = guarded(request)
     if condition is None and isinstance(request, Check):
         condition = _ALWAYS
     return arguments | _conditioned(layout, expressions, condition, request.key) | expressions.arguments()
@@ -260,23 +261,19 @@ def refused(layout: Layout, reason: Mapping[str, Any]) -> Refused:
     return Refused(read_item(layout, item) if item else None)
 
 
+def _expressions(layout: Layout) -> Expressions:
+    """The expressions of a write."""
+    return Expressions(layout.keys[0] if layout.described is None else None)
+
+
 def _conditioned(layout: Layout, expressions: Expressions, condition: Condition | None, key: Key) -> Arguments:
     if condition is None:
         return {}
     if layout.described is None:
-        text = expressions.condition(_of_key(layout.keys[0], condition))
+        text = expressions.condition(condition)
     else:
         text = expressions.condition(WriteConditions(layout.described, key).translated(condition))
     return {"ConditionExpression": text, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
-
-
-def _of_key(key: str, condition: Condition) -> Condition:
-    """The condition, with the absence of an item tested by its key: another program's items may have no tag."""
-    if condition == ABSENT:
-        return Missing(Path((key,)))
-    if isinstance(condition, And | Or):
-        return type(condition)(tuple(_of_key(key, part) for part in condition.conditions))
-    return condition
 
 
 def _write(layout: Layout, call: Call) -> Steps[Any]:

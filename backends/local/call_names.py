@@ -3,9 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias, assert_never, get_args
 
-from odm.expressions.nodes import And, Condition, Or
 from odm.protocol import requests as req
-from odm.protocol.predicates import ABSENT
 from odm.schema.entity import Key
 
 CallName: TypeAlias = Literal[
@@ -69,8 +67,8 @@ def call_name_of(request: req.Request) -> CallName:
             return "query"
         case req.Split() | req.Scan():
             return "scan"
-        case req.Put(condition=condition):
-            return "insert" if _forbids_an_item(condition) else "put"
+        case req.Put(presence=presence):
+            return "insert" if presence in ("absent", "expired") else "put"
         case req.Update():
             return "update"
         case req.Delete():
@@ -97,12 +95,6 @@ def call_name_of(request: req.Request) -> CallName:
             return "measure"
         case _:
             assert_never(request)
-
-
-def _forbids_an_item(condition: Condition | None) -> bool:
-    if isinstance(condition, And | Or):
-        return any(map(_forbids_an_item, condition.conditions))
-    return condition == ABSENT
 
 
 def keys_of(request: req.Request) -> tuple[Key, ...]:

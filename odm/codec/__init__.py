@@ -26,6 +26,7 @@ __all__ = [
     "NativeItems",
     "TextLoader",
     "Upgrades",
+    "When",
     "attribute_name",
     "compile_codec",
     "tag_of",

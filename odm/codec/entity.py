@@ -43,7 +43,6 @@ from odm.codec.upgrades import FIRST, Upgrades
 from odm.codec.validation import ModelSchema, model_schema, reasons, validated
 from odm.entities.markers import Cell, TTLMarker, aggregates_of, entries_of, find_marker
 from odm.errors import BadValue, ItemInvalid, SchemaError
-from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Action, Condition, Item, Path, Set, Value
 from odm.immutable import frozen
 

@@ -59,7 +59,7 @@ _SETS: Final = (set, frozenset)
 _EMPTY: Final = (set, "empty")
 _TAG: Final = Path((TAG,))
 
-T = TypeVar("T", covariant=True)
+T_co = TypeVar("T_co", covariant=True)
 
 
 def shape_of(condition: Condition, declared: AbstractSet[str | int]) -> Shape:
@@ -259,10 +259,10 @@ class ValueSide(Side):
         return Const(self.values.stored(subject, operand.value))
 
 
-class Lowers(Protocol[T]):
+class Lowers(Protocol[T_co]):
     """What lowers the conditions of one shape."""
 
-    def lower(self, condition: Any, /) -> T:
+    def lower(self, condition: Any, /) -> T_co:
         """The lowered condition."""
         ...
 

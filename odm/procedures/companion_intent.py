@@ -78,7 +78,7 @@ class IntentWithCompanions:
             old = None if base is None else context.decode(base, target.key)
             effect = Effect(target.query, old, self._new(context, operation, there))
         if there is not UNREAD and not isinstance(operation, req.Check):
-            operation = evolve(operation, condition=every(operation.condition, self._guard(context, there)))
+            operation = self._guarded(context, operation, there)
         return Planned(self, operation, base, effect, {} if base is None else _marks(target.entity, base))
 
     def _operation(self, context: Context, there: Any) -> req.Operation | OdmError:
@@ -100,22 +100,33 @@ class IntentWithCompanions:
         assert isinstance(operation, req.Update)
         return context.decode(apply(operation.actions, there), operation.key)
 
-    def _guard(self, context: Context, there: Item | None) -> Condition | None:
+    def _guarded(
+        self, context: Context, operation: req.Put | req.Update | req.Delete, there: Item | None
+    ) -> req.Operation:
+        """The operation with the condition that what it depends on is unchanged."""
+        guard, presence = self._guard(context, there)
+        condition = every(operation.condition, guard)
+        if isinstance(operation, req.Update):
+            return evolve(operation, condition=condition)
+        known = presence if operation.presence is None or presence == "own" else operation.presence
+        return evolve(operation, condition=condition, presence=known)
+
+    def _guard(self, context: Context, there: Item | None) -> tuple[Condition | None, req.Presence]:
         """The condition that every attribute that the write depends on, or the call returns, is unchanged."""
         entity = self.intent.target.entity
         if there is None:
-            return judged(entity, ABSENT, context.now())
+            return judged(entity, ABSENT, context.now()), "absent" if entity.ttl is None else "expired"
         marks = [equals(mark_of(one), there) for one in entity.companions]
         marks += same_values(entity, there) if keeps(self.intent) else []
         marks += same_pointers(entity, there) if concerns(self.intent) else []
         if entity.revision is not None:
             number = there.get(entity.codec.stored[entity.revision], 0)
-            return every(revision_is(entity, number), *marks)
+            return every(revision_is(entity, number), *marks), "present"
         fields = [one.sources(entity.cls) for one in self.companions]
         if self.companions and (None in fields or _returns(self.intent)):
-            return every(EXISTS, unchanged(entity, there), *marks)
+            return every(EXISTS, unchanged(entity, there), *marks), "own"
         names = sorted({entity.codec.stored[name] for some in fields for name in some or ()})
-        return every(EXISTS, *(equals(name, there) for name in names), *marks)
+        return every(EXISTS, *(equals(name, there) for name in names), *marks), "present"
 
 
 def _returns(intent: WriteIntent) -> bool:

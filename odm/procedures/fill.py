@@ -134,7 +134,7 @@ class Fill:
         target = self.target
         if self.row.whole:
             there_now = up_to_date(context, target.entity, there, target.key)
-            return whole_put(context, target, there_now, unchanged(target.entity, there))
+            return whole_put(context, target, there_now, unchanged(target.entity, there), "own")
         if not self.row.stale and not due:
             return req.Check(target.key)  # another writer has written it: nothing is left to do
         change = new_entries(target, self.row.stale)

@@ -37,7 +37,7 @@ from odm.protocol.apply_update import merged_item
 from odm.protocol.connection import CoreGen
 from odm.protocol.expressions import check_update, merge_fits
 from odm.protocol.limits import check_item, check_written
-from odm.protocol.predicates import guarded
+from odm.protocol.predicates import over_own
 from odm.schema.entity import EntitySchema
 from odm.schema.model import Schema
 from odm.schema.target import Target
@@ -239,7 +239,7 @@ def merge_write(context: Context, which: object, actions: Sequence[Action]) -> M
     tag = context.writes(entity).guard
     if context.limits.expressions and not merge_fits(len(lowered), len(marks)):
         starts = [SetIfMissing(Path((name,)), value) for name, value in marks.items()]
-        check_update((*starts, *lowered), guarded(tag, None))
+        check_update((*starts, *lowered), None if tag is None else over_own(tag))
     name = entity.primary.full_name
     return MergeWrite(target, req.Merge(target.key, lowered, marks, pattern=name, tag=tag, limits=context.limits))
 

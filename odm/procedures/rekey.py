@@ -261,11 +261,13 @@ class Mover:
         check_item(attributes, target.key, entries, self.new, self.context.limits, self.new.local)
         guard = self.context.writes(self.new).guard
         put = req.Put(target.key, attributes, entries, pattern=self.new.primary.full_name, tag=guard)
+        condition, presence = self._unchanged(item)
         gone = req.Delete(
             stored,
-            self._unchanged(item),
+            condition,
             pattern=self.new.primary.full_name,
             tag=None if guard is None else self.old.tag,
+            presence=presence,
         )
         return evolve(plan, write=Write("insert", target, put, present=False, stored=after), gone=gone)
 
@@ -316,13 +318,13 @@ class Mover:
         self.new.codec.check(made)
         return {name: value for name, value in item.items() if name not in known} | made
 
-    def _unchanged(self, item: Item) -> Condition | None:
+    def _unchanged(self, item: Item) -> tuple[Condition | None, req.Presence]:
         """The condition that nobody has changed the old item: by its Revision, or by all attributes."""
         old = self.old
         if old.revision is None or old.version > 1:  # an older version may have the revision under another name
-            return every(EXISTS, unchanged(old, item))
+            return every(EXISTS, unchanged(old, item)), "own"
         number = item.get(old.codec.stored[old.revision], 0)
-        return every(revision_is(old, number), *(equals(mark_of(one), item) for one in old.companions))
+        return every(revision_is(old, number), *(equals(mark_of(one), item) for one in old.companions)), "present"
 
 
 @frozen

@@ -688,7 +688,8 @@ def _creation(context: Context, change: ItemUpdate) -> req.Put:
     target = change.target
     made = {**apply(change.actions, _start(change)), **target.entity.codec.marks}
     made = of_new_item(context, target.entity, made)
-    return whole_put(context, target, made, judged(target.entity, ABSENT, context.now()))
+    fresh: req.Presence = "absent" if target.entity.ttl is None else "expired"
+    return whole_put(context, target, made, judged(target.entity, ABSENT, context.now()), fresh)
 
 
 def _start(change: ItemUpdate) -> dict[str, Value]:
@@ -703,10 +704,12 @@ def _upgrading(context: Context, change: ItemUpdate, base: Item) -> req.Put:
     """Update of an item of an older version: puts the upgraded item with the actions applied."""
     target = change.target
     upgraded = up_to_date(context, target.entity, base, target.key)
-    return whole_put(context, target, apply(change.actions, upgraded), unchanged(target.entity, base))
+    return whole_put(context, target, apply(change.actions, upgraded), unchanged(target.entity, base), "own")
 
 
-def whole_put(context: Context, target: Target, made: Item, condition: Condition | None) -> req.Put:
+def whole_put(
+    context: Context, target: Target, made: Item, condition: Condition | None, presence: req.Presence
+) -> req.Put:
     """The put of a whole item as the current model stores it; attributes that the model does not know are kept.
 
     Args:
@@ -714,6 +717,7 @@ def whole_put(context: Context, target: Target, made: Item, condition: Condition
         target: the item.
         made: its attributes, such as the stored item after an upgrade or after actions.
         condition: the condition on the stored item.
+        presence: what is known of the condition, see `odm.protocol.requests.Put`.
 
     Raises:
         BadValue: the item cannot be stored.
@@ -727,7 +731,16 @@ def whole_put(context: Context, target: Target, made: Item, condition: Condition
     check_item(item, target.key, entries, entity, context.limits, entity.local)
     writes = context.writes(entity)
     name = entity.primary.full_name
-    return req.Put(target.key, item, entries, condition, pattern=name, tag=writes.guard, known=writes.replaced)
+    return req.Put(
+        target.key,
+        item,
+        entries,
+        condition,
+        pattern=name,
+        tag=writes.guard,
+        known=writes.replaced,
+        presence=presence,
+    )
 
 
 def _fault(context: Context, change: ItemUpdate, item: Item | None) -> OdmError | None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from attrs import evolve
 
+from odm.codec import When
 from odm.entities.entity import Entity
 from odm.errors import (
     BadValue,
@@ -31,7 +32,7 @@ from odm.procedures.upgrades import unchanged, up_to_date
 from odm.protocol import requests as req
 from odm.protocol.expressions import check_condition, surely_fits
 from odm.protocol.limits import check_item
-from odm.protocol.predicates import ABSENT, every, has_tag, judged, revision_is, same_at, version_is
+from odm.protocol.predicates import ABSENT, every, guarded, has_tag, judged, revision_is, same_at, version_is
 from odm.schema.entity import EntitySchema, Key
 from odm.schema.target import Target
 
@@ -89,6 +90,7 @@ class Write(NamedTuple):
         name: the name of the method that was called.
         operation: the operation without a condition.
         wanted: the user's own condition, lowered.
+        needs_item: that condition does not hold for an absent item.
         revision: the revision that the stored item must have; None: not checked.
         present: True: the item must exist; False: it must not; None: not checked.
         absent_ok: no condition is evaluated on an absent item: the delete of a store returns False for it.
@@ -98,8 +100,9 @@ class Write(NamedTuple):
 
     name: str
     target: Target
-    operation: req.Operation
+    operation: req.Put | req.Delete | req.Check
     wanted: Condition | None = None
+    needs_item: bool = False
     revision: int | None = None
     present: bool | None = None
     absent_ok: bool = False
@@ -116,12 +119,13 @@ class Write(NamedTuple):
         """Whether it depends on the stored item, which must be read first."""
         return bool(self.judged)
 
-    def first(self, context: Context) -> req.Operation:
+    def first(self, context: Context) -> req.Put | req.Delete | req.Check:
         """The operation of the first attempt, with all of its conditions."""
         if self.unconditional:
             return self.operation
         entity, now = self.target.entity, context.now()
         locked = None if self.revision is None else revision_is(entity, self.revision)
+        known: req.Presence | None = "present" if locked is not None or self.needs_item else None
         wanted = self.wanted
         if wanted is not None and entity.version > 1:  # on an item of an older version, after its upgrade
             wanted = every(wanted, Or((ABSENT, version_is(entity))))
@@ -130,10 +134,14 @@ class Write(NamedTuple):
         else:
             presence = None if self.present is None else has_tag(entity.tag) if self.present else ABSENT
             condition = judged(entity, every(presence, locked, wanted), now)
+            if self.present:
+                known = "own"
+            elif self.present is False:
+                known = known or ("absent" if entity.ttl is None else "expired")
+        operation = self.operation if condition is None else evolve(self.operation, condition=condition, presence=known)
         if context.limits.expressions and not surely_fits(self.wanted):
-            assert not isinstance(self.operation, req.Update)  # of `ItemUpdate` only
-            check_condition(condition, tag=self.operation.tag)
-        return self.operation if condition is None else evolve(self.operation, condition=condition)
+            check_condition(guarded(operation))
+        return operation
 
     def next(self, context: Context, item: Item | None) -> req.Operation | OdmError:
         """The operation for the stored item, which was read first or after a refusal, or the error to raise."""
@@ -147,8 +155,9 @@ class Write(NamedTuple):
             except ItemInvalid as unreadable:
                 return unreadable
             if operation.condition is None or holds(operation.condition, item):
-                same = (same_at(path, there or {}) for path in self.judged)
-                return evolve(operation, condition=every(operation.condition, *same))
+                condition = every(operation.condition, *(same_at(path, there or {}) for path in self.judged))
+                known = operation.presence or (None if condition is None or holds(condition, None) else "present")
+                return evolve(operation, condition=condition, presence=known)
         return again or self._refusal(context, item)
 
     def _again(self, context: Context, item: Item | None) -> req.Operation | None:
@@ -174,7 +183,9 @@ class Write(NamedTuple):
         locked = None if self.revision is None else revision_is(entity, self.revision)
         asked = every(self.wanted, locked)
         assert asked is not None
-        return evolve(self.operation, condition=unchanged(entity, there)) if holds(asked, upgraded) else None
+        if not holds(asked, upgraded):
+            return None
+        return evolve(self.operation, condition=unchanged(entity, there), presence="own")
 
     def stranger(self, context: Context, item: Item | None) -> ItemInvalid | None:
         """The error for an item that is not one of the entity. An item that the store skips only prevents a put."""
@@ -211,12 +222,12 @@ def _instead(given: object) -> str:
 def put_write(context: Context, instance: Entity, when: Condition | bool | None) -> Write:
     """The put of an entity. An entity with revision 0 was never stored, so its put is an insert."""
     target, stored, request = put_request(context, instance)
-    wanted = None if when is None else lower_when(target, when)
+    wanted, needs_item = lower_when(target, when)
     revision = None if target.entity.revision is None else target.revision
     if revision == 0:
-        return Write("put", target, request, wanted, present=False, stored=stored)
+        return Write("put", target, request, wanted, needs_item, present=False, stored=stored)
     forms = () if wanted is None else judged_fields(context, target.entity, wanted)
-    return Write("put", target, request, wanted, revision, stored=stored, judged=forms)
+    return Write("put", target, request, wanted, needs_item, revision, stored=stored, judged=forms)
 
 
 def insert_write(context: Context, instance: Entity) -> Write:
@@ -230,9 +241,9 @@ def delete_write(context: Context, which: object, when: Condition | bool | None,
     target = context.schema.target(which)
     context.check_key(target)
     request = delete_request(target, context.writes(target.entity).guard)
-    wanted = lower_when(target, when)
+    wanted, needs_item = lower_when(target, when)
     forms = judged_fields(context, target.entity, wanted)
-    return Write("delete", target, request, wanted, target.revision, absent_ok=absent_ok, judged=forms)
+    return Write("delete", target, request, wanted, needs_item, target.revision, absent_ok=absent_ok, judged=forms)
 
 
 def check_write(context: Context, which: object, when: Condition | bool | None) -> Write:
@@ -242,9 +253,9 @@ def check_write(context: Context, which: object, when: Condition | bool | None) 
     guard = context.writes(target.entity).guard
     operation = req.Check(target.key, pattern=target.entity.primary.full_name, tag=guard)
     present = True if when is None else None
-    wanted = lower_when(target, when)
+    wanted, needs_item = lower_when(target, when)
     forms = judged_fields(context, target.entity, wanted)
-    return Write("check", target, operation, wanted, target.revision, present, judged=forms)
+    return Write("check", target, operation, wanted, needs_item, target.revision, present, judged=forms)
 
 
 def delete_request(target: Target, tag: str | None = None) -> req.Delete:
@@ -292,10 +303,10 @@ def as_it_was(context: Context, item: Item, key: Key) -> Any:
         return None
 
 
-def lower_when(target: Target, when: Condition | bool | None) -> When:
-    """The user's condition of a write, lowered to stored names."""
+def lower_when(target: Target, when: Condition | bool | None) -> When | tuple[None, bool]:
+    """The user's condition of a write, lowered to stored names, and whether it needs an item."""
     if when is None:
-        return NO_CONDITION
+        return None, False
     lowered = target.entity.codec.lower_when(checked(when, "when="))
     target.entity.answerable(lowered.condition)
     return lowered

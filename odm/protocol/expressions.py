@@ -45,7 +45,6 @@ from odm.expressions.nodes import (
     Value,
 )
 from odm.protocol.limits import MAP_KEY_BYTES, check_map_keys, item_size
-from odm.protocol.predicates import guarded
 
 TEXT_BYTES: Final = 4096
 """The maximum bytes of one expression."""
@@ -91,13 +90,14 @@ _SHORT_BYTES: Final = 40
 READABLE: Final = 20
 """Choices up to this number are written with a space between them, which counts as a byte of the expression."""
 
-_Shape: TypeAlias = Any
+Shape: TypeAlias = Any
 """An expression without its values, see `shape_of_condition`."""
 
-_Place: TypeAlias = tuple[type, tuple[str, ...], int, _Shape]
-"""The kind of request, the names that it has before an expression, the number of its values, and the shape."""
+Place: TypeAlias = tuple[Any, ...]
+"""The kind of request, the names that it has before an expression, the number of its values, the shape, and what else
+decides the text in a backend."""
 
-_TEXTS: Final[Cache[_Place, tuple[str, tuple[str, ...]]]] = Cache()
+_TEXTS: Final[Cache[Place, tuple[str, tuple[str, ...]]]] = Cache()
 """The texts of expressions, each with all names of its request after it."""
 
 _Clause: TypeAlias = Literal["SET", "REMOVE", "ADD", "DELETE"]
@@ -156,11 +156,11 @@ class ExpressionText:
             clauses[clause].append(text)
         return " ".join(f"{clause} {', '.join(texts)}" for clause, texts in clauses.items())
 
-    def _place(self, shape: _Shape | None) -> _Place | None:
+    def _place(self, shape: Shape | None) -> Place | None:
         """Where the text of a shape is kept: it depends on the placeholders before it."""
         return None if shape is None else (type(self), (*self._names,), len(self._values), shape)
 
-    def _known(self, place: _Place | None, values: Sequence[Value]) -> str | None:
+    def _known(self, place: Place | None, values: Sequence[Value]) -> str | None:
         """The text that is kept at a place, with these values added to those of the request; None: it is new."""
         kept = None if place is None else _TEXTS.get(place)
         if kept is None:
@@ -180,7 +180,7 @@ class ExpressionText:
                 f"the values in the {what} have {size} bytes together, but {VALUE_BYTES} are the most: {fix}"
             )
 
-    def _keep(self, place: _Place | None, text: str) -> None:
+    def _keep(self, place: Place | None, text: str) -> None:
         if place is not None:
             _TEXTS.keep(place, (text, (*self._names,)))
 
@@ -280,12 +280,11 @@ class ExpressionText:
         return f"if_not_exists({path}, {self.value(list(start))})"
 
 
-def check_condition(condition: Condition | None, *, tag: str | None = None) -> None:
+def check_condition(condition: Condition | None) -> None:
     """Refuse the condition of a write, or the filter of a read, that DynamoDB would refuse.
 
     Args:
-        condition: the condition, lowered, with what the core adds to it.
-        tag: the ``tag`` of a write, which DynamoDB needs as a condition.
+        condition: the condition, lowered, with what the core adds to it, and the guard of a write.
 
     Raises:
         BadValue: as an expression of DynamoDB it has more than 4 KB, 300 operators and functions, or 1 MB of values.
@@ -295,8 +294,8 @@ def check_condition(condition: Condition | None, *, tag: str | None = None) -> N
         text.name(name)
     for _ in range(3):
         text.value("")
-    if (whole := guarded(tag, condition)) is not None:
-        text.condition(whole)
+    if condition is not None:
+        text.condition(condition)
 
 
 def check_update(actions: Sequence[Action], condition: Condition | None) -> None:
@@ -370,7 +369,7 @@ def _is_small(operand: Operand) -> bool:
             assert_never(operand)
 
 
-def shape_of_condition(condition: Condition, values: list[Value]) -> _Shape | None:
+def shape_of_condition(condition: Condition, values: list[Value]) -> Shape | None:
     """What decides the text of a condition; None if its values decide more than placeholders, or a path is long.
 
     Args:
@@ -401,7 +400,7 @@ def shape_of_condition(condition: Condition, values: list[Value]) -> _Shape | No
             assert_never(node)
 
 
-def _shape_of_several(node: Between | IsIn, values: list[Value]) -> _Shape | None:
+def _shape_of_several(node: Between | IsIn, values: list[Value]) -> Shape | None:
     path = _shape_of_operand(node.operand, values) if type(node.operand) is Path else None
     if path is None:
         return None
@@ -414,7 +413,7 @@ def _shape_of_several(node: Between | IsIn, values: list[Value]) -> _Shape | Non
     return (Between, path)
 
 
-def _shape_of_operand(operand: Operand, values: list[Value]) -> _Shape | None:
+def _shape_of_operand(operand: Operand, values: list[Value]) -> Shape | None:
     if type(operand) is Const:
         values.append(operand.value)
         return Const
@@ -424,7 +423,7 @@ def _shape_of_operand(operand: Operand, values: list[Value]) -> _Shape | None:
     return (Size, path.segments[0]) if len(path.segments) == 1 else None
 
 
-def _shape_of_action(action: Action, values: list[Value]) -> _Shape | None:
+def _shape_of_action(action: Action, values: list[Value]) -> Shape | None:
     """As `shape_of_condition`, of an action."""
     path = action.path.segments
     if len(path) != 1:

@@ -12,7 +12,7 @@ from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import And, Compare, Condition, Const, Exists, IsIn, Item, Missing, Not, Or, Path, Value
 from odm.immutable import immutable
-from odm.protocol.requests import Operation, Update
+from odm.protocol.requests import Check, Delete, Operation, Put, Update
 from odm.schema.entity import EntitySchema
 
 EXISTS = Exists(Path((TAG,)))
@@ -131,13 +131,13 @@ def over_own(tag: str) -> Condition:
     return Or((ABSENT, has_tag(tag)))
 
 
-def guarded(tag: str | None, condition: Condition | None) -> Condition | None:
-    """The condition of a write, extended so that it never overwrites an item without this tag; see `requests.Put`."""
-    if tag is None or condition == ABSENT or requires(condition, has_tag(tag)):
-        return condition
-    if condition is None or holds(condition, None):
-        return every(over_own(tag), condition)
-    return every(has_tag(tag), condition)
+def guarded(operation: Put | Delete | Check) -> Condition | None:
+    """The condition of a write, extended so that it never overwrites an item without its tag; see `requests.Put`."""
+    tag, presence = operation.tag, operation.presence
+    if tag is None or presence in ("absent", "own"):
+        return operation.condition
+    # Without a fact, no shortcut: this holds of every condition.
+    return every(has_tag(tag) if presence == "present" else over_own(tag), operation.condition)
 
 
 def requires(condition: Condition | None, part: Condition) -> bool:

@@ -42,6 +42,16 @@ class _Patterned(Printed):
     pattern: str = field(default="", kw_only=True, eq=False, repr=False)
 
 
+Presence: TypeAlias = Literal["absent", "expired", "present", "own"]
+"""What is known of the condition of a write: where it holds, there is
+
+* "absent": no item;
+* "expired": no item, or an expired one;
+* "present": an item;
+* "own": an item with the ``tag`` of the write, which the condition names.
+"""
+
+
 @immutable
 class Get(_Patterned):
     """Read one item. Response: ``Item | None``.
@@ -84,7 +94,8 @@ class Put(_Patterned):
 
     ``entries`` are all secondary index entries of the new item: index name to index key. Other entries of the replaced
     item are removed in the same step.
-    ``condition`` is evaluated on the item before the write; on an absent item, every path is missing.
+    ``condition`` is evaluated on the item before the write; on an absent item, every path is missing. ``presence`` is
+    what the core knows of it, so that no backend has to look for it there; None: nothing, as in a request made by hand.
     ``once``: never apply it twice: if the answer was lost and the item was absent before, do not retry, because writes
     of other items depend on it.
     ``known``: only replace these attributes, and keep all others of the replaced item; None: replace the whole item.
@@ -97,6 +108,7 @@ class Put(_Patterned):
     once: bool = field(default=False, kw_only=True)
     tag: str | None = field(default=None, kw_only=True, repr=False)
     known: frozenset[str] | None = field(default=None, kw_only=True)
+    presence: Presence | None = field(default=None, kw_only=True, eq=False, repr=False)
 
     def over(self, item: Item | None) -> Item:
         """The new item, when it replaces this one."""
@@ -130,7 +142,9 @@ class Update(_Patterned):
 
 @immutable
 class Delete(_Patterned):
-    """Remove one item with its index entries. Response: ``Written | Refused``. ``tag`` is as for a `Put`.
+    """Remove one item with its index entries. Response: ``Written | Refused``.
+
+    ``tag`` and ``presence`` are as for a `Put`.
 
     ``unindexed``: items with such a key never have index entries, because their entity has no access patterns.
     """
@@ -139,6 +153,7 @@ class Delete(_Patterned):
     condition: Condition | None = None
     tag: str | None = field(default=None, kw_only=True, repr=False)
     unindexed: bool = field(default=False, kw_only=True, eq=False, repr=False)
+    presence: Presence | None = field(default=None, kw_only=True, eq=False, repr=False)
 
 
 @immutable
@@ -148,6 +163,7 @@ class Check(_Patterned):
     key: Key
     condition: Condition | None = None
     tag: str | None = field(default=None, kw_only=True, repr=False)
+    presence: Presence | None = field(default=None, kw_only=True, eq=False, repr=False)
 
 
 Operation: TypeAlias = Put | Update | Delete | Check
@@ -401,6 +417,7 @@ __all__ = [
     "Part",
     "Partitions",
     "Position",
+    "Presence",
     "Put",
     "Query",
     "ReadChanges",

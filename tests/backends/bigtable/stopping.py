@@ -179,7 +179,7 @@ class Scene:
     def put(self, a: str, b: str | None = None, *, key: Key | None = None, when: Condition | None = None) -> Put:
         """Write a whole item."""
         item: dict[str, Any] = {"_t": "T", "a": a} | ({} if b is None else {"b": b})
-        return Put(key or self.key, item, self.entries(item), when)
+        return Put(key or self.key, item, self.entries(item), when, presence="absent" if when == ABSENT else None)
 
     def insert(self, a: str, b: str | None = None) -> Put:
         """Insert an item."""

@@ -49,7 +49,7 @@ from tests.backends.bigtable.writing import (
 from tests.shop import leaves
 
 PUT_RED = Put(HAT, item(colour="red"), {"by_colour": RED})
-INSERT_RED = Put(HAT, item(colour="red"), {"by_colour": RED}, ABSENT)
+INSERT_RED = Put(HAT, item(colour="red"), {"by_colour": RED}, ABSENT, presence="absent")
 TO_BLUE = Update(HAT, (Set(Path(("colour",)), "blue"),), {"by_colour": BLUE}, EXISTS)
 
 
@@ -77,7 +77,7 @@ class TestCalls:
         assert (calls(sent), answer) == (1 + 1, Written())
 
     def test_insert_without_entries(self) -> None:
-        sent, answer = play(Put(HAT, item(), condition=ABSENT), False, on=procedures())
+        sent, answer = play(Put(HAT, item(), condition=ABSENT, presence="absent"), False, on=procedures())
         assert (calls(sent), answer) == (1, Written())
 
     def test_first_put(self) -> None:

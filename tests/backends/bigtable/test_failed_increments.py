@@ -84,9 +84,9 @@ class Place:
         """The procedures of a new writer, whose clock only pauses move."""
         return Procedures(self.schema, Retry(clock=self.world.clock, jitter=lambda: 1.0))
 
-    def count(self, by: int = 3, condition: Any = EXISTS, **own: Any) -> Steps:
+    def count(self, by: int = 3, tag: str = "Song", **own: Any) -> Steps:
         """Begin an increment."""
-        update = Update(KEY, (Increment(Path(("views",)), by),), condition=condition, **own)
+        update = Update(KEY, (Increment(Path(("views",)), by),), tag=tag, **own)
         return Steps(self.world, self.procedures().steps(update))
 
 
@@ -183,12 +183,11 @@ class TestWithoutAnItem:
         assert place.cells == {"c:views": (3).to_bytes(8, "big"), "d:_t": b"", "d:~r": b""}
 
 
-@pytest.mark.parametrize("condition", [None, EXISTS], ids=str)
 @pytest.mark.parametrize("version", [None, 1])
 class TestOfATag:
-    def test_the_item_counts(self, place: Place, condition: Any, version: int | None) -> None:
+    def test_the_item_counts(self, place: Place, version: int | None) -> None:
         place.do(Put(KEY, ITEM))
-        writer = place.count(condition=condition, tag="Song", version=version).run()
+        writer = place.count(version=version).run()
         assert [type(one) for one in writer.sent] == [ReadModifyWriteRow]
         assert writer.answer == Written()
         assert place.cells["c:views"] == (13).to_bytes(8, "big")
@@ -198,26 +197,25 @@ class TestOfATag:
     def test_an_item_of_another_tag_is_as_before_and_refused(
         self,
         place: Place,
-        condition: Any,
         version: int | None,
         revision: tuple[SetCell, ...],
         number: tuple[SetCell, ...],
     ) -> None:
         place.set(SetCell("_t", b"Alien", OLD), SetCell("name", b"Ripley", OLD), SYMBOL, *revision, *number)
         before = place.cells
-        answer = place.count(condition=condition, tag="Song", version=version).run().answer
+        answer = place.count(version=version).run().answer
         assert answer == Refused({"_t": "Alien", "name": "Ripley", **({"views": 7} if number else {})})
         assert place.cells == before
 
-    def test_no_item_is_refused(self, place: Place, condition: Any, version: int | None) -> None:
-        assert place.count(condition=condition, tag="Song", version=version).run().answer == Refused(None)
+    def test_no_item_is_refused(self, place: Place, version: int | None) -> None:
+        assert place.count(version=version).run().answer == Refused(None)
         assert place.cells == {}
 
 
 def test_an_item_with_another_tag_and_the_right_version_is_not_incremented(place: Place) -> None:
     place.set(SetCell("_t", b"Alien", OLD), SetCell("_v", b"2", OLD), SetCell("~r", b"r.2", OLD))
     before = place.cells
-    writer = place.count(condition=None, tag="Song", version=2).run()
+    writer = place.count(version=2).run()
     assert writer.answer == Refused({"_t": "Alien", "_v": 2})
     assert {type(call) for call in writer.sent} == {ReadRows}
     assert place.cells == before

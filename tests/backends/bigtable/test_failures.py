@@ -221,7 +221,7 @@ class TestBatches:
 
 
 WRITES_ONCE = [
-    Put(Key("p", "new"), ITEM, condition=ABSENT),
+    Put(Key("p", "new"), ITEM, condition=ABSENT, presence="absent"),
     Put(Key("p", "a"), {"_t": "Pet", "age": 4}, condition=EXISTS),
     Delete(Key("p", "a")),
 ]

@@ -213,7 +213,7 @@ NO_END: dict[str, Behaviour] = {
 PUT = Put(KEY, ITEM)
 WRITES: dict[str, Any] = {
     "put": PUT,
-    "insert": Put(KEY, ITEM, condition=ABSENT),
+    "insert": Put(KEY, ITEM, condition=ABSENT, presence="absent"),
 }
 
 

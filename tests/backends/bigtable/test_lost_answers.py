@@ -27,7 +27,7 @@ from tests.backends.bigtable.writing import (
 )
 
 PUT = Put(HAT, item(), {"by_colour": RED})
-INSERT = Put(HAT, item(), {"by_colour": RED}, ABSENT)
+INSERT = Put(HAT, item(), {"by_colour": RED}, ABSENT, presence="absent")
 RAISE = Update(HAT, (Increment(Path(("price",)), 1),), {"by_colour": RED}, EXISTS)
 BEFORE = stored("r0", listed(blue="q"), price=b"4")
 GONE = google.NotFound("gone")
@@ -118,7 +118,7 @@ def test_an_insert_starts_over() -> None:
 
 def test_an_insert_that_must_not_be_applied_twice_does_not_start_over() -> None:
     """The first commit may still be applied, after the item of the second was deleted."""
-    once = Put(HAT, item(), {"by_colour": RED}, ABSENT, once=True)
+    once = Put(HAT, item(), {"by_colour": RED}, ABSENT, once=True, presence="absent")
     with pytest.raises(OutcomeUnknown, match="may or may not have been applied"):
         play(once, done(), BUSY, NOTHING, on=procedures())
     _, answer = play(once, done(), BUSY, stored("id1", listed(red="id1")), on=procedures())
@@ -193,7 +193,7 @@ class TestOneCall:
 
     def test_a_count_is_never_sent_again(self) -> None:
         with pytest.raises(OutcomeUnknown) as raised:
-            play(Update(HAT, (Increment(Path(("worn",)), 1),), condition=EXISTS), BUSY, on=procedures())
+            play(Update(HAT, (Increment(Path(("worn",)), 1),), tag="Hat"), BUSY, on=procedures())
         assert raised.value.__cause__ is BUSY
 
     def test_a_put_without_a_condition_is_retried_until_it_is_answered(self) -> None:

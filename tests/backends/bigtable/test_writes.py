@@ -51,9 +51,9 @@ SHELF_CELLS = (
     SetCell("~r", b"id1", 5000),
 )
 CHEAP = Compare("<", Path(("price",)), Const(5))
-COUNT = Update(HAT, (Add(Path(("worn",)), 3),), condition=EXISTS)
+COUNT = Update(HAT, (Add(Path(("worn",)), 3),), tag="Hat")
 FOUR, SEVEN, EIGHT, ELEVEN = (number.to_bytes(8, "big") for number in (4, 7, 8, 11))
-BY_FIRST = Update(HAT, COUNT.actions, condition=EXISTS, version=1)
+BY_FIRST = Update(HAT, COUNT.actions, tag="Hat", version=1)
 
 
 def commits_of(sent: list[Any]) -> list[CheckAndMutateRow]:
@@ -194,7 +194,7 @@ class TestCounters:
 
     def test_of_a_later_version_read_the_version_first(self) -> None:
         """Its model may find items that must be upgraded, and must not increment their counters before."""
-        update = Update(HAT, COUNT.actions, condition=EXISTS, version=2)
+        update = Update(HAT, COUNT.actions, tag="Hat", version=2)
         sent, answer = play(update, stored("r0.2"), counted(b"Hat", b"r0.2"), on=procedures())
         assert [type(one) for one in sent] == [ReadRows, ReadModifyWriteRow]
         assert answer == Written()
@@ -339,7 +339,7 @@ class TestTransactionOfOne:
 def test_an_insert_over_an_expired_item() -> None:
     """Tried as an insert, then with the stored item."""
     gone = Compare("<=", Path(("_ttl",)), Const(100))
-    insert = Put(HAT, item(), {"by_colour": RED}, Or((gone, ABSENT)))
+    insert = Put(HAT, item(), {"by_colour": RED}, Or((gone, ABSENT)), presence="expired")
     old = stored("r0", _ttl=b"50")
     sent, answer = play(insert, done(), True, done(), old, done(), True, on=procedures())
     assert [type(one).__name__ for one in sent] == [

@@ -77,7 +77,7 @@ def entries(team: str | None) -> dict[str, Key]:
 def put(key: Key, n: int, team: str | None = None, *, when: Condition | None = None, tag: str = "Deal") -> Put:
     """Write a whole item."""
     item: dict[str, Any] = {"_t": tag, "n": n} | ({} if team is None else {"team": team})
-    return Put(key, item, entries(team), when)
+    return Put(key, item, entries(team), when, presence="absent" if when == ABSENT else None)
 
 
 def insert(key: Key, n: int, team: str | None = None) -> Put:
