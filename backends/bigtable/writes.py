@@ -34,7 +34,7 @@ from odm.codec import TAG, VERSION
 from odm.errors import BadValue, OdmError, OutcomeUnknown, Throttled
 from odm.expressions.nodes import Action, AddTo, Set, Value
 from odm.protocol.limits import Limits, item_size
-from odm.protocol.predicates import EXISTS, condition_of, every, guarded
+from odm.protocol.predicates import EXISTS, condition_of, every
 from odm.protocol.requests import Delete, Operation, Put, Refusals, Refused, Sleep, Transact, Update, Written
 
 BLIND_PART = 64
@@ -218,7 +218,7 @@ def _over_own(writer: Writer, request: Put) -> Predicate | None:
     if request.tag is None or request.condition is None:
         return predicate(request.condition, writer.form, request.item.get(TAG))
     if request.presence in ("present", "own"):  # the tag of the item can be checked
-        return predicate(guarded(request), writer.form, request.tag)
+        return predicate_of_own(request.tag, None, writer.form, request.condition)
     asked = predicate(request.condition, writer.form, request.tag)
     if asked is None or asked.holds:
         return None

@@ -201,7 +201,7 @@ def put_arguments(layout: Layout, request: Put) -> Arguments:
 
 
 def _over_own(key: str, tag: str) -> Arguments:
-    """The arguments for the condition of a put that may replace any item of its entity; they share nothing."""
+    """The arguments for the condition of a write of any item of its entity; they share nothing."""
     condition, names, values = _over_own_expression(key, tag)
     arguments = {"ConditionExpression": condition, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
     there = {alias: {**value} for alias, value in values.items()}
@@ -247,8 +247,10 @@ def update_arguments(layout: Layout, request: Update) -> Arguments:
 
 def item_arguments(layout: Layout, request: Delete | Check) -> Arguments:
     """The arguments of a delete, alone or in a transaction, and of a condition check."""
-    expressions = _expressions(layout)
     arguments: Arguments = {"TableName": layout.table, "Key": write_key(layout, layout.keys, request.key)}
+    if request.condition is None and request.tag is not None and layout.described is None:
+        return arguments | _over_own(layout.keys[0], request.tag)
+    expressions = _expressions(layout)
     condition = guarded(request)
     if condition is None and isinstance(request, Check):
         condition = _ALWAYS

@@ -172,6 +172,32 @@ def test_key_conditions(bounds: tuple[str, str | None], text: str) -> None:
     assert Expressions().key_condition({"pk": "p"}, "sk", bounds) == text
 
 
+ends = st.sampled_from([None, "", "a", "b", b"", b"a", 0, 1])
+
+
+@given(st.lists(st.sampled_from(["pk", "a b", "é", "sk2"]), min_size=1, max_size=3, unique=True), ends, ends)
+def test_a_key_condition_has_the_placeholders_of_its_names_and_values(names: list[str], low: Any, high: Any) -> None:
+    made = Expressions()
+    equal = {name: f"value of {name}" for name in names}
+    text = made.key_condition(equal, "sort", (low, high))
+    arguments = made.arguments()
+    shown = text
+    for alias, name in sorted(arguments["ExpressionAttributeNames"].items(), reverse=True):
+        shown = shown.replace(alias, f"<{name}>")
+    for alias, value in sorted(arguments["ExpressionAttributeValues"].items(), reverse=True):
+        shown = shown.replace(alias, repr(from_attribute(value)))
+    parts = [f"<{name}> = {value!r}" for name, value in equal.items()]
+    if low == high and high is not None:
+        parts.append(f"<sort> = {low!r}")
+    elif high is None:
+        parts += [] if low in (None, "", b"") else [f"<sort> >= {low!r}"]
+    elif low in (None, "", b""):
+        parts.append(f"<sort> <= {high!r}")
+    else:
+        parts.append(f"<sort> BETWEEN {low!r} AND {high!r}")
+    assert shown == " AND ".join(parts)
+
+
 def test_limits_are_checked_before_a_request_is_sent() -> None:
     many = tuple(Compare("=", TOTAL, Const(n)) for n in range(151))
     assert Expressions().condition(Or(many[:150]))  # 150 comparisons and 149 ORs
