@@ -75,22 +75,16 @@ class Blind:
     requires: tuple[Filter, ...] = ()
 
 
-def settled(actions: Sequence[Action], condition: Condition | None) -> tuple[Action, ...]:
-    """The actions, computed if the condition fixes the value of the attribute: ``n + 1`` becomes a set of its result.
+def settled(actions: Sequence[Action], fixed: Item) -> tuple[Action, ...]:
+    """The actions, computed if the value of the attribute is known: ``n + 1`` becomes a set of its result.
 
     So an update that checks and increments its item's Revision is one call.
+
+    Args:
+        actions: the actions.
+        fixed: see `odm.protocol.requests.Update`.
     """
-    parts = condition.conditions if isinstance(condition, And) else (condition,)
-    known: dict[str, Value] = {}
-    for part in parts:
-        match part:
-            case Compare("=", Path((str(name),)), Const(value)):
-                known[name] = value
-            case Or((Compare("=", Path((str(name),)), Const(value)), Missing(Path((other,))))) if (
-                name == other and _starts_from(actions, name) == value
-            ):  # absent, the attribute counts as that value for the action too
-                known[name] = value
-    return tuple(_settled(action, known) for action in actions)
+    return tuple(_settled(action, fixed) for action in actions)
 
 
 def blind(actions: Sequence[Action], form: Form, now: int, row_key: str = "", tag: Value = None) -> Blind | None:
@@ -171,7 +165,7 @@ class CompiledUpdate:
     Attributes:
         parts: how to write each action.
         ages: Bigtable may delete the item by its age, so all of it is written again, and has to be read.
-        settles: the result of an action may follow from the condition; see `settled`.
+        settles: the result of an action may follow from values that the condition fixes; see `settled`.
         counts: all actions may be increments of Counters.
         version: the version that the item says by a cell; None: the first, which has none, or any.
         own: the predicate that there is an item of the entity and version; None if no filter can express it.
@@ -266,11 +260,6 @@ def increments(actions: Sequence[Action], form: Form) -> tuple[Increment, ...] |
 def _all_in_columns(name: str, marker: bytes, placement: Placement) -> Filter:
     """Returns a cell if there is an item, and no member of its attribute in Columns is in the plain cell."""
     return without(holds_other(qualifier(name), marker), placement)
-
-
-def _starts_from(actions: Iterable[Action], name: str) -> Value:
-    """The number that an increment of the attribute starts from if it is absent; None if no action increments it."""
-    return next((a.start for a in actions if isinstance(a, nodes.Increment) and a.path.segments == (name,)), None)
 
 
 def _settled(action: Action, known: Item) -> Action:

@@ -230,8 +230,8 @@ def _update_at_once(writer: Writer, request: Update, row_key: str, form: Compile
     if form.ages or request.entries or request.returning != "none":
         return None
     actions = request.actions
-    if form.settles and request.condition is not None:
-        actions = settled(actions, request.condition)
+    if form.settles and request.fixed:
+        actions = settled(actions, request.fixed)
         form = compiled(actions, request.tag, request.version, writer.form)
     now = writer.now()
     changes = form.blind(actions, now, row_key) if _are_small(actions, request.limits) else None

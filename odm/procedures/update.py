@@ -87,7 +87,7 @@ class ItemUpdate:
         nested: the members of nested models that `odm.set_fields` sets, as the user writes them; their parents are
             created if they are missing.
         limited: its actions may leave bounds of fields, which conditions prevent.
-        stages: see `CompiledUpdate`.
+        depends, stages: see `CompiledUpdate`.
     """
 
     target: Target
@@ -104,6 +104,7 @@ class ItemUpdate:
     whole: str | None = None
     nested: tuple[Set, ...] = ()
     limited: bool = True
+    depends: frozenset[str] = frozenset()
     stages: tuple[str, ...] = ()
 
     name: ClassVar[str] = "update"
@@ -227,6 +228,7 @@ def item_update(  # the arguments of an update
         compiled.why(extended) if compiled.whole else None,
         nested,
         compiled.limited,
+        compiled.depends,
         compiled.stages,
     )
     few = compiled.few and (not compiled.actions.slotted or are_few(lowered))
@@ -253,6 +255,7 @@ class CompiledUpdate:
         nested: one sets a member of a nested model by `odm.set_fields`.
         limited: see `ItemUpdate`.
         count: the action that counts the Revision; None if there is no Revision.
+        depends: the attributes that an action computes from their former value.
         stages: what it does, in words.
     """
 
@@ -268,6 +271,7 @@ class CompiledUpdate:
     nested: bool
     limited: bool
     count: Increment | None
+    depends: frozenset[str]
     stages: tuple[str, ...]
 
     def why(self, actions: Sequence[Action]) -> str | None:
@@ -298,9 +302,11 @@ def _compiled(entity: EntitySchema, actions: Sequence[Action], upsert: bool, val
     needed = dict.fromkeys(name for p in touched for name in _attributes(entity, p) if name not in known_names)
     count = None if entity.revision is None else Increment(Path((codec.stored[entity.revision],)), 1)
     increments = any(isinstance(action, Increment) for action in lowered)
+    counted = lowered if count is None else (*lowered, count)
+    computed = [one for one in counted if len(one.path.segments) == 1 and not isinstance(one, Set | Remove)]
     positions = tuple(known) if touched or upsert else ()
     stages = _stages(entity, compiled, actions, touched, needed, whole=whole)
-    few = are_few(lowered if count is None else (*lowered, count))
+    few = are_few(counted)
     nested = any(isinstance(action, Set) and action.nested for action in actions)
     limited = not all(isinstance(action, Set) and len(action.path.segments) == 1 for action in actions)
     return CompiledUpdate(
@@ -316,6 +322,7 @@ def _compiled(entity: EntitySchema, actions: Sequence[Action], upsert: bool, val
         nested,
         limited,
         count,
+        frozenset([action.path.root for action in computed]),
         stages,
     )
 
@@ -501,18 +508,39 @@ def attempt(context: Context, change: ItemUpdate, base: Item | None, *, read: bo
         if changed:
             check_keys(target.key, changed, entity, context.limits)
             check_written(change.actions, changed, target, context.limits)
+    condition = _condition(context, change, guards)
     return req.Update(
         target.key,
         actions,
         entries,
-        _condition(context, change, guards),
+        condition,
         change.returning,
         context.limits,
         pattern=entity.primary.full_name,
         tag=entity.tag,
         version=entity.version,
         base=base,
+        fixed=_fixed(change, condition) if change.depends and condition is not None else _NO_VALUES,
     )
+
+
+def _fixed(change: ItemUpdate, condition: Condition) -> dict[str, Value]:
+    """The values that the condition fixes, of the attributes that an action computes from their former value."""
+    fixed: dict[str, Value] = {}
+    for part in condition.conditions if type(condition) is And else (condition,):
+        match part:
+            case Compare("=", Path((str(name),)), Const(value)) if name in change.depends:
+                fixed[name] = value
+            case Or((Compare("=", Path((str(name),)), Const(value)), Missing(Path((other,))))) if (
+                name == other and name in change.depends and _start_of(change.actions, name) == value
+            ):  # absent, the attribute counts as that value for the action too
+                fixed[name] = value
+    return fixed
+
+
+def _start_of(actions: Iterable[Action], name: str) -> Value:
+    """The number that an increment of the attribute starts from if it is absent; None if no action increments it."""
+    return next((one.start for one in actions if isinstance(one, Increment) and one.path.segments == (name,)), None)
 
 
 def _decoded(item: Item | None) -> Item | None:

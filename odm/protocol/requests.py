@@ -126,7 +126,8 @@ class Update(_Patterned):
     remove the entry. Right-hand sides see the previous item. ``returning`` states which item `Written` carries.
     ``limits`` are the limits of the new item, for a backend that does not enforce its own. ``base`` is the item from
     which the entries were computed. If it was read, it is the object that the backend returned; a backend whose write
-    checks that the item is unchanged need not read it again.
+    checks that the item is unchanged need not read it again. ``fixed`` has attributes that an action computes from
+    their former value, and that have this value wherever the condition holds; it may lack some.
     """
 
     key: Key
@@ -138,6 +139,7 @@ class Update(_Patterned):
     tag: str | None = field(default=None, kw_only=True, repr=False)
     version: int | None = field(default=None, kw_only=True, repr=False)
     base: Item | None = field(default=None, kw_only=True, eq=False, repr=False)
+    fixed: Item = field(factory=dict, kw_only=True, eq=False, repr=False)
 
 
 @immutable

@@ -114,7 +114,9 @@ class TestUpdate:
     def test_of_a_value_that_the_condition_fixes_is_one_call(self) -> None:
         """Like an update that checks a Revision and increments it."""
         sent, answer = play(
-            Update(HAT, (Add(Path(("price",)), 1),), condition=every(EXISTS, price_is(4))), True, on=procedures()
+            Update(HAT, (Add(Path(("price",)), 1),), condition=every(EXISTS, price_is(4)), fixed={"price": 4}),
+            True,
+            on=procedures(),
         )
         assert SetCell("price", b"5", 5000) in sent[0].matched
         assert (calls(sent), answer) == (1, Written())
