@@ -108,7 +108,7 @@ def conditions(cls: Any) -> st.SearchStrategy[Condition]:
 @st.composite
 def stored_items(draw: st.DrawFn) -> Item | None:
     item: dict[str, Any] = {}
-    for name, values in {
+    attributes: dict[str, list[Any]] = {
         "_t": ["Plain", "Brief", "Later", "Stranger"],
         "_v": [2],
         "_ttl": [int(NOW) - 1, int(NOW) + 60],
@@ -117,7 +117,8 @@ def stored_items(draw: st.DrawFn) -> Item | None:
         "note": ["x", "y", None],
         "tags": [frozenset({"a"})],
         "number": [1, 2],
-    }.items():
+    }
+    for name, values in attributes.items():
         if draw(st.booleans()):
             item[name] = draw(st.sampled_from(values))
     return item or None
@@ -174,7 +175,7 @@ def test_a_write_made_by_hand_has_no_shortcut() -> None:
 @given(st.data(), st.sampled_from(ENTITIES), st.lists(stored_items(), min_size=1, max_size=6))
 def test_an_update(data: st.DataObject, cls: Any, items: list[Item | None]) -> None:
     context = CONTEXTS["owned" if cls is Later else "shared"]
-    actions = data.draw(
+    actions: Any = data.draw(
         st.lists(
             st.sampled_from([increment(cls.rank, 2), set_(cls.note, "z"), set_if_missing(cls.note, "z")]),
             min_size=1,
@@ -202,10 +203,14 @@ def test_an_update(data: st.DataObject, cls: Any, items: list[Item | None]) -> N
 
 @pytest.mark.parametrize("rank", [3, 7])
 def test_the_values_that_a_condition_fixes(rank: int) -> None:
-    context, entity = CONTEXTS["shared"], Brief(id="a", number=2)  # type: ignore[arg-type]
+    context, entity = CONTEXTS["shared"], Brief(id="a", number=2)
     update = item_update(context, entity, (increment(Brief.rank, 1),), Brief.rank == rank).first(context)
     assert isinstance(update, Update)
     assert update.fixed == {"number": 2, "rank": rank}  # 3 is its default, too
     update = item_update(context, entity, (set_(Brief.note, "y"),), Brief.rank == rank).first(context)
     assert isinstance(update, Update)
     assert update.fixed == {"number": 2}
+    absent = (Brief.rank == rank) | missing(Brief.rank)  # an absent rank counts as 3
+    update = item_update(context, Brief.primary(id="a"), (increment(Brief.rank, 1),), absent).first(context)
+    assert isinstance(update, Update)
+    assert update.fixed == {}
