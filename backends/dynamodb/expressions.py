@@ -6,9 +6,8 @@ from typing import Any, Final, TypeAlias
 from odm.backends.dynamodb.codec import to_attribute
 from odm.cache import Cache
 from odm.codec import attribute_name
-from odm.expressions.nodes import Condition, Path, Value
-from odm.protocol.expressions import ExpressionText, Place, Shape
-from odm.protocol.predicates import ABSENT
+from odm.expressions.nodes import Path, Value
+from odm.protocol.expressions import ExpressionText
 
 _KeyText: TypeAlias = tuple[str, Mapping[str, str], Sequence[str]]
 """A key condition, and the placeholders of its names and of its values."""
@@ -21,30 +20,12 @@ _NO_KEY: Final = (None, "", b"")
 
 
 class Expressions(ExpressionText):
-    """The expressions of one request and their placeholders.
-
-    Args:
-        key: in place of the tag, this attribute of an absent item is missing, because another program's items may have
-            no tag; None: the tag is.
-    """
-
-    def __init__(self, key: str | None = None) -> None:
-        super().__init__()
-        self._key = key
+    """The expressions of one request and their placeholders."""
 
     def path(self, path: Path) -> str:
         """The text of a path to an attribute, which may have another name than in items of odm."""
         name = attribute_name(path.root)
         return super().path(path if name == path.root else Path((name, *path.segments[1:])))
-
-    def _condition(self, condition: Condition) -> str:
-        if self._key is not None and condition == ABSENT:
-            return f"attribute_not_exists({self.path(Path((self._key,)))})"
-        return super()._condition(condition)
-
-    def _place(self, shape: Shape | None) -> Place | None:
-        place = super()._place(shape)
-        return None if place is None else (*place, self._key)
 
     def arguments(self) -> dict[str, Any]:
         """ExpressionAttributeNames and ExpressionAttributeValues, unless empty: DynamoDB rejects empty ones."""

@@ -222,7 +222,7 @@ def _instead(given: object) -> str:
 def put_write(context: Context, instance: Entity, when: Condition | bool | None) -> Write:
     """The put of an entity. An entity with revision 0 was never stored, so its put is an insert."""
     target, stored, request = put_request(context, instance)
-    wanted, needs_item = lower_when(target, when)
+    wanted, needs_item = (None, False) if when is None else lower_when(target, when)
     revision = None if target.entity.revision is None else target.revision
     if revision == 0:
         return Write("put", target, request, wanted, needs_item, present=False, stored=stored)

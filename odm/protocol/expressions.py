@@ -45,6 +45,7 @@ from odm.expressions.nodes import (
     Value,
 )
 from odm.protocol.limits import MAP_KEY_BYTES, check_map_keys, item_size
+from odm.protocol.predicates import ABSENT
 
 TEXT_BYTES: Final = 4096
 """The maximum bytes of one expression."""
@@ -90,23 +91,28 @@ _SHORT_BYTES: Final = 40
 READABLE: Final = 20
 """Choices up to this number are written with a space between them, which counts as a byte of the expression."""
 
-Shape: TypeAlias = Any
+_Shape: TypeAlias = Any
 """An expression without its values, see `shape_of_condition`."""
 
-Place: TypeAlias = tuple[Any, ...]
-"""The kind of request, the names that it has before an expression, the number of its values, the shape, and what else
-decides the text in a backend."""
+_Place: TypeAlias = tuple[type, str | None, tuple[str, ...], int, _Shape]
+"""The kind of request, its key, the names that it has before an expression, the number of its values, and the shape."""
 
-_TEXTS: Final[Cache[Place, tuple[str, tuple[str, ...]]]] = Cache()
+_TEXTS: Final[Cache[_Place, tuple[str, tuple[str, ...]]]] = Cache()
 """The texts of expressions, each with all names of its request after it."""
 
 _Clause: TypeAlias = Literal["SET", "REMOVE", "ADD", "DELETE"]
 
 
 class ExpressionText:
-    """The text of the expressions of one request, which share their placeholders."""
+    """The text of the expressions of one request, which share their placeholders.
 
-    def __init__(self) -> None:
+    Args:
+        key: an attribute of every item's key, whose absence shows that there is no item: another program's items may
+            have no tag. None: the absence of the tag shows it.
+    """
+
+    def __init__(self, key: str | None = None) -> None:
+        self._key = key
         self._names: dict[str, str] = {}
         self._values: dict[str, Value] = {}
         self._most = 0  # at most so many bytes are the values, with their placeholders
@@ -156,11 +162,11 @@ class ExpressionText:
             clauses[clause].append(text)
         return " ".join(f"{clause} {', '.join(texts)}" for clause, texts in clauses.items())
 
-    def _place(self, shape: Shape | None) -> Place | None:
+    def _place(self, shape: _Shape | None) -> _Place | None:
         """Where the text of a shape is kept: it depends on the placeholders before it."""
-        return None if shape is None else (type(self), (*self._names,), len(self._values), shape)
+        return None if shape is None else (type(self), self._key, (*self._names,), len(self._values), shape)
 
-    def _known(self, place: Place | None, values: Sequence[Value]) -> str | None:
+    def _known(self, place: _Place | None, values: Sequence[Value]) -> str | None:
         """The text that is kept at a place, with these values added to those of the request; None: it is new."""
         kept = None if place is None else _TEXTS.get(place)
         if kept is None:
@@ -180,7 +186,7 @@ class ExpressionText:
                 f"the values in the {what} have {size} bytes together, but {VALUE_BYTES} are the most: {fix}"
             )
 
-    def _keep(self, place: Place | None, text: str) -> None:
+    def _keep(self, place: _Place | None, text: str) -> None:
         if place is not None:
             _TEXTS.keep(place, (text, (*self._names,)))
 
@@ -238,7 +244,8 @@ class ExpressionText:
             case Exists(path):
                 return f"attribute_exists({self.path(path)})"
             case Missing(path):
-                return f"attribute_not_exists({self.path(path)})"
+                missing = path if self._key is None or node != ABSENT else Path((self._key,))
+                return f"attribute_not_exists({self.path(missing)})"
             case And(conditions):
                 return " AND ".join(map(self._part, conditions))
             case Or(conditions):
@@ -369,7 +376,7 @@ def _is_small(operand: Operand) -> bool:
             assert_never(operand)
 
 
-def shape_of_condition(condition: Condition, values: list[Value]) -> Shape | None:
+def shape_of_condition(condition: Condition, values: list[Value]) -> _Shape | None:
     """What decides the text of a condition; None if its values decide more than placeholders, or a path is long.
 
     Args:
@@ -400,7 +407,7 @@ def shape_of_condition(condition: Condition, values: list[Value]) -> Shape | Non
             assert_never(node)
 
 
-def _shape_of_several(node: Between | IsIn, values: list[Value]) -> Shape | None:
+def _shape_of_several(node: Between | IsIn, values: list[Value]) -> _Shape | None:
     path = _shape_of_operand(node.operand, values) if type(node.operand) is Path else None
     if path is None:
         return None
@@ -413,7 +420,7 @@ def _shape_of_several(node: Between | IsIn, values: list[Value]) -> Shape | None
     return (Between, path)
 
 
-def _shape_of_operand(operand: Operand, values: list[Value]) -> Shape | None:
+def _shape_of_operand(operand: Operand, values: list[Value]) -> _Shape | None:
     if type(operand) is Const:
         values.append(operand.value)
         return Const
@@ -423,7 +430,7 @@ def _shape_of_operand(operand: Operand, values: list[Value]) -> Shape | None:
     return (Size, path.segments[0]) if len(path.segments) == 1 else None
 
 
-def _shape_of_action(action: Action, values: list[Value]) -> Shape | None:
+def _shape_of_action(action: Action, values: list[Value]) -> _Shape | None:
     """As `shape_of_condition`, of an action."""
     path = action.path.segments
     if len(path) != 1:
