@@ -128,6 +128,7 @@ def shorten_signature(
         return ("", None)
     if attrs.has(obj):
         signature = DEFAULT.sub(lambda found: _shown(attrs.fields_dict(obj)[found[1]].default), signature)
+    signature = signature.replace("<factory>", "...")
     return (DESCRIBED.sub(r"\1", signature), returned)
 
 

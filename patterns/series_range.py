@@ -3,7 +3,8 @@
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from attrs import evolve, frozen
+from attrs import frozen
+from msgspec.structs import replace
 
 from odm import BadValue, PlanView, Query, Unsupported, planned
 
@@ -41,7 +42,7 @@ class Range:
 
     def within(self, period: date) -> Query[Any]:
         """The query of one table, without limit; only with the partitions of its period, if these are by time."""
-        query, series = evolve(self.query, most=None), self.series
+        query, series = replace(self.query, most=None), self.series
         if series.by not in self.plan.pattern.partition_fields or series.by in query.values:
             return query
         field, following = getattr(series.entity, series.by), series.shifted(period, 1)

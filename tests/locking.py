@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from odm.backends.bigtable import Bigtable
+from odm.immutable import evolve
 from odm.protocol.connection import Connection
 from odm.schema.model import Schema
 from tests.wide import WideBigtable

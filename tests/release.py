@@ -2,7 +2,7 @@
 
 It makes the sdist and the wheel in dist/, has twine check them, and installs the wheel in an empty environment of each
 Python that odm supports and this machine has, where the README's first query must run with warnings as errors. The
-first one has the oldest pydantic and attrs that odm allows.
+first one has the oldest pydantic, attrs and msgspec that odm allows.
 """
 
 import os

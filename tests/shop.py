@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from attrs import frozen
 from pydantic import Field
 
 from odm import TTL, AccessPattern, Entity, PrimaryKey, Store, Table, field
@@ -112,7 +111,6 @@ class Counting(Backend):
         return _Connection(self._memory.connect(schema), self.requests)
 
 
-@frozen
 class _Connection(ForwardingConnection[Request]):
     requests: list[str]
 

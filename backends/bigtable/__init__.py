@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from attrs import Factory, evolve, field
+from attrs import Factory, field, frozen
 
 from odm.backends.bigtable.codec import MAX_CELL
 from odm.backends.bigtable.layout import MAX_ROW_KEY
@@ -25,7 +25,7 @@ from odm.backends.bigtable.schema import check, name_of
 from odm.backends.bigtable.verbatim import with_row_keys
 from odm.errors import BadValue, Unsupported, brief
 from odm.hints import BIGTABLE_OPTIONS, options_of
-from odm.immutable import frozen
+from odm.immutable import evolve
 from odm.protocol.connection import Backend, Connection
 from odm.protocol.limits import Limits
 from odm.schema.model import Schema

@@ -4,8 +4,7 @@ An action on a field in Columns may require that the members are in columns of t
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-
-from attrs import Factory, field
+from functools import cached_property
 
 from odm.backends.bigtable.cells import (
     EMPTY_MAP,
@@ -45,24 +44,17 @@ from odm.expressions.nodes import (
     Action,
     AddTo,
     AddValue,
-    And,
-    Compare,
-    Condition,
-    Const,
     DiscardFrom,
     Item,
-    Missing,
-    Or,
     Path,
     Remove,
     Set,
     Value,
 )
-from odm.immutable import frozen
+from odm.immutable import Immutable
 
 
-@frozen
-class Blind:
+class Blind(Immutable):
     """Actions as mutations that do not depend on the content of the row.
 
     Attributes:
@@ -104,8 +96,7 @@ def blind(actions: Sequence[Action], form: Form, now: int, row_key: str = "", ta
     return compiled(actions, tag, None, form).blind(actions, now, row_key)
 
 
-@frozen
-class Whole:
+class Whole(Immutable):
     """A Set or a Remove of an attribute in one cell of odm's encoding, as mutations with a slot for the value.
 
     Attributes:
@@ -135,8 +126,7 @@ class Whole:
         return Blind((*self.removed, SetCell(self.column, cell, now, self.family)))
 
 
-@frozen
-class Parted:
+class Parted(Immutable):
     """Any other action: on a Counter, an aggregate, a member of Columns, or a cell of another encoding.
 
     Attributes:
@@ -158,8 +148,7 @@ class Parted:
         return Blind(self.placement.mutations(usual.mutations), tuple(map(self.placement.filter, usual.requires)))
 
 
-@frozen
-class CompiledUpdate:
+class CompiledUpdate(Immutable, dict=True):
     """What the entity, its version and the kinds of actions on which attributes decide about an update in one call.
 
     Attributes:
@@ -179,9 +168,10 @@ class CompiledUpdate:
     version: int | None
     own: Predicate | None
     home: str
-    _unrevised: DeleteColumn = field(
-        init=False, default=Factory(lambda self: DeleteColumn(REVISION, self.home), takes_self=True)
-    )
+
+    @cached_property
+    def _unrevised(self) -> DeleteColumn:
+        return DeleteColumn(REVISION, self.home)
 
     def blind(self, actions: Sequence[Action], now: int, row_key: str) -> Blind | None:
         """Actions of these kinds as mutations; see `blind`."""

@@ -3,8 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from attrs import evolve
-
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.byte_keys import with_row_key_bytes
 from odm.backends.bigtable.declared import Declared, DeclaredRow
@@ -25,6 +23,7 @@ from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
 from odm.codec.blobs import placeholders
 from odm.errors import BackendError, OdmError
+from odm.immutable import evolve
 from odm.protocol.admin import Survey, TableChange, Tell
 from odm.protocol.connection import run
 from odm.schema.entity import Key

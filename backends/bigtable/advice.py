@@ -11,13 +11,13 @@ from binascii import Error
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple, TypeVar
 
-from attrs import evolve
 from google.protobuf.message import DecodeError
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 
 from odm.backends.bigtable.native import Call, Cookies
 from odm.backends.bigtable.native_admin import AdminCall
+from odm.immutable import evolve
 
 C = TypeVar("C", bound=Call)
 

@@ -6,8 +6,6 @@ the row keys of each native request by the text that the driver sends as these b
 
 from typing import Any, Final, TypeVar
 
-from attrs import evolve
-
 from odm.backends.bigtable.layout import MAX_ROW_KEY
 from odm.backends.bigtable.native import (
     CheckAndMutateRow,
@@ -26,6 +24,7 @@ from odm.backends.bigtable.native import (
 )
 from odm.backends.bigtable.native_admin import CreateTable, DropRows
 from odm.backends.bigtable.native_streams import Streamed
+from odm.immutable import evolve
 from odm.protocol.connection import Later
 from odm.schema.model import Schema
 

@@ -25,7 +25,7 @@ from odm.backends.bigtable.cells import write, write_text
 from odm.backends.bigtable.filters import Filter, ValueIs, ValueMatches, ValueRange, chain
 from odm.expressions.evaluate import kind_of
 from odm.expressions.nodes import Comparator, Number, Value
-from odm.immutable import frozen
+from odm.immutable import Immutable
 
 Alternatives: TypeAlias = tuple[Filter, ...]
 _Cut: TypeAlias = tuple[bytes, bytes, Filter | None]
@@ -69,8 +69,7 @@ _NEGATIVE_ZERO: Final = b"-0"
 """Read as 0. Only other programs write it."""
 
 
-@frozen
-class Spelling:
+class Spelling(Immutable):
     """Which forms of a value must pass the filters.
 
     Attributes:
@@ -86,8 +85,7 @@ class Spelling:
 OWN: Final = Spelling()
 
 
-@frozen
-class Bound:
+class Bound(Immutable):
     """An end of a range; ``open`` excludes the value itself."""
 
     value: Value
@@ -132,8 +130,7 @@ class Compares:
         return tuple(found)
 
 
-@frozen
-class Usual(Compares):
+class Usual(Compares, Immutable):
     """Cells as `odm.backends.bigtable.cells` writes them."""
 
     spelling: Spelling

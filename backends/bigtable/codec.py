@@ -50,7 +50,7 @@ from odm.backends.bigtable.ownership import REMOVED, raw_cells
 from odm.codec import TAG, Draft
 from odm.errors import BackendError, BadValue, ItemTooLarge
 from odm.expressions.nodes import Item, Value
-from odm.immutable import frozen
+from odm.immutable import Immutable
 from odm.schema.entity import Key
 
 __all__ = [
@@ -94,8 +94,7 @@ UNREADABLE: Final = (ValueError, ArithmeticError, LookupError, TypeError, Attrib
 """The errors that reading a cell raises if odm did not write it."""
 
 
-@frozen
-class Listed:
+class Listed(Immutable):
     """An index entry in the list of the item's row: index, index key, and the qualifier of the entry's column."""
 
     index: str
@@ -103,8 +102,7 @@ class Listed:
     qualifier: str
 
 
-@frozen
-class Stored:
+class Stored(Immutable):
     """An item, with its revision and index entries.
 
     Attributes:

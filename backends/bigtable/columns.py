@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from odm.backends.bigtable.cells import read_qualifier
 from odm.backends.bigtable.native import COUNTERS, FAMILY, Column
-from odm.immutable import frozen
+from odm.immutable import Immutable
 
 REVISION: Final = "~r"
 """The qualifier of the row's revision: the id of the attempt that wrote the row last.
@@ -56,8 +56,7 @@ Slot: TypeAlias = str | Count | Member | SideColumn | None
 """What a column holds: a str names an attribute in a plain cell; None is a column that odm does not read."""
 
 
-@frozen
-class Shape:
+class Shape(Immutable):
     """What the columns of a row hold.
 
     Attributes:

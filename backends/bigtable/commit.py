@@ -60,7 +60,7 @@ from odm.backends.bigtable.retry import all_of, pausing_later, write_many
 from odm.backends.bigtable.writer import Writer, versioned
 from odm.codec import VERSION
 from odm.errors import BackendError, OdmError, OutcomeUnknown
-from odm.immutable import frozen
+from odm.immutable import Immutable
 from odm.protocol.requests import Delete, Operation, Put, Refused, Update, Written, repeatable
 
 _LOG = logging.getLogger("odm.bigtable")
@@ -145,8 +145,7 @@ class Work:
         return None
 
 
-@frozen
-class Attempt:
+class Attempt(Immutable):
     """One attempt at a write, ready to be committed.
 
     Attributes:

@@ -6,8 +6,7 @@ row again: the transaction may have been committed, carried out and its record r
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-
-from attrs import Factory, field
+from functools import cached_property
 
 from odm.backends.bigtable import records
 from odm.backends.bigtable.filters import Filter
@@ -15,11 +14,10 @@ from odm.backends.bigtable.locks import Lock, LockCells, only_newest
 from odm.backends.bigtable.native import Row, Steps
 from odm.backends.bigtable.retry import Retry
 from odm.backends.bigtable.schema import record_table
-from odm.immutable import frozen
+from odm.immutable import Immutable
 
 
-@frozen
-class Locks:
+class Locks(Immutable, dict=True):
     """The locks of a table with transactions.
 
     Attributes:
@@ -32,7 +30,10 @@ class Locks:
     table: str
     cells: LockCells
     abort_after: float
-    records: str = field(init=False, default=Factory(lambda self: record_table(self.table), takes_self=True))
+
+    @cached_property
+    def records(self) -> str:
+        return record_table(self.table)
 
     def committed(self, rows: Sequence[Row], cells: Filter, retry: Retry, *, cut: bool = False) -> Steps[list[Row]]:
         """The rows as they are by the committed state; those in which nothing is left are omitted.

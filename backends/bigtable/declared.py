@@ -22,8 +22,6 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import ClassVar
 
-from attrs import Factory, evolve
-
 from odm.backends.bigtable.actions import added_to
 from odm.backends.bigtable.cells import EMPTY_MAP, member_qualifier, qualifier, write
 from odm.backends.bigtable.codec import Listed, Stored, attribute_cells, decode
@@ -73,7 +71,7 @@ from odm.codec.attributes import ttl_seconds
 from odm.errors import BadValue, Unsupported
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Action, Increment, Item, Path, Remove, Set, Value, paths
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve, field
 from odm.protocol.predicates import condition_of
 from odm.protocol.requests import Check, Merge, Only, Operation, Update
 from odm.schema.entity import EntitySchema
@@ -88,13 +86,12 @@ class DeclaredRow(Row):
     raw: Row
 
 
-@frozen
 class Declared(Placed):
     """Rows of other programs, of which odm owns the declared cells."""
 
     tagged: ClassVar[bool] = False
 
-    kinds: Mapping[str, Kind] = Factory(dict)
+    kinds: Mapping[str, Kind] = field(factory=dict)
 
     def cells(self, wanted: Filter) -> Filter:
         return wanted if isinstance(wanted, Selected) else Chain((self._every, Newest()))
@@ -338,8 +335,7 @@ class Declared(Placed):
                 yield from kind.placement.mutations((one,))
 
 
-@frozen
-class _Start:
+class _Start(Immutable):
     """An entry that a write increments, which is written as 0 first.
 
     Attributes:
@@ -357,8 +353,7 @@ class _Start:
         return SetCell(column.decode("utf-8", "surrogateescape"), self.cell, OLDEST, family)
 
 
-@frozen
-class _Dependence:
+class _Dependence(Immutable):
     """The columns on whose cells a write depends.
 
     Attributes:

@@ -11,7 +11,6 @@ from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from attrs import evolve
 from google.api_core.exceptions import DeadlineExceeded
 
 from odm.backends.bigtable import admin_wire
@@ -44,6 +43,7 @@ from odm.codec import EntityCodec
 from odm.concurrency import in_tasks, in_threads
 from odm.errors import OdmError
 from odm.expressions.nodes import Item
+from odm.immutable import evolve
 from odm.protocol.connection import DEFAULT_POLICY, Connection, Later, Rehearsal, RetryPolicy
 from odm.protocol.requests import Notice, Request, Sleep, Transact
 from odm.schema.entity import Key

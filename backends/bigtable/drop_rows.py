@@ -8,8 +8,6 @@ entries of the rows stay, until a scrub removes them.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from attrs import evolve
-
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.byte_keys import key_text, with_row_key_bytes
 from odm.backends.bigtable.cells import write
@@ -36,7 +34,7 @@ from odm.backends.bigtable.schema import tables
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
 from odm.errors import BackendError
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 from odm.keys import next_prefix
 from odm.protocol.connection import run
 from odm.schema.model import Schema
@@ -45,8 +43,7 @@ LOOKED_AT = 100
 """The number of rows that are read."""
 
 
-@frozen
-class Look:
+class Look(Immutable):
     """Some of the rows with a prefix.
 
     Attributes:

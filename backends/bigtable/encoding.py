@@ -46,6 +46,7 @@ from odm.backends.bigtable.native import (
     RowRange,
     SetCell,
 )
+from odm.immutable import force_setattr
 
 
 def varint(number: int) -> bytes:
@@ -187,7 +188,7 @@ def filter_of(wanted: Filter) -> bytes:
     if not isinstance(wanted, Chain | Interleave | Unless):
         return _simple(wanted)
     if wanted.message is None:
-        object.__setattr__(wanted, "message", _compound(wanted))
+        force_setattr(wanted, "message", _compound(wanted))
     assert wanted.message is not None
     return wanted.message
 

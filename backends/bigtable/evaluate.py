@@ -16,15 +16,14 @@ from odm.codec import TAG
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Action, Item, Remove, Set, paths
 from odm.expressions.nodes import Increment as IncrementAction
-from odm.immutable import frozen
+from odm.immutable import Immutable
 from odm.protocol.apply_update import apply_update
 from odm.protocol.predicates import condition_of, is_own
 from odm.protocol.requests import Check, Delete, Operation, Put, Refused, Update, Written
 from odm.schema.entity import Key
 
 
-@frozen
-class Guards:
+class Guards(Immutable):
     """The checks of counters on which a write depends.
 
     Attributes:
@@ -95,8 +94,7 @@ def _named(request: Operation, before: Stored) -> dict[str, int]:
 _WRITTEN: Final = Written()
 
 
-@frozen
-class RowChange:
+class RowChange(Immutable):
     """The change of one item's row, without its revision and list of index entries.
 
     Attributes:

@@ -76,7 +76,7 @@ from odm.expressions.nodes import (
     Value,
     paths,
 )
-from odm.immutable import frozen
+from odm.immutable import Immutable
 from odm.protocol.expressions import shape_of_condition
 from odm.protocol.predicates import every, has_tag, has_version, requires
 
@@ -94,8 +94,7 @@ _NEW: Final = object()
 _Leaf: TypeAlias = Compare | Between | IsIn | StartsWith | Contains | Exists
 
 
-@frozen
-class Predicate:
+class Predicate(Immutable):
     """A condition as a row filter.
 
     A field in Columns may also have members in its plain cell, from before it was in Columns. Then the predicate cannot

@@ -8,9 +8,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
-from attrs import field
-
-from odm.immutable import frozen
+from odm.immutable import Immutable, field
 
 MAX_BYTES: Final = 20_480
 """The maximum bytes of a filter as a message (google.bigtable.v2, data.proto: RowFilter)."""
@@ -22,16 +20,14 @@ _OVERHEAD: Final = 24
 """Maximum bytes of one filter without its data: tags and lengths, at most five bytes each, of up to three fields."""
 
 
-@frozen
-class Newest:
+class Newest(Immutable):
     """The newest cell of every column; older cells may exist until garbage collection."""
 
     def __str__(self) -> str:
         return "cells-per-column=1"
 
 
-@frozen
-class Column:
+class Column(Immutable):
     """The cells of one column."""
 
     family: str
@@ -41,8 +37,7 @@ class Column:
         return f"{self.family}:{shown(self.qualifier)}"
 
 
-@frozen
-class ColumnRange:
+class ColumnRange(Immutable):
     """The cells of a family whose qualifier lies in ``[start, end)``; ``end`` "" means no upper bound."""
 
     family: str
@@ -80,8 +75,7 @@ class ColumnRange:
         return shown(f"{self.family}:{start}, {self.end})")
 
 
-@frozen
-class Family:
+class Family(Immutable):
     """The cells of a family."""
 
     name: str
@@ -90,8 +84,7 @@ class Family:
         return f"{self.name}:*"
 
 
-@frozen
-class AnyFamily:
+class AnyFamily(Immutable):
     """The cells of some families."""
 
     names: tuple[str, ...]
@@ -100,8 +93,7 @@ class AnyFamily:
         return "|".join(f"{name}:*" for name in self.names)
 
 
-@frozen
-class ValueRange:
+class ValueRange(Immutable):
     """The cells whose value lies in ``[start, end)``, or ``(start, end)`` if ``open``; None: no upper bound."""
 
     start: bytes = b""
@@ -113,8 +105,7 @@ class ValueRange:
         return f"value in {'(' if self.open else '['}{repr(self.start)[1:]}, {end})"
 
 
-@frozen
-class ValueIs:
+class ValueIs(Immutable):
     """The cells with this value."""
 
     value: bytes
@@ -123,8 +114,7 @@ class ValueIs:
         return f"value = {repr(self.value)[1:]}"
 
 
-@frozen
-class ValueMatches:
+class ValueMatches(Immutable):
     """The cells whose whole value matches an RE2 expression, over bytes."""
 
     pattern: bytes
@@ -133,8 +123,7 @@ class ValueMatches:
         return f"value ~ {repr(self.pattern)[1:]}"
 
 
-@frozen
-class Before:
+class Before(Immutable):
     """The cells with a timestamp before this one, in microseconds."""
 
     micros: int
@@ -143,8 +132,7 @@ class Before:
         return f"timestamp < {self.micros}"
 
 
-@frozen
-class First:
+class First(Immutable):
     """The first ``cells`` cells of a row."""
 
     cells: int
@@ -153,8 +141,7 @@ class First:
         return f"cells-per-row={self.cells}"
 
 
-@frozen
-class Behind:
+class Behind(Immutable):
     """The cells of a row without the first ``cells``."""
 
     cells: int
@@ -163,16 +150,14 @@ class Behind:
         return f"cells-per-row-offset={self.cells}"
 
 
-@frozen
-class Stripped:
+class Stripped(Immutable):
     """All cells, without their values."""
 
     def __str__(self) -> str:
         return "strip-value"
 
 
-@frozen
-class Sampled:
+class Sampled(Immutable):
     """All cells of a random part of the rows: each row passes with this probability, between 0 and 1."""
 
     share: float
@@ -181,43 +166,40 @@ class Sampled:
         return f"sample={self.share!r}"
 
 
-@frozen
-class Nothing:
+class Nothing(Immutable):
     """No cell."""
 
     def __str__(self) -> str:
         return "block-all"
 
 
-@frozen
-class Chain:
+class _Compound(Immutable, kw_only=True):
+    message: bytes | None = field(default=None, eq=False, repr=False)
+
+
+class Chain(_Compound):
     """The cells that pass all of two or more filters, applied in order."""
 
     filters: "tuple[Filter, ...]"
-    message: bytes | None = field(init=False, default=None, eq=False, repr=False)
 
     def __str__(self) -> str:
         return f"({' | '.join(map(str, self.filters))})"
 
 
-@frozen
-class Interleave:
+class Interleave(_Compound):
     """The cells that pass any of two or more filters; a cell is repeated for each filter that it passes."""
 
     filters: "tuple[Filter, ...]"
-    message: bytes | None = field(init=False, default=None, eq=False, repr=False)
 
     def __str__(self) -> str:
         return f"({' + '.join(map(str, self.filters))})"
 
 
-@frozen
-class Unless:
+class Unless(_Compound):
     """The cells that pass ``otherwise`` if ``condition`` returns no cell of the row, else no cells. Not atomic."""
 
     condition: "Filter"
     otherwise: "Filter"
-    message: bytes | None = field(init=False, default=None, eq=False, repr=False)
 
     def __str__(self) -> str:
         return f"(none if {self.condition} else {self.otherwise})"

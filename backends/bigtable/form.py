@@ -1,9 +1,8 @@
 """How the attributes of a table are stored, according to the declarations of its entities."""
 
 from collections.abc import Callable, Collection, Mapping
+from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
-
-from attrs import Factory, field
 
 from odm.backends.bigtable.cells import qualifier, read, read_text, write, write_text
 from odm.backends.bigtable.filters import Filter, ValueIs, chain, interleave, newest
@@ -15,7 +14,7 @@ from odm.cache import Cache
 from odm.codec import TAG
 from odm.codec.stored import NULL, TEXT
 from odm.expressions.nodes import Item, Value
-from odm.immutable import frozen
+from odm.immutable import Immutable, field
 from odm.schema.model import Schema
 
 NO_NAMES: Final = frozenset[str]()
@@ -23,8 +22,7 @@ NO_NAMES: Final = frozenset[str]()
 Kind: TypeAlias = Literal["counter", "columns"]
 
 
-@frozen
-class Form:
+class Form(Immutable, dict=True):
     """How the attributes of a table are stored; an attribute not named here is in one cell that shows its type.
 
     Attributes:
@@ -47,29 +45,27 @@ class Form:
     texts: frozenset[str] = frozenset()
     tags: frozenset[str] | None = None
     owned: Owned = field(factory=Owned)
-    placements: Mapping[str, Placement] = Factory(dict)
-    aging: Mapping[str, frozenset[str]] = Factory(dict)
+    placements: Mapping[str, Placement] = field(factory=dict)
+    aging: Mapping[str, frozenset[str]] = field(factory=dict)
     aged_families: frozenset[str] = frozenset()
-    readers: Mapping[str, Callable[[bytes], Value]] = field(
-        init=False,
-        repr=False,
-        eq=False,
-        default=Factory(lambda self: dict.fromkeys(self.texts, read_text), takes_self=True),
-    )
 
-    # By condition, and by kind of update; Any, because `odm.backends.bigtable.expressions` and
-    # `odm.backends.bigtable.actions`, which fill them, import this module.
-    predicates: Cache[tuple[object, ...], Any] = field(init=False, repr=False, eq=False, factory=Cache)
-    updates: Cache[tuple[object, ...], Any] = field(init=False, repr=False, eq=False, factory=Cache)
-    encodes: bool = field(
-        init=False,
-        repr=False,
-        eq=False,
-        default=Factory(
-            lambda self: any(spot.form for one in self.placements.values() for spot in one.spots.values()),
-            takes_self=True,
-        ),
-    )
+    @cached_property
+    def readers(self) -> Mapping[str, Callable[[bytes], Value]]:
+        return dict.fromkeys(self.texts, read_text)
+
+    @cached_property
+    def predicates(self) -> Cache[tuple[object, ...], Any]:
+        """By condition; Any, because `odm.backends.bigtable.expressions`, which fills it, imports this module."""
+        return Cache()
+
+    @cached_property
+    def updates(self) -> Cache[tuple[object, ...], Any]:
+        """By kind of update; Any, because `odm.backends.bigtable.actions`, which fills it, imports this module."""
+        return Cache()
+
+    @cached_property
+    def encodes(self) -> bool:
+        return any(spot.form for one in self.placements.values() for spot in one.spots.values())
 
     @classmethod
     def of(cls, schema: Schema) -> "Form":

@@ -25,8 +25,7 @@ entity with a TTL, and is still expired.
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-
-from attrs import Factory, evolve, field
+from functools import cached_property
 
 from odm.backends.bigtable.codec import LISTED, REVISION, TAG, Listed
 from odm.backends.bigtable.commit import Work, settle
@@ -75,7 +74,7 @@ from odm.backends.bigtable.wide_pages import items_after
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TTL_ATTRIBUTE
 from odm.errors import BackendError, BadValue, OutcomeUnknown, Throttled, Unsupported, brief
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 from odm.protocol.predicates import Now, every, has_tag
 from odm.protocol.requests import Delete, Position, Sleep, Written
 from odm.schema.model import Schema
@@ -88,8 +87,7 @@ PAGE_ROWS = 500
 COUNTER_BYTES = 8
 
 
-@frozen
-class Scrubbed:
+class Scrubbed(Immutable):
     """The progress of a scrub.
 
     Attributes:
@@ -140,8 +138,7 @@ class Scrubbed:
         )
 
 
-@frozen
-class Rules:
+class Rules(Immutable):
     """The options of a scrub.
 
     Attributes:
@@ -230,8 +227,7 @@ def _stamp(micros: int) -> int:
     return max(1000, micros // 1000 * 1000)
 
 
-@frozen
-class _Collector:
+class _Collector(Immutable, dict=True):
     """One scrub.
 
     Attributes:
@@ -246,9 +242,10 @@ class _Collector:
     rules: Rules
     now: int
     cutoff: int
-    expiring: frozenset[str] = field(
-        init=False, default=Factory(lambda self: _expiring(self.writer.schema), takes_self=True)
-    )
+
+    @cached_property
+    def expiring(self) -> frozenset[str]:
+        return _expiring(self.writer.schema)
 
     def page(self, table: str, index: str | None, span: RowRange) -> Steps[tuple[Scrubbed, str | None]]:
         """Scrub the next rows. Returns the progress, and the last row key, or None if there are no more rows."""

@@ -16,7 +16,7 @@ from odm.backends.bigtable.pages import passes_or_misread, roots_of
 from odm.backends.bigtable.places import Places
 from odm.backends.bigtable.retry import Retry
 from odm.expressions.nodes import Item
-from odm.immutable import frozen
+from odm.immutable import Immutable
 from odm.protocol.requests import Position, Query
 
 ROW_ONLY = chain(Family(ENTRIES), First(1), Stripped())
@@ -34,8 +34,7 @@ class Hit(NamedTuple):
     position: Position
 
 
-@frozen
-class Entries:
+class Entries(Immutable):
     """Rows of an index.
 
     Attributes:

@@ -1,10 +1,8 @@
 """Which rows of other programs are items of an entity, and what such an entity cannot have; see `declared`."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final
-
-from attrs import Factory, field
 
 from odm.backends.bigtable.columns import REVISION
 from odm.backends.bigtable.expressions import predicate
@@ -16,7 +14,7 @@ from odm.backends.bigtable.placement import Entries, Placement, Plan, key_only
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
 from odm.errors import SchemaError
 from odm.expressions.nodes import Path, Value, paths
-from odm.immutable import frozen
+from odm.immutable import Immutable
 from odm.schema.described import rivals_of
 from odm.schema.entity import EntitySchema
 from odm.schema.model import Schema
@@ -29,8 +27,7 @@ _MOST_COLUMNS: Final = 256
 """The most plans that are kept of an entity, and the most columns of one: few rows with more have the same columns."""
 
 
-@frozen
-class Kind:
+class Kind(Immutable, dict=True):
     """The rows of one entity.
 
     Attributes:
@@ -46,22 +43,22 @@ class Kind:
     placement: Placement
     in_key: Mapping[str, str]
     rivals: tuple[EntitySchema, ...] = ()
-    columns: tuple[Place, ...] = field(
-        init=False,
-        default=Factory(
-            lambda self: tuple(
-                Place(spot.family, str(spot.cell).encode())
-                for spot in self.placement.spots.values()
-                if not isinstance(spot, Entries)
-            ),
-            takes_self=True,
-        ),
-    )
-    ranges: tuple[ColumnRange, ...] = field(
-        init=False, default=Factory(lambda self: tuple(self._ranges()), takes_self=True)
-    )
 
-    _plans: dict[tuple[Place, ...], Plan] = field(init=False, factory=dict, eq=False, repr=False)
+    @cached_property
+    def columns(self) -> tuple[Place, ...]:
+        return tuple(
+            Place(spot.family, str(spot.cell).encode())
+            for spot in self.placement.spots.values()
+            if not isinstance(spot, Entries)
+        )
+
+    @cached_property
+    def ranges(self) -> tuple[ColumnRange, ...]:
+        return tuple(self._ranges())
+
+    @cached_property
+    def _plans(self) -> dict[tuple[Place, ...], Plan]:
+        return {}
 
     def _ranges(self) -> Iterator[ColumnRange]:
         spans = [spot.span for spot in self.placement.entries.values()]

@@ -10,7 +10,7 @@ from typing import Final
 
 from odm.backends.bigtable.native import RowRange
 from odm.errors import ItemTooLarge
-from odm.immutable import frozen
+from odm.immutable import Immutable
 from odm.keys import can_be_key, next_prefix
 from odm.protocol.requests import Position
 from odm.schema.entity import EntitySchema, Key
@@ -26,8 +26,7 @@ _POSITION: Final = partial(tuple.__new__, Position)
 """Make a Key and a Position of a tuple; a scan makes one of each per row, and calls of the classes take longer."""
 
 
-@frozen
-class Layout:
+class Layout(Immutable):
     """How the row keys of a table are built.
 
     Attributes:

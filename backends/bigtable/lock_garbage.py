@@ -11,8 +11,6 @@ removed, and one that says "committed" only after its rows have been carried for
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from attrs import evolve
-
 from odm.backends.bigtable import records
 from odm.backends.bigtable.committed import Locks
 from odm.backends.bigtable.filters import Family, Filter, Newest, chain, interleave
@@ -23,7 +21,7 @@ from odm.backends.bigtable.retry import read_all
 from odm.backends.bigtable.wide import Wide
 from odm.backends.bigtable.wide_cells import REVISED, SIDE
 from odm.backends.bigtable.writer import Writer
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 
 LOCK_SECONDS: Final = 60.0
 """The age from which a scrub resolves a lock."""
@@ -56,8 +54,7 @@ def _resolve(writer: Writer, locks: Locks, held: Iterable[tuple[str, Lock]]) -> 
     return resolver.resolved
 
 
-@frozen
-class WideLocks:
+class WideLocks(Immutable):
     """The locks of items in wide rows.
 
     Attributes:

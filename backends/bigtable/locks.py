@@ -21,9 +21,8 @@ item, and is the contract of both layouts; `odm.backends.bigtable.wide_locks` is
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final, TypeAlias
-
-from attrs import Factory, field
 
 from odm.backends.bigtable.cells import read_counter, write_counter
 from odm.backends.bigtable.codec import UNREADABLE, Stored
@@ -50,7 +49,7 @@ from odm.backends.bigtable.retry import Retry, read_many
 from odm.codec import TAG
 from odm.errors import BackendError
 from odm.expressions.nodes import Value
-from odm.immutable import frozen
+from odm.immutable import Immutable
 
 MARK: Final = "~"
 """Begins the revision of a locked row."""
@@ -69,8 +68,7 @@ _LOCK: Final = LOCK.encode()
 _MOST_FILTERS = 256
 
 
-@frozen
-class Lock:
+class Lock(Immutable):
     """The lock of a transaction on a row.
 
     Attributes:
@@ -276,8 +274,7 @@ def read_lock(cell: Cell, revised: str = REVISION) -> Lock:
     )
 
 
-@frozen
-class LockCells:
+class LockCells(Immutable, dict=True):
     """The locks of items with a row each.
 
     Attributes:
@@ -290,11 +287,26 @@ class LockCells:
     table: str
     owned: Owned
     loads_rows: bool = True
-    any_lock: Filter = field(init=False, default=Factory(lambda self: self._all(LOCK), takes_self=True))
-    _locked: Filter = field(init=False, default=Factory(lambda self: self._all(REVISION, LOCKED), takes_self=True))
-    _unlocked: Filter = field(init=False, default=Factory(lambda self: self._all(REVISION, UNLOCKED), takes_self=True))
-    _strange: dict[Filter, Filter] = field(init=False, factory=dict, eq=False, repr=False)
-    _shown: dict[Filter, Filter] = field(init=False, factory=dict, eq=False, repr=False)
+
+    @cached_property
+    def any_lock(self) -> Filter:
+        return self._all(LOCK)
+
+    @cached_property
+    def _locked(self) -> Filter:
+        return self._all(REVISION, LOCKED)
+
+    @cached_property
+    def _unlocked(self) -> Filter:
+        return self._all(REVISION, UNLOCKED)
+
+    @cached_property
+    def _strange(self) -> dict[Filter, Filter]:
+        return {}
+
+    @cached_property
+    def _shown(self) -> dict[Filter, Filter]:
+        return {}
 
     def _all(self, name: str, *values: Filter) -> Filter:
         """The cells with this name in all families that may have a tag."""

@@ -15,8 +15,6 @@ would set it back after another write, and a third writer that had read it befor
 
 from collections.abc import Iterable
 
-from attrs import field
-
 from odm.backends.bigtable.cells import member_qualifier, qualifier, set_member
 from odm.backends.bigtable.codec import attribute_cells, attribute_gone, bookkeeping
 from odm.backends.bigtable.form import Form
@@ -24,7 +22,7 @@ from odm.backends.bigtable.native import FAMILY, AddToCell, DeleteColumn, Mutati
 from odm.codec import TAG
 from odm.errors import BadValue, brief
 from odm.expressions.nodes import Action, AddTo, AddValue, DiscardFrom, Increment, Item, Remove, Set, Value
-from odm.immutable import frozen
+from odm.immutable import field
 from odm.protocol.apply_update import merged_item
 from odm.protocol.limits import check_item
 from odm.protocol.requests import Merge, Put
@@ -33,11 +31,10 @@ OLDEST = 0
 """The timestamp of cells that do not replace stored ones, in microseconds."""
 
 
-@frozen
-class MergedPut(Put):
+class MergedPut(Put, kw_only=True):
     """A merge where an item is one document, which is read and written as a whole; a put if there is no item."""
 
-    merge: Merge = field(kw_only=True)
+    merge: Merge = field()
 
     @classmethod
     def of(cls, request: Merge) -> "MergedPut":

@@ -10,7 +10,6 @@ from functools import cached_property
 from itertools import product
 from typing import Final, NamedTuple
 
-from attrs import evolve
 from grpc import StatusCode
 
 from odm.backends.bigtable.cells import qualifier, write
@@ -26,6 +25,7 @@ from odm.backends.bigtable.wide import Wide
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
 from odm.errors import BackendError, OdmError
+from odm.immutable import evolve
 from odm.schema.entity import EntitySchema, Key
 from odm.schema.evidence import Stored
 from odm.schema.misfits import FEW, key_made, refusal, style_of, with_keys

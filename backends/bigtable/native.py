@@ -8,12 +8,10 @@ order of rows.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from attrs import Factory, evolve, field
-
 from odm.backends.bigtable.filters import AnyFamily, Chain, Filter, Newest, quoted
 from odm.backends.bigtable.native_admin import AdminCall
 from odm.backends.bigtable.native_streams import Begin, Span
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve, field
 from odm.protocol.connection import Later, NativeGen
 from odm.protocol.requests import Notice, Sleep
 
@@ -43,8 +41,7 @@ _SHOWN = 60
 R = TypeVar("R")
 
 
-@frozen
-class RowRange:
+class RowRange(Immutable):
     """Row keys from ``start`` up to but not including ``end``; ``end`` None is the end of the table.
 
     ``open``: ``start`` itself is not included either.
@@ -74,14 +71,12 @@ class RowRange:
         return " ".join(part for part in (start, end) if part)
 
 
-@frozen
-class _DataCall:
+class _DataCall(Immutable, kw_only=True):
     """A call of the data service. ``cookies``: metadata to return that the server sent with an earlier attempt."""
 
-    cookies: Cookies = field(default=(), kw_only=True, eq=False, repr=False)
+    cookies: Cookies = field(default=(), eq=False, repr=False)
 
 
-@frozen
 class ReadRows(_DataCall):
     """Read rows by ``keys``, or in ``range``; only the cells that pass ``filter``. Response: `Read`.
 
@@ -110,8 +105,7 @@ class ReadRows(_DataCall):
         return " ".join(word for word in words if word) + profile
 
 
-@frozen
-class DeleteFamily:
+class DeleteFamily(Immutable):
     """Delete the cells of one column family."""
 
     family: str
@@ -120,8 +114,7 @@ class DeleteFamily:
         return f"deletefamily {self.family}"
 
 
-@frozen
-class DeleteColumn:
+class DeleteColumn(Immutable):
     """Delete the cells of one column; with ``before``, only those with an earlier timestamp, in microseconds."""
 
     qualifier: str
@@ -148,8 +141,7 @@ class SetCell(NamedTuple):
         return f"{self.family}:{self.qualifier}={quoted(text if len(text) <= _SHOWN else text[:_SHOWN] + '…')}"
 
 
-@frozen
-class AddToCell:
+class AddToCell(Immutable):
     """Add a number to a cell of an aggregate family. Not idempotent.
 
     Cells of a column with different timestamps are aggregated separately, so all writers use the same timestamp.
@@ -167,8 +159,7 @@ class AddToCell:
 Mutation: TypeAlias = DeleteFamily | DeleteColumn | SetCell | AddToCell
 
 
-@frozen
-class Entry:
+class Entry(Immutable):
     """A row key and the mutations of its row, which are applied all or none."""
 
     key: str
@@ -178,7 +169,6 @@ class Entry:
         return f"{quoted(self.key)} {_listed(self.mutations)}"
 
 
-@frozen
 class MutateRow(_DataCall):
     """Change one row without a condition. Response: None."""
 
@@ -189,7 +179,6 @@ class MutateRow(_DataCall):
         return f"mutate {self.table} {self.entry}"
 
 
-@frozen
 class MutateRows(_DataCall):
     """Change several rows, each independently. Response: `Mutated`."""
 
@@ -200,7 +189,6 @@ class MutateRows(_DataCall):
         return "\n".join((f"mutate {self.table}, {len(self.entries)} rows:", *(f"  {entry}" for entry in self.entries)))
 
 
-@frozen
 class CheckAndMutateRow(_DataCall):
     """Change one row, depending on whether a cell of it passes the predicate. Response: bool, whether a cell passed.
 
@@ -220,8 +208,7 @@ class CheckAndMutateRow(_DataCall):
         return f"check-and-mutate {self.table} {quoted(self.key)} {actions}"
 
 
-@frozen
-class Increment:
+class Increment(Immutable):
     """Add to the number in a cell (8 bytes, big-endian, signed); a missing cell counts as 0."""
 
     qualifier: str
@@ -232,8 +219,7 @@ class Increment:
         return f"{self.family}:{self.qualifier}+={self.by}"
 
 
-@frozen
-class AppendValue:
+class AppendValue(Immutable):
     """Append bytes to a cell; a missing cell counts as empty."""
 
     qualifier: str
@@ -244,7 +230,6 @@ class AppendValue:
         return f"{self.family}:{self.qualifier}.={quoted(_readable(self.value))}"
 
 
-@frozen
 class ReadModifyWriteRow(_DataCall):
     """Increment cells or append to them, without a condition. Response: `Row` of the written cells."""
 
@@ -256,7 +241,6 @@ class ReadModifyWriteRow(_DataCall):
         return f"read-modify-write {self.table} {quoted(self.key)} {_listed(self.rules)}"
 
 
-@frozen
 class SampleRowKeys(_DataCall):
     """Get row keys that divide the table into parts of similar size. Response: tuple of `Sample`, in order."""
 
@@ -266,7 +250,6 @@ class SampleRowKeys(_DataCall):
         return f"sample-row-keys {self.table}"
 
 
-@frozen
 class GenerateInitialChangeStreamPartitions(_DataCall):
     """Get the partitions of a table's change stream. Response: tuple of `Span`."""
 
@@ -276,7 +259,6 @@ class GenerateInitialChangeStreamPartitions(_DataCall):
         return f"generate-initial-change-stream-partitions {self.table}"
 
 
-@frozen
 class ReadChangeStream(_DataCall):
     """Read changes of a partition, up to the next heartbeat. Response: `odm.backends.bigtable.native_streams.Streamed`.
 
@@ -298,8 +280,7 @@ DataCall: TypeAlias = ReadRows | SampleRowKeys | _Writes | _Streams
 Call: TypeAlias = DataCall | AdminCall
 
 
-@frozen
-class Concurrent:
+class Concurrent(Immutable):
     """Make calls at the same time. Response: for each call, in order, its response or its native failure."""
 
     calls: tuple[Call, ...]
@@ -381,8 +362,7 @@ class Row:
         return f"Row({self.key!r}, {self.cells!r})"
 
 
-@frozen
-class Read:
+class Read(Immutable):
     """The answer to one attempt of `ReadRows`: whole rows, and the failure that ended the attempt, if any.
 
     ``scanned``: the last row key that the server has scanned, whether or not its row is in ``rows``.
@@ -407,11 +387,10 @@ class Status(NamedTuple):
     message: str = ""
 
 
-@frozen
-class Mutated:
+class Mutated(Immutable):
     """The answer to one attempt of `MutateRows`: statuses by the index of the entry, and the failure that ended it."""
 
-    answers: Mapping[int, Status] = field(default=Factory(dict))
+    answers: Mapping[int, Status] = field(factory=dict)
     failure: Exception | None = None
 
 

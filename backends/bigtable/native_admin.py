@@ -4,12 +4,10 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final, Literal, TypeAlias
 
-from attrs import Factory, field
-
 from odm.backends.bigtable.filters import quoted
 from odm.backends.bigtable.options import NO_SETTINGS, Settings
 from odm.expressions.collection import GCRule, MaxVersions
-from odm.immutable import frozen
+from odm.immutable import Immutable, field
 
 Aggregate: TypeAlias = Literal["sum", "min", "max", "hll", "other"]
 """What the cells of an aggregate family hold: the sum, minimum or maximum of 64-bit numbers, or a HyperLogLog++ sketch
@@ -20,8 +18,7 @@ NEWEST_ONLY: Final = MaxVersions(1)
 """The rule of odm's own families."""
 
 
-@frozen
-class ColumnFamily:
+class ColumnFamily(Immutable):
     """A column family.
 
     Attributes:
@@ -45,8 +42,7 @@ Families: TypeAlias = Mapping[str, ColumnFamily]
 """The column families of a table, by name."""
 
 
-@frozen
-class CreateTable:
+class CreateTable(Immutable):
     """Create a table with its column families and settings. Response: None.
 
     ``splits``: the row keys at which to divide it at first.
@@ -63,8 +59,7 @@ class CreateTable:
         return f"createtable {self.table} families={families}{splits}"
 
 
-@frozen
-class UpdateTable:
+class UpdateTable(Immutable):
     """Change settings of a table; None leaves one unchanged. Response: None, when the change is complete."""
 
     table: str
@@ -78,8 +73,7 @@ class UpdateTable:
         return f"updatetable {self.table} {' '.join(f'{name}={value}' for name, value in given if value is not None)}"
 
 
-@frozen
-class ModifyFamilies:
+class ModifyFamilies(Immutable):
     """Change a table's column families, all or none. Response: None.
 
     Attributes:
@@ -89,8 +83,8 @@ class ModifyFamilies:
     """
 
     table: str
-    create: Families = field(default=Factory(dict))
-    update: Families = field(default=Factory(dict))
+    create: Families = field(factory=dict)
+    update: Families = field(factory=dict)
 
     def __str__(self) -> str:
         made = [f"createfamily {self.table} {name}:{family}" for name, family in self.create.items()]
@@ -98,8 +92,7 @@ class ModifyFamilies:
         return "\n".join((*made, *changed))
 
 
-@frozen
-class DeleteTable:
+class DeleteTable(Immutable):
     """Delete a table with all its rows. Response: None."""
 
     table: str
@@ -108,8 +101,7 @@ class DeleteTable:
         return f"deletetable {self.table}"
 
 
-@frozen
-class DropRows:
+class DropRows(Immutable):
     """Delete all rows whose keys have a prefix, with all their cells; ``prefix`` None: all rows. Response: None."""
 
     table: str
@@ -121,8 +113,7 @@ class DropRows:
         return f"droprowrange {self.table} prefix={quoted(self.prefix)}"
 
 
-@frozen
-class GetTable:
+class GetTable(Immutable):
     """Get the column families and settings of a table. Response: `TableInfo`."""
 
     table: str
@@ -131,8 +122,7 @@ class GetTable:
         return f"ls {self.table}"
 
 
-@frozen
-class ListTables:
+class ListTables(Immutable):
     """Get one page of the names of the instance's tables. Response: `Tables`.
 
     Attributes:
@@ -151,16 +141,14 @@ AdminCall: TypeAlias = CreateTable | UpdateTable | ModifyFamilies | DeleteTable 
 """The calls of the table admin service; all of them may be retried."""
 
 
-@frozen
-class TableInfo:
+class TableInfo(Immutable):
     """An existing table: its column families and settings."""
 
     families: Families
     settings: Settings = NO_SETTINGS
 
 
-@frozen
-class Tables:
+class Tables(Immutable):
     """A page of table names; ``following`` is the token of the next page, "" on the last page."""
 
     names: tuple[str, ...]

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
-from odm.immutable import frozen
+from odm.immutable import Immutable
 
 _SPAN: Final = re.compile(r"([^:@=\n]*):([^:@=\n]*)")
 _POSITION: Final = re.compile(rf"({_SPAN.pattern})(?:=([^:@=\n]+)|@([0-9]{{1,18}}))")
@@ -60,8 +60,7 @@ class Token(NamedTuple):
         return f"{self.span.id}={quote(self.token, safe='')}"
 
 
-@frozen
-class Begin:
+class Begin(Immutable):
     """Where to begin to read a partition.
 
     Attributes:
@@ -117,8 +116,7 @@ def _are_all_of(parts: Sequence[Span], whole: Span) -> bool:
     return joined and (parts[0].start, parts[-1].end) == whole
 
 
-@frozen
-class RowChange:
+class RowChange(Immutable):
     """A change of one row.
 
     Attributes:
@@ -174,8 +172,7 @@ def _touched(kind: str, said: Mapping[str, Any]) -> Touched:
     return Touched(family, qualifier, said.get("value", b"") if kind == "set_cell" else None)
 
 
-@frozen
-class Streamed:
+class Streamed(Immutable):
     """The answer to one attempt of `ReadChangeStream`.
 
     Attributes:

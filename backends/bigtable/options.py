@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Final
 
 from odm.errors import BadValue, brief
-from odm.immutable import frozen
+from odm.immutable import Immutable
 
 DAY: Final = timedelta(days=1)
 
@@ -19,8 +19,7 @@ ABORT_AFTER: Final = 3.0
 """The default age in seconds from which a transaction without a record counts as one whose program has stopped."""
 
 
-@frozen
-class Settings:
+class Settings(Immutable):
     """Settings of one table.
 
     Attributes:
@@ -37,8 +36,7 @@ class Settings:
 NO_SETTINGS: Final = Settings()
 
 
-@frozen
-class Options:
+class Options(Immutable):
     """The options of a table. None leaves a setting unchanged; a new table then has neither of them.
 
     The protection applies to the tables of the indexes too, the others only to the table of the items. See

@@ -12,9 +12,8 @@ the columns of the models' Counters do not count as a stranger's cells.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
-
-from attrs import field
+from functools import cached_property
+from typing import Any, Final
 
 from odm.backends.bigtable.cells import write
 from odm.backends.bigtable.columns import LISTED, REVISION
@@ -38,7 +37,7 @@ from odm.backends.bigtable.filters import (
 from odm.backends.bigtable.native import COUNTERS, FAMILY, ITEM, DeleteColumn, DeleteFamily, Mutation, Row
 from odm.backends.bigtable.placement import VERSIONS, Entries, Placement
 from odm.codec import TAG
-from odm.immutable import frozen
+from odm.immutable import Immutable, field, force_setattr
 
 REMOVED: Final = (DeleteFamily(FAMILY), DeleteFamily(COUNTERS))
 """The mutations that delete an item of the usual form, but not the cells of other families."""
@@ -51,9 +50,10 @@ _BOOKKEEPING: Final = ((TAG, f"{TAG}\0"), (REVISION, f"{REVISION}\0"), (PROBE_PR
 
 _MARKS: Final = frozenset({TAG.encode(), REVISION.encode()})
 
+_COMPUTED: Final[Any] = None
 
-@frozen
-class Owned:
+
+class Owned(Immutable, dict=True):
     """Filters that distinguish odm's rows in a table from those of other programs.
 
     Attributes:
@@ -76,16 +76,19 @@ class Owned:
     families: tuple[str, ...] = ()
     cells: tuple[tuple[str, str], ...] = ()
     spans: tuple[ColumnRange, ...] = ()
-    item: Filter = field(init=False)
-    former: Filter = field(init=False)
-    removed: tuple[Mutation, ...] = field(init=False)
-    held: Filter = field(init=False)
-    bookkeeping: Filter = field(init=False)
-    taken: Filter = field(init=False)
-    _columns: frozenset[bytes] = field(init=False, eq=False, repr=False)
-    _kept: dict[tuple[str, bool], Filter] = field(init=False, factory=dict, eq=False, repr=False)
+    item: Filter = _COMPUTED
+    former: Filter = _COMPUTED
+    removed: tuple[Mutation, ...] = _COMPUTED
+    held: Filter = _COMPUTED
+    bookkeeping: Filter = _COMPUTED
+    taken: Filter = _COMPUTED
+    _columns: frozenset[bytes] = _COMPUTED
 
-    def __attrs_post_init__(self) -> None:
+    @cached_property
+    def _kept(self) -> dict[tuple[str, bool], Filter]:
+        return {}
+
+    def __post_init__(self) -> None:
         counters = [(name, f"{name}\0") for name in sorted(self.counters)]
         listed = (LISTED, f"{LISTED}\0")
         homes, plain = self.tag_families, [name for name in self.families if name not in self.tag_families]
@@ -112,7 +115,7 @@ class Owned:
             "_columns": frozenset(map(str.encode, self.counters)),
         }
         for name, value in made.items():
-            object.__setattr__(self, name, value)
+            force_setattr(self, name, value)
 
     @property
     def tag_families(self) -> tuple[str, ...]:

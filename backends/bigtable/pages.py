@@ -17,7 +17,7 @@ from odm.backends.bigtable.retry import Retry, read_all
 from odm.codec import Lazy
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item, paths
-from odm.immutable import frozen
+from odm.immutable import Immutable
 from odm.protocol.requests import Page, Position, Query, Scan
 
 PAGE_ROWS = 1000
@@ -69,8 +69,7 @@ class Source(Protocol[H]):
         ...
 
 
-@frozen
-class Items:
+class Items(Immutable):
     """Rows of items.
 
     Attributes:

@@ -4,9 +4,10 @@ To the rest of the backend, each item looks like a row of the usual form.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import TypeVar
 
-from attrs import Factory, define, field
+from attrs import Factory, define
 
 from odm.backends.bigtable.cells import read
 from odm.backends.bigtable.codec import UNREADABLE, Listed, Stored
@@ -20,7 +21,6 @@ from odm.backends.bigtable.retry import Retry
 from odm.backends.bigtable.selected import Selected, narrowed
 from odm.codec import TAG
 from odm.expressions.nodes import Item, Path
-from odm.immutable import frozen
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -46,17 +46,19 @@ class _Plans:
     marks: dict[tuple[Place, ...], tuple[int, ...]] = Factory(dict)
 
 
-@frozen
-class Placed(Places):
+class Placed(Places, dict=True):
     """Items with a row each, of which some cells stand elsewhere than usual."""
 
-    _plans: _Plans = field(init=False, factory=_Plans, eq=False, repr=False)
+    @cached_property
+    def _plans(self) -> _Plans:
+        return _Plans()
 
     def named(self, found: dict[str, Row], cells: Filter) -> dict[str, Row]:
         rows = self.items(found.values(), former=cells == self.form.owned.former, wanted=cells)
         return {row.text: row for row in rows}
 
-    def _current(self) -> Filter:
+    @cached_property
+    def current(self) -> Filter:
         return self.form.owned.item
 
     def read(self, ids: tuple[str, ...], retry: Retry, wanted: Filter = ITEM) -> Steps[dict[str, Row]]:

@@ -22,9 +22,8 @@ Counters stay in ``c``.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
-
-from attrs import Factory, evolve, field
 
 from odm.backends.bigtable.cell_forms import CellForm, IntForm, form_of
 from odm.backends.bigtable.cell_ranges import behind
@@ -58,7 +57,7 @@ from odm.codec.unions import bare
 from odm.codec.unreadable import unreadable_cell
 from odm.errors import BadValue
 from odm.expressions.nodes import Value
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve, field
 from odm.keys import VerbatimKey
 from odm.schema.cells import MAX_QUALIFIER
 from odm.schema.entity import EntitySchema
@@ -75,8 +74,7 @@ JOINED: Final[Mapping[str, Callable[[tuple[int, int]], int]]] = {"sum": sum, "mi
 """The value of an aggregate that is in two cells."""
 
 
-@frozen
-class Spot:
+class Spot(Immutable):
     """Where an attribute stands.
 
     Attributes:
@@ -137,8 +135,7 @@ class Spot:
         return unreadable_cell(str(fault), cell)
 
 
-@frozen
-class Entries(Spot):
+class Entries(Spot, dict=True):
     """Where the entries of a dict stand in rows of other programs: each is a cell, whose qualifier ends with the key.
 
     Its ``cell`` is the text in front of the keys, and ``form``, ``declared`` and ``stored`` are those of the values.
@@ -147,9 +144,9 @@ class Entries(Spot):
         span: the columns that can be entries, together with those that another field names.
     """
 
-    span: ColumnRange = field(
-        init=False, default=Factory(lambda self: _columns_with(self.family, str(self.cell)), takes_self=True)
-    )
+    @cached_property
+    def span(self) -> ColumnRange:
+        return _columns_with(self.family, str(self.cell))
 
     @property
     def whole(self) -> bool:
@@ -190,22 +187,20 @@ def _columns_with(family: str, prefix: str) -> ColumnRange:
     return ColumnRange(family, prefix, "" if end is None else end.decode("utf-8", "surrogateescape"))
 
 
-@frozen
-class Nameless(Spot):
+class Nameless(Spot, kw_only=True):
     """A cell among the entries of a dict whose qualifier has no key; it is read under the empty key, which no dict has.
 
     Attributes:
         reason: which column it is, and why.
     """
 
-    reason: str = field(default="", kw_only=True)
+    reason: str = field(default="")
 
     def usual(self, cell: bytes) -> bytes:
         return Misread(write({self.reason: cell}))
 
 
-@frozen
-class Plan:
+class Plan(Immutable):
     """How to make the usual form of a row.
 
     Attributes:
@@ -221,12 +216,11 @@ class Plan:
     columns: tuple[Place, ...]
     spots: tuple[Spot | None, ...]
     joined: tuple[tuple[int, int], ...] = ()
-    versions: Mapping[str, Sequence[int]] = Factory(dict)
+    versions: Mapping[str, Sequence[int]] = field(factory=dict)
     sums: tuple[int, ...] = ()
 
 
-@frozen
-class Placement:
+class Placement(Immutable, dict=True):
     """Where the cells of one entity stand.
 
     Attributes:
@@ -236,46 +230,31 @@ class Placement:
     """
 
     home: str = FAMILY
-    spots: Mapping[str, Spot] = Factory(dict)
-    _exact: Mapping[Place, str] = field(
-        init=False,
-        repr=False,
-        eq=False,
-        default=Factory(
-            lambda self: {
-                Place(spot.family, spot.cell.encode()): name
-                for name, spot in self.spots.items()
-                if spot.cell is not None and not isinstance(spot, Entries)
-            },
-            takes_self=True,
-        ),
-    )
-    entries: Mapping[str, Entries] = field(
-        init=False,
-        repr=False,
-        eq=False,
-        default=Factory(
-            lambda self: {name: spot for name, spot in self.spots.items() if isinstance(spot, Entries)},
-            takes_self=True,
-        ),
-    )
-    _families: frozenset[str] = field(
-        init=False,
-        repr=False,
-        eq=False,
-        default=Factory(
-            lambda self: frozenset(spot.family for spot in self.spots.values() if spot.cell is None), takes_self=True
-        ),
-    )
-    _versioned: Mapping[str, Spot] = field(
-        init=False,
-        repr=False,
-        eq=False,
-        default=Factory(
-            lambda self: {name: spot for name, spot in self.spots.items() if spot.own == "versions"}, takes_self=True
-        ),
-    )
-    _places: dict[str, tuple[str, str, Spot | None]] = field(init=False, factory=dict, repr=False, eq=False)
+    spots: Mapping[str, Spot] = field(factory=dict)
+
+    @cached_property
+    def _exact(self) -> Mapping[Place, str]:
+        return {
+            Place(spot.family, spot.cell.encode()): name
+            for name, spot in self.spots.items()
+            if spot.cell is not None and not isinstance(spot, Entries)
+        }
+
+    @cached_property
+    def entries(self) -> Mapping[str, Entries]:
+        return {name: spot for name, spot in self.spots.items() if isinstance(spot, Entries)}
+
+    @cached_property
+    def _families(self) -> frozenset[str]:
+        return frozenset(spot.family for spot in self.spots.values() if spot.cell is None)
+
+    @cached_property
+    def _versioned(self) -> Mapping[str, Spot]:
+        return {name: spot for name, spot in self.spots.items() if spot.own == "versions"}
+
+    @cached_property
+    def _places(self) -> dict[str, tuple[str, str, Spot | None]]:
+        return {}
 
     @property
     def usual(self) -> bool:

@@ -7,9 +7,8 @@ in a row of its own: partition and sort key with the table's separator.
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import ClassVar, Final
-
-from attrs import Factory, field
 
 from odm.backends.bigtable.cells import read
 from odm.backends.bigtable.codec import (
@@ -50,7 +49,7 @@ from odm.backends.bigtable.selected import Selected, narrowed, selected
 from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.errors import BackendError
 from odm.expressions.nodes import Action, Item, Path, Value
-from odm.immutable import frozen
+from odm.immutable import Immutable
 from odm.protocol.requests import Merge, Only, Operation
 from odm.schema.entity import Key
 
@@ -62,8 +61,11 @@ _SIDE: Final = frozenset({REVISION.encode(), LISTED.encode(), LOCK.encode()})
 """The columns of an item that are not attributes: its revision, the list of its index entries, and its lock."""
 
 
-@frozen
-class Places:
+class _Locked(Immutable, kw_only=True):
+    locks: Locks | None = None
+
+
+class Places(_Locked, dict=True):
     """Items with a row each.
 
     Attributes:
@@ -80,11 +82,13 @@ class Places:
     table: str
     form: Form
     layout: Layout
-    locks: Locks | None = field(default=None, kw_only=True)
-    current: Filter = field(init=False, default=Factory(lambda self: self._current(), takes_self=True))
-    _selections: dict[tuple[Only, frozenset[str], bool], Filter] = field(init=False, factory=dict, eq=False, repr=False)
 
-    def _current(self) -> Filter:
+    @cached_property
+    def _selections(self) -> dict[tuple[Only, frozenset[str], bool], Filter]:
+        return {}
+
+    @cached_property
+    def current(self) -> Filter:
         return ITEM
 
     def surely_own(self, id: str) -> bool:

@@ -31,13 +31,12 @@ from odm.backends.bigtable.native import ENTRIES, SERVER_TIME, Entry, Row, SetCe
 from odm.backends.bigtable.retry import read_many, write_many
 from odm.backends.bigtable.writer import Writer
 from odm.errors import OdmError, Throttled
-from odm.immutable import frozen
+from odm.immutable import Immutable
 
 _LOG = logging.getLogger("odm.bigtable")
 
 
-@frozen
-class Lost:
+class Lost(Immutable):
     """An index entry that an item lists.
 
     Attributes:

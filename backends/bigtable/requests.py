@@ -8,9 +8,8 @@ Reads and changes of tables are retried after a lost response. For writes, see `
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, assert_never
-
-from attrs import Factory, evolve, field
 
 from odm.backends.bigtable import transactions
 from odm.backends.bigtable.batches import batch_merge, batch_write, merge, merge_document
@@ -37,14 +36,13 @@ from odm.codec import Lazy
 from odm.concurrency import Background
 from odm.errors import Unsupported
 from odm.expressions.nodes import Item
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve, field
 from odm.protocol import requests as req
 from odm.schema.entity import Key
 from odm.schema.model import Schema
 
 
-@frozen
-class Procedures:
+class Procedures(Immutable, dict=True):
     """The procedures of one table.
 
     Attributes:
@@ -59,32 +57,27 @@ class Procedures:
     """
 
     schema: Schema
-    retry: Retry = Factory(Retry)
+    retry: Retry = field(factory=Retry)
     now: Callable[[], int] = now_micros
     ids: Callable[[], str] = new_id
     options: Options = NO_OPTIONS
     background: Background = field(factory=Background, repr=False)
     abort_after: float = ABORT_AFTER
-    instance: Mapping[str, str] = Factory(dict)
-    writer: Writer = field(init=False, default=Factory(lambda self: self._writer(), takes_self=True))
-    loader: Loader = field(
-        init=False,
-        default=Factory(lambda self: self._loader(), takes_self=True),
-    )
-    reader: Reader | None = field(
-        init=False,
-        default=Factory(
-            lambda self: (
-                Reader(self.writer.places, self.loader, self.retry) if isinstance(self.loader, Documents) else None
-            ),
-            takes_self=True,
-        ),
-    )
+    instance: Mapping[str, str] = field(factory=dict)
 
-    def _writer(self) -> Writer:
+    @cached_property
+    def reader(self) -> Reader | None:
+        places, loader = self.writer.places, self.loader
+        if not (isinstance(places, Wide) and isinstance(loader, Documents)):
+            return None
+        return Reader(places, loader, self.retry)
+
+    @cached_property
+    def writer(self) -> Writer:
         return Writer(self.schema, self.retry, self.now, self.ids, self.background, self.abort_after)
 
-    def _loader(self) -> Loader:
+    @cached_property
+    def loader(self) -> Loader:
         codecs, places = (entity.codec for entity in self.schema.entities.values()), self.writer.places
         return Documents(places, codecs) if isinstance(places, Wide) else Loader(self.writer.form, codecs)
 

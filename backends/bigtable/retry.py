@@ -16,7 +16,6 @@ from itertools import accumulate, takewhile
 from math import inf
 from typing import Any, TypeAlias, TypeVar
 
-from attrs import evolve
 from grpc import StatusCode
 
 from odm.backends.bigtable.advice import Advice, advice_of
@@ -50,7 +49,7 @@ from odm.backends.bigtable.native import (
 )
 from odm.concurrency import Background
 from odm.errors import BackendError, OdmError
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 from odm.protocol.connection import Later, RetryPolicy
 from odm.protocol.requests import Sleep
 
@@ -80,8 +79,7 @@ MUTATION_BYTES = 64
 """The bytes of a mutation without its data. This also keeps a request below Bigtable's limit of 100,000 mutations."""
 
 
-@frozen
-class Retry:
+class Retry(Immutable):
     """How long and how often to retry.
 
     Attributes:
@@ -286,8 +284,7 @@ def _rest(call: ReadRows, read: Read) -> ReadRows | None:
     return None if span.empty else evolve(call, range=span, limit=limit)
 
 
-@frozen
-class Stuck:
+class Stuck(Immutable):
     """The result of a bulk write whose time was up before all rows were written.
 
     Attributes:

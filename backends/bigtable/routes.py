@@ -15,7 +15,7 @@ import grpc
 
 from odm.backends.bigtable.errors import loading_credentials
 from odm.errors import BackendError
-from odm.immutable import frozen
+from odm.immutable import Immutable
 
 Transport: TypeAlias = Literal["lean", "vendor"]
 
@@ -33,8 +33,7 @@ def _never() -> bool:
     return False
 
 
-@frozen
-class Route:
+class Route(Immutable):
     """What the lean transport needs to know.
 
     Attributes:

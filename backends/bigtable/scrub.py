@@ -19,8 +19,6 @@ deleted by hand or restored from a backup; see `odm.backends.bigtable.repair`.
 
 from collections.abc import Callable
 
-from attrs import evolve
-
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.byte_keys import with_row_key_bytes
 from odm.backends.bigtable.commit import LEASE_SECONDS
@@ -28,6 +26,7 @@ from odm.backends.bigtable.garbage import Rules, Scrubbed, check_after, collect
 from odm.backends.bigtable.native import Steps
 from odm.backends.bigtable.writer import Writer
 from odm.errors import BadValue, brief
+from odm.immutable import evolve
 from odm.protocol.connection import arun, run
 from odm.schema.model import Schema
 from odm.schema.table import Table

@@ -8,9 +8,8 @@ each row, without its value; in rows with a tag, `Selected.narrowed` leaves it o
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import groupby
-
-from attrs import field
 
 from odm.backends.bigtable.cells import member_qualifier, qualifier
 from odm.backends.bigtable.columns import LISTED, REVISION
@@ -33,15 +32,13 @@ from odm.backends.bigtable.native import Column as Place
 from odm.backends.bigtable.ownership import PROBE_PREFIX, outside
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
 from odm.expressions.nodes import Path
-from odm.immutable import frozen
 from odm.protocol.reading import Only
 
 _MARKS = frozenset({TAG, TTL_ATTRIBUTE, VERSION})
 _MOST = 512
 
 
-@frozen
-class Selected(Chain):
+class Selected(Chain, dict=True):
     """The cells of some attributes, in the families that they have, and one more cell of each row.
 
     Attributes:
@@ -51,9 +48,10 @@ class Selected(Chain):
 
     wanted: tuple[ColumnRange, ...]
     tags: frozenset[Place]
-    _kept: dict[tuple[Place, ...], tuple[tuple[Place, ...], tuple[int, ...]]] = field(
-        factory=dict, init=False, eq=False, repr=False
-    )
+
+    @cached_property
+    def _kept(self) -> dict[tuple[Place, ...], tuple[tuple[Place, ...], tuple[int, ...]]]:
+        return {}
 
     def narrowed(self, row: Row) -> Row:
         """The row without the cell that was not asked for; a row without a tag as it is."""

@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
-from attrs import evolve
 from grpc import StatusCode
 
 from odm.backends.bigtable.errors import status, text_of, translate
@@ -31,7 +30,7 @@ from odm.backends.bigtable.retry import Retry, once, pause, until_answered
 from odm.codec import TAG
 from odm.errors import BadCursor, Unsupported, brief
 from odm.expressions.nodes import Item
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 from odm.protocol.changes import ChangePage, ChangeRecord, ChangeShard, Kind
 from odm.protocol.requests import ReadChanges
 from odm.schema.entity import Key
@@ -50,8 +49,7 @@ REFUSED: Final = frozenset({StatusCode.INVALID_ARGUMENT, StatusCode.OUT_OF_RANGE
 """The statuses of a stream that cannot be read from a position on. Google does not document which one it has."""
 
 
-@frozen
-class Feed:
+class Feed(Immutable):
     """The change feed of one table.
 
     Attributes:

@@ -7,7 +7,6 @@ at the same time.
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from attrs import evolve
 from google.api_core.exceptions import AlreadyExists, NotFound
 
 from odm.backends.bigtable.changes import differences
@@ -30,6 +29,7 @@ from odm.backends.bigtable.options import NO_OPTIONS, Options
 from odm.backends.bigtable.retry import Retry, answers_of, read_all, until_answered
 from odm.backends.bigtable.schema import END, name_of, tables
 from odm.errors import BackendError
+from odm.immutable import evolve
 from odm.protocol.admin import ADDITIVE, Kind, TableChange, Tell, silent
 from odm.protocol.requests import TableIdentity, TableSize
 from odm.schema.model import Schema

@@ -6,10 +6,9 @@ So no text of a key contains the separators of row keys, and keys sort as before
 from collections.abc import Callable
 from typing import Any, TypeVar, assert_never, cast
 
-from attrs import evolve
-
 from odm.backends.bigtable.layout import Layout, is_wide
 from odm.backends.bigtable.native import Steps
+from odm.immutable import evolve
 from odm.keys.text import escape, unescape
 from odm.protocol import requests as req
 from odm.protocol.changes import ChangePage

@@ -24,9 +24,8 @@ named here, belong to other programs: no call changes them.
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Final
-
-from attrs import Factory, field
 
 from odm.backends.bigtable import wide_size
 from odm.backends.bigtable.cells import qualifier, read, read_counter, write, write_counter
@@ -85,7 +84,7 @@ from odm.backends.bigtable.wide_size import SENTINEL, bytes_of, check_space, gro
 from odm.codec import TAG, VERSION
 from odm.errors import BackendError, BadValue, ItemTooLarge, brief
 from odm.expressions.nodes import Item, Path, Value
-from odm.immutable import frozen
+from odm.immutable import field
 from odm.protocol.requests import Only
 
 _LOG = logging.getLogger("odm.bigtable")
@@ -100,8 +99,7 @@ FILTER_BYTES: Final = 16 * 1024
 """The maximum bytes of column ranges in one filter; Bigtable allows 20 KB for a filter."""
 
 
-@frozen
-class Wide(Places):
+class Wide(Places, dict=True):
     """Items as documents in the row of their partition.
 
     Attributes:
@@ -110,14 +108,14 @@ class Wide(Places):
     """
 
     families: tuple[str, ...] = (FAMILY,)
-    of_tag: Mapping[str, str] = Factory(dict)
-    _counters: tuple[str, ...] = field(
-        init=False, default=Factory(lambda self: tuple(sorted(self.form.owned.counters)), takes_self=True)
-    )
+    of_tag: Mapping[str, str] = field(factory=dict)
 
-    _longest: int = field(init=False, default=Factory(lambda self: self._longest_sort(), takes_self=True))
+    @cached_property
+    def _counters(self) -> tuple[str, ...]:
+        return tuple(sorted(self.form.owned.counters))
 
-    def _longest_sort(self) -> int:
+    @cached_property
+    def _longest(self) -> int:
         """The maximum bytes of a sort key; with locks, a filter names it twice as often."""
         times = 1 if self.locks is None else 2
         return (MAX_BYTES // (times * (len(self.families) + 1)) - MARGIN) // 2

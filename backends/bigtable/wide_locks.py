@@ -11,8 +11,6 @@ locked, an increment too: so the counters of a locked item do not change. The lo
 
 from collections.abc import Collection, Iterable, Sequence
 
-from attrs import field
-
 from odm.backends.bigtable.cells import qualifier, read_counter
 from odm.backends.bigtable.codec import Stored
 from odm.backends.bigtable.documents import COUNTED
@@ -37,21 +35,20 @@ from odm.backends.bigtable.wide_cells import REVISED, SIDE, apart, cut, is_size
 from odm.backends.bigtable.wide_size import grown
 from odm.codec import TAG
 from odm.expressions.nodes import Value
-from odm.immutable import frozen
+from odm.immutable import field
 
 _REVISED = REVISED.encode()
 _LOCK = LOCK.encode()
 
 
-@frozen
-class WideLockCells(LockCells):
+class WideLockCells(LockCells, kw_only=True):
     """The locks of items in the row of their partition.
 
     Attributes:
         places: where the items stand; it does not know of locks.
     """
 
-    places: Wide = field(kw_only=True)
+    places: Wide = field()
 
     def row(self, id: str) -> str:
         return self.places.row(id)

@@ -21,7 +21,7 @@ from odm.backends.bigtable.wide import Wide
 from odm.backends.bigtable.wide_size import SENTINEL
 from odm.codec import EntityCodec, Lazy
 from odm.expressions.nodes import Value
-from odm.immutable import frozen
+from odm.immutable import Immutable
 from odm.protocol.requests import Page, Position, Query, Scan
 from odm.schema.entity import Key
 
@@ -77,8 +77,7 @@ class Stretch(NamedTuple):
     following: str | None
 
 
-@frozen
-class Reader:
+class Reader(Immutable):
     """Reads pages of one table.
 
     Attributes:

@@ -57,7 +57,7 @@ from odm.backends.bigtable.wide_size import SENTINEL, is_full
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
 from odm.errors import BadValue, OdmError, OutcomeUnknown, Throttled, Unsupported
-from odm.immutable import frozen
+from odm.immutable import Immutable
 from odm.protocol.requests import Delete, Operation, Put, Refusals, Refused, Transact, Update, Written
 
 
@@ -213,8 +213,7 @@ def _commit(
     sort(attempts, call, answer, done, undone, failures)
 
 
-@frozen
-class _Asked:
+class _Asked(Immutable):
     """The commit of a transaction, which checks every item of it.
 
     Attributes:

@@ -39,7 +39,7 @@ from odm.backends.bigtable.native_admin import (
 )
 from odm.backends.bigtable.native_streams import Span
 from odm.backends.bigtable.retry import ATTEMPT_SECONDS
-from odm.immutable import frozen
+from odm.immutable import Immutable
 
 ADMIN_SECONDS = 300.0
 """The deadline of a change of a table, in seconds; Google's default for CreateTable."""
@@ -81,8 +81,7 @@ class Message(NamedTuple):
     streamed: bool = False
 
 
-@frozen
-class Wire:
+class Wire(Immutable):
     """Builds the messages for one instance.
 
     Attributes:

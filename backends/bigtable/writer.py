@@ -3,10 +3,8 @@
 import secrets
 import time
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from typing import Final
-
-from attrs import Factory, field
 
 from odm.backends.bigtable.codec import TAG
 from odm.backends.bigtable.filters import Filter
@@ -20,7 +18,7 @@ from odm.backends.bigtable.resolving import Resolver
 from odm.backends.bigtable.retry import Retry
 from odm.concurrency import Background
 from odm.expressions.nodes import Value
-from odm.immutable import frozen
+from odm.immutable import Immutable, field
 from odm.protocol.limits import Local
 from odm.protocol.requests import Delete, Put
 from odm.schema.entity import Key
@@ -49,8 +47,7 @@ def version_in(revision: str) -> str:
     return revision.partition(".")[2]
 
 
-@frozen
-class Writer:
+class Writer(Immutable, dict=True):
     """Where and how the items of a table are written.
 
     Attributes:
@@ -68,25 +65,31 @@ class Writer:
     """
 
     schema: Schema
-    retry: Retry = Factory(Retry)
+    retry: Retry = field(factory=Retry)
     now: Callable[[], int] = now_micros
     ids: Callable[[], str] = new_id
     background: Background = field(factory=Background, repr=False)
     abort_after: float = ABORT_AFTER
-    layout: Layout = field(init=False, default=Factory(lambda self: Layout.of(self.schema), takes_self=True))
-    form: Form = field(init=False, default=Factory(lambda self: Form.of(self.schema), takes_self=True))
-    places: Places = field(
-        init=False,
-        default=Factory(lambda self: places_of(self.schema, self.form, self.layout, self.abort_after), takes_self=True),
-    )
-    table: str = field(init=False, default=Factory(lambda self: self.schema.name, takes_self=True))
-    local: Local = field(
-        init=False,
-        default=Factory(
-            lambda self: {name: index.held for name, index in self.schema.indexes.items() if index.local},
-            takes_self=True,
-        ),
-    )
+
+    @cached_property
+    def layout(self) -> Layout:
+        return Layout.of(self.schema)
+
+    @cached_property
+    def form(self) -> Form:
+        return Form.of(self.schema)
+
+    @cached_property
+    def places(self) -> Places:
+        return places_of(self.schema, self.form, self.layout, self.abort_after)
+
+    @cached_property
+    def table(self) -> str:
+        return self.schema.name
+
+    @cached_property
+    def local(self) -> Local:
+        return {name: index.held for name, index in self.schema.indexes.items() if index.local}
 
     def id_of(self, version: Value) -> str:
         """A new revision for an item of this version; None is the first version."""

@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from attrs import evolve
-
 from odm.backends.bigtable.actions import CompiledUpdate, compiled, settled
 from odm.backends.bigtable.advice import advice_of
 from odm.backends.bigtable.commit import Work, settle
@@ -33,6 +31,7 @@ from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG, VERSION
 from odm.errors import BadValue, OdmError, OutcomeUnknown, Throttled
 from odm.expressions.nodes import Action, AddTo, Set, Value
+from odm.immutable import evolve
 from odm.protocol.limits import Limits, item_size
 from odm.protocol.predicates import EXISTS, condition_of, every
 from odm.protocol.requests import Delete, Operation, Put, Refusals, Refused, Sleep, Transact, Update, Written

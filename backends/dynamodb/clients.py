@@ -15,7 +15,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
-from attrs import Factory, define, evolve
+from msgspec import Struct, field
 
 from odm.backends.dynamodb.errors import DamagedAnswer
 from odm.backends.dynamodb.native import Service
@@ -24,7 +24,7 @@ from odm.backends.dynamodb.retry import config_of
 from odm.backends.dynamodb.savings import saving
 from odm.backends.dynamodb.wire import Bodies, read_bytes
 from odm.errors import Unsupported
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 from odm.protocol.connection import foreign_loop
 
 if TYPE_CHECKING:
@@ -51,8 +51,7 @@ _EVENTS: Final[Mapping[Service, str]] = {"dynamodb": "dynamodb", "dynamodbstream
 """The name of an API in botocore's events."""
 
 
-@frozen
-class Settings:
+class Settings(Immutable):
     """The settings of the clients. If a setting is None, boto3 looks it up in its usual places.
 
     Attributes:
@@ -123,14 +122,13 @@ def _lock() -> "asyncio.Lock":
     return asyncio.Lock()
 
 
-@define(eq=False)
-class _Slot:
+class _Slot(Struct, eq=False):
     """The clients of one event loop. The lock keeps concurrent tasks from creating the same client twice."""
 
-    process: int = Factory(os.getpid)
-    lock: "asyncio.Lock" = Factory(_lock)
-    stack: AsyncExitStack = Factory(AsyncExitStack)
-    clients: dict[tuple[float | None, Service], Any] = Factory(dict)
+    process: int = field(default_factory=os.getpid)
+    lock: "asyncio.Lock" = field(default_factory=_lock)
+    stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+    clients: dict[tuple[float | None, Service], Any] = field(default_factory=dict)
     session: Any = None
 
     async def close(self) -> None:

@@ -10,14 +10,12 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any, Final
 
-from attrs import evolve
-
 from odm.backends.dynamodb.attributes import Attributes, from_attribute
 from odm.codec import OTHERS, TAG, TTL_ATTRIBUTE, VERSION, attribute_name
 from odm.errors import brief
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Action, Item, Path, Remove, Set, Value
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 from odm.keys import number_of, number_text
 from odm.protocol.requests import Put, Update
 from odm.schema.described import names_of, rivals_of, uses_of
@@ -50,8 +48,7 @@ def native_text(value: Value, kind: str) -> str:
     raise TypeError(f"{brief(value)} is not a key of type {kind}")
 
 
-@frozen
-class _Kind:
+class _Kind(Immutable):
     """How the items of one entity are stored.
 
     Attributes:
@@ -70,8 +67,7 @@ class _Kind:
     rivals: tuple[EntitySchema, ...] = ()
 
 
-@frozen(slots=False)
-class Described:
+class Described(Immutable, dict=True):
     """A table of a schema that is described.
 
     Attributes:

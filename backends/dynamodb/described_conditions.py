@@ -21,14 +21,13 @@ from odm.expressions.nodes import (
     paths,
     with_paths,
 )
-from odm.immutable import frozen
+from odm.immutable import Immutable
 from odm.keys.base import Refused
 from odm.protocol.predicates import every
 from odm.schema.entity import EntitySchema, Key, KeyPart
 
 
-@frozen(slots=False)
-class WriteConditions:
+class WriteConditions(Immutable, dict=True):
     """Translates the conditions of a write of one item, whose key has the fields that stand in it.
 
     Attributes:

@@ -6,8 +6,6 @@ from contextlib import contextmanager, nullcontext
 from copy import copy
 from typing import TYPE_CHECKING, Any, Literal
 
-from attrs import evolve
-
 from odm.backends.dynamodb.clients import AsyncClients, Settings, SyncClient, session_of
 from odm.backends.dynamodb.codec import write_item
 from odm.backends.dynamodb.endpoints import is_url, other_host
@@ -23,6 +21,7 @@ from odm.codec import EntityCodec
 from odm.errors import BadValue, brief
 from odm.expressions.nodes import AddValue, Item
 from odm.hints import DYNAMODB_OPTIONS, options_of
+from odm.immutable import evolve
 from odm.protocol.connection import DEFAULT_POLICY, Backend, Connection, Rehearsal, RetryPolicy
 from odm.protocol.limits import Limits
 from odm.protocol.requests import Merge, Request, Sleep

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from odm.immutable import frozen
+from odm.immutable import Immutable
 
 if TYPE_CHECKING:
     from botocore.session import Session
@@ -39,8 +39,7 @@ def other_host(url: str | None) -> str:
     return "" if (parts.hostname or "").endswith(_AWS) else parts.netloc.rpartition("@")[2].lower()
 
 
-@frozen
-class Endpoint:
+class Endpoint(Immutable):
     """Where requests go.
 
     Attributes:

@@ -9,9 +9,7 @@ import os
 import sys
 from typing import Any, Final
 
-from attrs import field
-
-from odm.immutable import frozen
+from odm.immutable import Immutable, field
 
 _VARIABLES: Final = {
     "ca_bundle": "AWS_CA_BUNDLE",
@@ -42,8 +40,7 @@ _FILES: Final = ("~/.aws/config", "~/.aws/credentials")
 """The files that botocore reads if no variable names others."""
 
 
-@frozen
-class Keys:
+class Keys(Immutable):
     """Credentials that do not change, with the names of botocore's."""
 
     access_key: str
@@ -55,8 +52,7 @@ class Keys:
         return self
 
 
-@frozen
-class Environment:
+class Environment(Immutable):
     """The part of a botocore session that the lean transport needs."""
 
     def get_credentials(self) -> Keys:

@@ -20,12 +20,11 @@ from odm.errors import (
     TableNotFound,
     Throttled,
 )
-from odm.immutable import frozen
+from odm.immutable import Immutable
 from odm.protocol.requests import Operation, Request, repeatable, writes
 
 
-@frozen
-class _Row:
+class _Row(Immutable):
     """A kind of failure.
 
     Attributes:

@@ -15,14 +15,12 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
-from attrs import evolve
-
 from odm.backends.dynamodb.errors import CHANGES_LOST, CHANGES_TRIMMED, ITERATOR_EXPIRED, TABLE_MISSING, code_of
 from odm.backends.dynamodb.native import Call, Steps
 from odm.backends.dynamodb.schema import Layout
 from odm.backends.dynamodb.stream_records import read_record
 from odm.errors import BadCursor, Unsupported, brief
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 from odm.protocol.changes import ChangePage, ChangeShard
 from odm.protocol.requests import ReadChanges
 
@@ -109,8 +107,7 @@ _NOT_RECORDED: Final = (
 )
 
 
-@frozen
-class _Place:
+class _Place(Immutable):
     """Where a page begins.
 
     Attributes:

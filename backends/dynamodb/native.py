@@ -10,7 +10,7 @@ import reprlib
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
-from odm.immutable import frozen
+from odm.immutable import Immutable
 from odm.protocol.connection import NativeGen
 from odm.protocol.requests import Sleep
 
@@ -33,8 +33,7 @@ Service: TypeAlias = Literal["dynamodb", "dynamodbstreams"]
 _PADDING = re.compile("\U0010ffff{4,}")  # the upper bound of a range is padded to 1,024 bytes
 
 
-@frozen
-class Call:
+class Call(Immutable):
     """One request to DynamoDB.
 
     Attributes:

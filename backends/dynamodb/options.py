@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from attrs import field
-
 from odm.errors import BadValue, brief
-from odm.immutable import frozen
+from odm.immutable import Immutable, field
 
 Stream: TypeAlias = Literal["new_and_old_images", "new_image", "old_image", "keys_only"]
 """What a stream record contains of the item: DynamoDB's StreamViewType in lower case."""
@@ -21,8 +19,11 @@ CLASSES: Final = get_args(TableClass)
 ON_DEMAND: Final = "on-demand"
 
 
-@frozen
-class Provisioned:
+class _Indexes(Immutable, kw_only=True):
+    indexes: "Mapping[str, Provisioned]" = field(factory=dict)
+
+
+class Provisioned(_Indexes):
     """Provisioned capacity: billed by the hour, used or not. Requests beyond it are throttled.
 
     Args:
@@ -37,9 +38,8 @@ class Provisioned:
 
     read: int
     write: int
-    indexes: "Mapping[str, Provisioned]" = field(factory=dict, kw_only=True)
 
-    def __attrs_post_init__(self) -> None:
+    def __post_init__(self) -> None:
         for name, units in (("read", self.read), ("write", self.write)):
             if type(units) is not int or units < 1:
                 raise BadValue(f"Provisioned({name}={brief(units)}): pass the units per second, an int of 1 or more")
@@ -62,8 +62,7 @@ class Provisioned:
 Billing: TypeAlias = Provisioned | Literal["on-demand"]
 
 
-@frozen
-class TableOptions:
+class TableOptions(Immutable):
     """The options of a table. None leaves a setting unchanged.
 
     Args:
@@ -81,7 +80,7 @@ class TableOptions:
     stream: Stream | None = None
     table_class: TableClass | None = None
 
-    def __attrs_post_init__(self) -> None:
+    def __post_init__(self) -> None:
         if self.billing is not None and self.billing != ON_DEMAND and not isinstance(self.billing, Provisioned):
             raise BadValue(f"billing={brief(self.billing)}: write 'on-demand' or Provisioned(read=5, write=5)")
         for name, given, known in (("stream", self.stream, STREAMS), ("table_class", self.table_class, CLASSES)):

@@ -4,8 +4,6 @@ An entry may be older than its item. A result is left out if the item was delete
 longer matches the filter.
 """
 
-from attrs import evolve
-
 from odm.backends.dynamodb.attributes import Attribute, from_attribute
 from odm.backends.dynamodb.batches import MAX_GETS, batch_get
 from odm.backends.dynamodb.codec import write_index_key
@@ -16,6 +14,7 @@ from odm.backends.dynamodb.schema import Layout
 from odm.codec import TAG
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import paths
+from odm.immutable import evolve
 from odm.protocol.requests import BatchGet, Page, Position, Query
 from odm.schema.entity import Key
 

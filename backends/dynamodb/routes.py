@@ -18,7 +18,7 @@ from odm.backends.dynamodb.profiles import configuration_of
 from odm.backends.dynamodb.savings import user_agent
 from odm.backends.dynamodb.tls import authorities, tls_context
 from odm.backends.dynamodb.wire import WRITTEN
-from odm.immutable import frozen
+from odm.immutable import Immutable
 
 if TYPE_CHECKING:
     import ssl
@@ -73,8 +73,7 @@ _EVENTS: Final = (
 """botocore's events of a request that the lean transport does not emit."""
 
 
-@frozen
-class Route:
+class Route(Immutable):
     """What the lean transport needs to know.
 
     Attributes:
@@ -116,8 +115,7 @@ class Route:
         return context
 
 
-@frozen(slots=False)
-class _Defaults:
+class _Defaults(Immutable, dict=True):
     """The defaults of botocore's Config, which takes long to import. Tests compare them."""
 
     client_cert: Any = None

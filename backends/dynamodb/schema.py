@@ -6,10 +6,11 @@ local index has only ``<index>sk``; its partition key is that of the table.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
-from attrs import Factory, define, field
+import msgspec
+from msgspec import Struct
 
 from odm.backends.dynamodb.attributes import Attributes
 from odm.backends.dynamodb.described import Described
@@ -18,7 +19,7 @@ from odm.backends.dynamodb.options import NO_OPTIONS, Billing, Provisioned, Stre
 from odm.codec import TAG, TTL_ATTRIBUTE, NativeItem, NativeItems, attribute_name
 from odm.codec.writers import quoted
 from odm.errors import BadValue, SchemaError
-from odm.immutable import frozen
+from odm.immutable import Immutable, field
 from odm.keys import Kind
 from odm.schema.checks import NAMES, is_index_name, is_name
 from odm.schema.described import names_of
@@ -31,8 +32,7 @@ def start_of(name: str) -> str:
     return f'{quoted(name)}:{{"S":'
 
 
-@define(eq=False)
-class StreamState:
+class StreamState(Struct, eq=False):
     """What was read of the table's stream, so that it need not be asked for again; see `feed`.
 
     Attributes:
@@ -41,11 +41,10 @@ class StreamState:
     """
 
     arn: str | None = None
-    iterators: dict[tuple[str, str], str] = Factory(dict)
+    iterators: dict[tuple[str, str], str] = msgspec.field(default_factory=dict)
 
 
-@frozen
-class Layout:
+class Layout(Immutable, dict=True):
     """The names and options of the table.
 
     Attributes:
@@ -75,27 +74,32 @@ class Layout:
     indexes: Mapping[str, tuple[str, ...]]
     has_ttl: bool = False
     local: frozenset[str] = frozenset()
-    projections: Mapping[str, tuple[str, ...]] = Factory(dict)
+    projections: Mapping[str, tuple[str, ...]] = field(factory=dict)
     exclusive: bool = False
     options: TableOptions = NO_OPTIONS
     loader: Loader = field(factory=Loader, repr=False, eq=False)
-    several: Mapping[str, int] = Factory(dict)
-    types: Mapping[str, Kind] = Factory(dict)
+    several: Mapping[str, int] = field(factory=dict)
+    types: Mapping[str, Kind] = field(factory=dict)
     ttl: str = TTL_ATTRIBUTE
     endpoint: str = ""
     described: Described | None = field(default=None, repr=False)
     schema: Schema | None = field(default=None, repr=False, eq=False)
-    held: dict[str, tuple[str, ...] | None] = field(factory=dict, init=False, repr=False, eq=False)
-    stream: StreamState = field(factory=StreamState, init=False, repr=False, eq=False)
-    hidden: frozenset[str] = field(
-        init=False,
-        repr=False,
-        default=Factory(lambda self: frozenset(self.keys).union(*self.indexes.values()), takes_self=True),
-    )
 
-    starts: tuple[str, ...] = field(
-        init=False, repr=False, eq=False, default=Factory(lambda self: tuple(map(start_of, self.keys)), takes_self=True)
-    )
+    @cached_property
+    def held(self) -> dict[str, tuple[str, ...] | None]:
+        return {}
+
+    @cached_property
+    def stream(self) -> StreamState:
+        return StreamState()
+
+    @cached_property
+    def hidden(self) -> frozenset[str]:
+        return frozenset(self.keys).union(*self.indexes.values())
+
+    @cached_property
+    def starts(self) -> tuple[str, ...]:
+        return tuple(map(start_of, self.keys))
 
     @property
     def tag(self) -> str:

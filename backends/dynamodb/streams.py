@@ -15,12 +15,10 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, overload
 
-from attrs import evolve
-
 from odm.backends.dynamodb.schema import Layout, layout_of
 from odm.backends.dynamodb.stream_records import read_record, sequence_of
 from odm.errors import BadValue, ItemInvalid, OdmError, brief
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 from odm.protocol.changes import change_of
 from odm.protocol.on_invalid import OnInvalid, skipping
 from odm.schema.model import Schema
@@ -207,8 +205,7 @@ _MALFORMED: Final = (LookupError, TypeError, ValueError, AttributeError, Arithme
 """What reading a value of a wrong type or form raises."""
 
 
-@frozen
-class _Reader:
+class _Reader(Immutable):
     """Decodes the records of one table."""
 
     schema: Schema

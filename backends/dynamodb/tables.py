@@ -9,8 +9,6 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import chain, repeat
 from typing import Any, Final
 
-from attrs import evolve
-
 from odm.backends.dynamodb.attributes import Attributes
 from odm.backends.dynamodb.changes import (
     differences,
@@ -25,6 +23,7 @@ from odm.backends.dynamodb.native import Call, Steps
 from odm.backends.dynamodb.options import TableOptions
 from odm.backends.dynamodb.schema import Layout, check_capacity, global_indexes, layout_of
 from odm.errors import BackendError, BadValue, brief
+from odm.immutable import evolve
 from odm.protocol.admin import ADDITIVE, Kind, TableChange, Tell, silent
 from odm.protocol.requests import Sleep, TableIdentity, TableSize
 from odm.schema.evidence import Stored

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from attrs import evolve
-
 from odm.backends.dynamodb.native import WRITES, Call, Native, Steps
+from odm.immutable import evolve
 from odm.protocol.capacity import Units, summed
 from odm.protocol.connection import ForwardingConnection
 from odm.protocol.requests import Request

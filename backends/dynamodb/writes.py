@@ -5,8 +5,6 @@ from functools import lru_cache
 from random import SystemRandom
 from typing import Any, Final, TypeAlias
 
-from attrs import evolve
-
 from odm.backends.dynamodb.attributes import Attribute
 from odm.backends.dynamodb.codec import put_values, read_item, write_key, write_put
 from odm.backends.dynamodb.described_conditions import WriteConditions
@@ -32,6 +30,7 @@ from odm.expressions.nodes import (
     Value,
     paths,
 )
+from odm.immutable import evolve
 from odm.protocol.apply_update import as_sets, rounds
 from odm.protocol.contention import Contention
 from odm.protocol.predicates import EXISTS, condition_of, every, guarded, has_tag, over_own

@@ -13,8 +13,6 @@ from pathlib import Path
 from threading import TIMEOUT_MAX
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import evolve
-
 from odm.backends import local  # its names in annotations: they are imported at their first use
 from odm.backends.local.codec import decode, write_item
 from odm.backends.local.log import seconds_of
@@ -24,7 +22,7 @@ from odm.backends.local.storage import Storage
 from odm.codec import EntityCodec
 from odm.errors import BackendError, BadValue, OdmError, brief
 from odm.expressions.nodes import Item
-from odm.immutable import frozen
+from odm.immutable import evolve
 from odm.protocol.capacity import Units
 from odm.protocol.connection import Backend, Connection, ForwardingConnection, NativeGen, RetryPolicy
 from odm.protocol.limits import Limits
@@ -172,7 +170,6 @@ def _with_faults(connection: LocalConnection, faults: "local.Faults | None", sch
     return FaultConnection(connection, faults, schema)
 
 
-@frozen
 class MeteredConnection(ForwardingConnection[Request]):
     """A connection whose native responses are `Measured`."""
 

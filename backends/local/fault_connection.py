@@ -8,12 +8,10 @@ from functools import partial
 from inspect import isawaitable, iscoroutine
 from typing import Any, Final, TypeAlias, assert_never
 
-from attrs import evolve, field
-
 from odm.backends.local.call_names import call_name_of
 from odm.backends.local.faults import Before, Delay, Fail, Faults, Lose, Throttle
 from odm.errors import BackendError, BadValue, OdmError, OutcomeUnknown, Throttled, brief
-from odm.immutable import frozen
+from odm.immutable import evolve, field
 from odm.protocol.connection import ForwardingConnection, NativeGen, arun, run
 from odm.protocol.requests import BatchGet, BatchMerge, BatchWrite, Request, repeatable
 from odm.schema.model import Schema
@@ -24,7 +22,6 @@ _SPARED: Final[ContextVar[bool]] = ContextVar("odm_spared_from_faults", default=
 """A function of `Faults.before` is running; no faults are injected into its own requests."""
 
 
-@frozen
 class FaultConnection(ForwardingConnection[Request]):
     """Injects faults into the requests of a connection of the bundled engine.
 

@@ -10,7 +10,7 @@ from random import Random
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
-from attrs import define
+from msgspec import Struct
 
 from odm.backends.local.call_names import (
     GROUPS,
@@ -23,7 +23,7 @@ from odm.backends.local.call_names import (
     keys_of,
 )
 from odm.errors import BadValue, OdmError, brief
-from odm.immutable import frozen
+from odm.immutable import Immutable
 from odm.protocol.requests import Request
 from odm.schema.entity import Key
 from odm.schema.model import Schema
@@ -42,36 +42,31 @@ class Which(TypedDict, total=False):
     chance: float
 
 
-@frozen
-class Throttle:
+class Throttle(Immutable):
     """Throttle the request; apply the first ``done`` operations of a batch (None: half of them)."""
 
     done: int | None
 
 
-@frozen
-class Fail:
+class Fail(Immutable):
     """Raise this error; None: a `BackendError`."""
 
     error: OdmError | None
 
 
-@frozen
-class Lose:
+class Lose(Immutable):
     """Lose the response to a write that was, or was not, applied."""
 
     applied: bool
 
 
-@frozen
-class Delay:
+class Delay(Immutable):
     """Wait before the request is performed."""
 
     seconds: float
 
 
-@frozen
-class Before:
+class Before(Immutable):
     """Call a function before the request is performed."""
 
     act: Callable[[], object]
@@ -80,8 +75,7 @@ class Before:
 Fault: TypeAlias = Throttle | Fail | Lose | Delay | Before
 
 
-@frozen
-class Happened:
+class Happened(Immutable):
     """A fault that was injected.
 
     Attributes:
@@ -97,8 +91,7 @@ class Happened:
     keys: tuple[Key, ...] = ()
 
 
-@define
-class _Rule:
+class _Rule(Struct):
     """A fault that was set; it still applies ``times`` times (None: always), after ``after`` more requests."""
 
     fault: Fault

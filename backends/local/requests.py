@@ -13,7 +13,6 @@ from itertools import islice
 from random import Random
 from typing import Any, Final, assert_never
 
-from attrs import Factory, evolve
 from pydantic_core import to_json
 
 from odm.backends.local import log
@@ -23,7 +22,7 @@ from odm.codec import TAG, ItemText, ItemTexts, Lazy, TextLoader, tag_of
 from odm.errors import BackendError, BadValue
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve, field
 from odm.protocol import requests as req
 from odm.protocol.apply_update import merged_item, new_entries, new_item
 from odm.protocol.limits import Limits, Local, check_item, check_transaction, keys_at_most, size_at_most, stored_size
@@ -49,8 +48,7 @@ CHUNK: Final = 500
 """The number of operations of a batch that become durable in one step."""
 
 
-@frozen
-class Engine:
+class Engine(Immutable):
     """Performs requests on one table.
 
     Attributes:
@@ -73,8 +71,8 @@ class Engine:
     loader: TextLoader
     page_bytes: int = PAGE_BYTES
     tags: Collection[str] = frozenset()
-    local: Local = Factory(dict)
-    held: Mapping[str, Collection[str]] = Factory(dict)
+    local: Local = field(factory=dict)
+    held: Mapping[str, Collection[str]] = field(factory=dict)
     hash_only: bool | None = None
     misfit: Callable[[Sequence[Stored]], str | None] = lambda _: None
 

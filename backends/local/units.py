@@ -8,14 +8,14 @@ from contextlib import AbstractContextManager, closing
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-from attrs import define, evolve, field
+from msgspec import Struct, field
 
 from odm.backends.local.codec import decode
 from odm.backends.local.log import Logged
 from odm.backends.local.requests import Engine, read_size
 from odm.backends.local.storage import Change, Record, Row, Rows, Storage, View, position_of
 from odm.expressions.nodes import Item, Value, paths
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 from odm.protocol.capacity import TRANSACTION, Units, read_units, summed, write_units
 from odm.protocol.limits import stored_size
 from odm.protocol.requests import (
@@ -53,8 +53,7 @@ class _Copy(NamedTuple):
     units: float
 
 
-@define
-class _Tally:
+class _Tally(Struct):
     """The items that a request read and wrote.
 
     Attributes:
@@ -67,9 +66,9 @@ class _Tally:
 
     request: Request
     engine: Engine
-    sizes: dict[Key, int] = field(factory=dict)
-    items: dict[Key, int] = field(factory=dict)
-    writes: dict[Key, tuple[Record | None, Record | None]] = field(factory=dict)
+    sizes: dict[Key, int] = field(default_factory=dict)
+    items: dict[Key, int] = field(default_factory=dict)
+    writes: dict[Key, tuple[Record | None, Record | None]] = field(default_factory=dict)
 
     @property
     def index(self) -> str | None:
@@ -150,8 +149,7 @@ def _part(item: Item, names: Collection[str]) -> dict[str, Value]:
     return {name: item[name] for name in names if name in item}
 
 
-@frozen
-class _TalliedView:
+class _TalliedView(Immutable):
     """A view that records reads and writes in a `_Tally`."""
 
     view: View
@@ -254,8 +252,7 @@ class _TalliedView:
         return Record(data, {} if found is None else found.entries)
 
 
-@frozen
-class _TalliedStorage:
+class _TalliedStorage(Immutable):
     """A storage whose views record reads and writes in a `_Tally`."""
 
     storage: Storage

@@ -13,14 +13,13 @@ from odm.backends.local.clients import Connections, Loan
 from odm.backends.local.errors import translating
 from odm.backends.local.opening import has_id
 from odm.errors import BackendError
-from odm.immutable import frozen
+from odm.immutable import Immutable
 
 STEP_PAGES: Final = 1024
 """The number of pages that are copied in one step; Ctrl-C takes effect between two steps."""
 
 
-@frozen
-class Compaction:
+class Compaction(Immutable):
     """The result of `LocalFile.compact`.
 
     Attributes:

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from attrs import define, field, frozen
+from attrs import define, field
 from pydantic import BaseModel
 from typer import echo
 
@@ -17,6 +17,7 @@ from odm.cli.lock import note_filled
 from odm.cli.target import load_target
 from odm.cli.usage import BadUsage, checked
 from odm.errors import BadValue, ItemInvalid
+from odm.immutable import Immutable
 from odm.patterns.state_file import StateFile
 from odm.procedures.backfill import wanted_by
 from odm.procedures.backfilled import MOST_FAILURES, Backfilled
@@ -30,8 +31,7 @@ PARTS: Final = 32
 """The parts of the table, read one after the other; the progress bar counts them."""
 
 
-@frozen
-class Options:
+class Options(Immutable):
     """How to backfill.
 
     Attributes:

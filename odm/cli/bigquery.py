@@ -11,8 +11,6 @@ from datetime import date
 from functools import partial
 from typing import Any, Final
 
-from attrs import evolve, frozen
-
 from odm.backends.bigtable.cells import qualifier
 from odm.backends.bigtable.layout import is_wide
 from odm.backends.bigtable.native import COUNTERS, FAMILY
@@ -24,6 +22,7 @@ from odm.codec.stored import StoredType
 from odm.codec.stored_moments import EpochType, FormatType
 from odm.codec.unions import bare
 from odm.errors import Unsupported
+from odm.immutable import Immutable, evolve
 from odm.keys import Literal, next_prefix
 from odm.keys.verbatim import VerbatimKey
 from odm.schema.entity import EntitySchema
@@ -36,8 +35,7 @@ _PLACE: Final = re.compile(r"^( +)([0-9]+)", re.MULTILINE)
 _ISO: Final = "%Y-%m-%dT%H:%M:%S"
 
 
-@frozen
-class Shown:
+class Shown(Immutable):
     """How SQL shows a column.
 
     Attributes:

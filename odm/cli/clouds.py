@@ -6,11 +6,10 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from urllib.parse import urlencode
 
-from attrs import fields, frozen
-
 from odm.backends.dynamodb import DynamoDB, Provisioned
 from odm.backends.dynamodb.options import ON_DEMAND, Billing, Stream
 from odm.cli.usage import BadUsage, checked
+from odm.immutable import Immutable
 from odm.protocol.admin import Admin
 from odm.protocol.connection import Backend
 from odm.schema.model import Schema
@@ -30,8 +29,7 @@ _OWN: Final[dict[BackendName, tuple[str, ...]]] = {
 """The options of each cloud alone, which are attributes of `Cloud`."""
 
 
-@frozen(kw_only=True)
-class Cloud:
+class Cloud(Immutable, kw_only=True):
     """Where a table is, from the command line; None: the option was not given."""
 
     backend: BackendName
@@ -51,7 +49,7 @@ class Cloud:
     @classmethod
     def given(cls, options: Mapping[str, Any]) -> "Cloud":
         """The cloud that the options of a command name, by the names of these attributes."""
-        given: dict[str, Any] = {attribute.name: options[attribute.name] for attribute in fields(cls)}
+        given: dict[str, Any] = {name: options[name] for name in cls.__struct_fields__}
         given |= {name: None for name, value in given.items() if value == ()}  # () too is an option that was not given
         return cls(**given)
 

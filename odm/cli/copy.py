@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from attrs import asdict, frozen
+from attrs import asdict
 from typer import echo
 
 from odm.cli.ask import NOT_CONFIRMED, may_replace_items
@@ -13,14 +13,14 @@ from odm.cli.bars import bars
 from odm.cli.locations import store_at
 from odm.cli.target import load_target
 from odm.cli.usage import checked
+from odm.immutable import Immutable
 from odm.patterns.copy import Copied, Tell, names_of
 from odm.patterns.copy import Progress as Far
 from odm.patterns.copy import copy as run_copy
 from odm.patterns.copy_state import State
 
 
-@frozen
-class Options:
+class Options(Immutable):
     """How to copy; see `odm.patterns.copy.Options`. ``yes``: do not ask before items are replaced."""
 
     parallel: int

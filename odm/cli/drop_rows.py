@@ -2,13 +2,13 @@
 
 import json
 
-from attrs import evolve
 from typer import echo
 
 from odm.backends.bigtable import Bigtable
 from odm.cli.ask import NOT_CONFIRMED, agreed
 from odm.cli.target import load_target
 from odm.cli.usage import BadUsage
+from odm.immutable import evolve
 
 
 def drop_rows(

@@ -11,7 +11,8 @@ from decimal import Decimal
 from typing import Any, Final, Literal, assert_never
 from uuid import UUID
 
-from attrs import asdict, has
+from msgspec import Struct
+from msgspec.structs import asdict
 from typer import echo
 
 from odm import _public
@@ -90,14 +91,14 @@ def _evaluate(target: Target, expression: str, store: Store) -> Explanation:
 
 
 def _json(explanation: Explanation) -> str:
-    plain = asdict(explanation, recurse=False)
+    plain = asdict(explanation)
     return json.dumps(plain, default=_plain, indent=2)
 
 
 def _plain(value: Any) -> Any:
     """Values that JSON does not support: requests become objects, bytes base64, everything else text."""
-    if has(type(value)) and not isinstance(value, Condition):
-        return {"request": type(value).__name__, **asdict(value, recurse=False)}
+    if isinstance(value, Struct) and not isinstance(value, Condition):
+        return {"request": type(value).__name__, **asdict(value)}
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, bytes):

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from attrs import frozen
 from pydantic import ValidationError
 from typer import echo
 
@@ -15,6 +14,7 @@ from odm.cli.usage import BadUsage
 from odm.codec.faults import show
 from odm.errors import BadValue
 from odm.expressions.nodes import Path
+from odm.immutable import Immutable
 from odm.procedures.context import Context
 from odm.procedures.unfit import UnfitItem, delete_unchanged, unfit_page
 from odm.protocol.requests import Position
@@ -26,8 +26,7 @@ PAGE = 250
 """How many items are read at once."""
 
 
-@frozen
-class Options:
+class Options(Immutable):
     """What to list, and what to do with it.
 
     Attributes:
@@ -47,8 +46,7 @@ class Options:
     yes: bool = False
 
 
-@frozen
-class Fault:
+class Fault(Immutable):
     """Why an item does not fit.
 
     Attributes:

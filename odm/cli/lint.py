@@ -5,12 +5,13 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 
-from attrs import asdict, evolve
+from msgspec.structs import asdict
 from typer import echo
 
 from odm.cli.target import load_target
 from odm.cli.usage import BadUsage
 from odm.errors import BadValue
+from odm.immutable import evolve
 from odm.schema.lint.finding import SEVERITIES, Cloud, LintFinding
 
 

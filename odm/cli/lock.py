@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from attrs import asdict
+from msgspec.structs import asdict
 from typer import echo
 
 from odm.cli.target import Target, load_target

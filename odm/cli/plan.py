@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from attrs import asdict, evolve, frozen
+from msgspec.structs import asdict
 from typer import echo
 
 from odm.cli.ask import NOT_CONFIRMED, agreed
 from odm.cli.clouds import Cloud
 from odm.cli.lock import gone_tables, read_file
 from odm.cli.target import Target, load_target
+from odm.immutable import Immutable, evolve
 from odm.protocol.admin import Admin, Survey, TableChange
 from odm.schema.lockfile import OF_KEYS, Finding, backfill_of, compare, describe, unfilled
 from odm.schema.lockfile.finding import TARGET
 
 
-@frozen
-class Options:
+class Options(Immutable):
     """The options of both commands, unparsed."""
 
     cloud: Cloud
@@ -31,8 +31,7 @@ class Options:
     remove_most: bool = False
 
 
-@frozen
-class Plan:
+class Plan(Immutable):
     """The changes to make, and what prevents them.
 
     Attributes:

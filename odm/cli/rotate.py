@@ -2,17 +2,16 @@
 
 import json
 
-from attrs import frozen
 from typer import echo
 
 from odm.cli.ask import NOT_CONFIRMED, agreed, number_of
 from odm.cli.locations import backend_at
 from odm.cli.target import load_series
+from odm.immutable import Immutable
 from odm.patterns.time_series import Rotation, Step
 
 
-@frozen
-class Options:
+class Options(Immutable):
     """How to rotate.
 
     Attributes:

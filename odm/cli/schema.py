@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 
-from attrs import evolve
 from typer import echo
 
 from odm.cli.locations import backend_at
@@ -11,6 +10,7 @@ from odm.cli.samples import example_key
 from odm.cli.tables import make_console, show_table
 from odm.cli.target import load_target
 from odm.cli.usage import BadUsage
+from odm.immutable import evolve
 from odm.keys import VerbatimKey, suffixes
 from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.lockfile import FORMAT, LockFile, describe, plain

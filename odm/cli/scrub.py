@@ -4,13 +4,14 @@ import json
 import shlex
 from typing import TYPE_CHECKING
 
-from attrs import asdict, evolve
+from msgspec.structs import asdict
 from typer import echo
 
 from odm.backends.bigtable import Bigtable
 from odm.cli.ask import NOT_CONFIRMED, agreed, number_of
 from odm.cli.target import load_target
 from odm.cli.usage import checked
+from odm.immutable import evolve
 
 if TYPE_CHECKING:
     from odm.backends.bigtable.garbage import Scrubbed

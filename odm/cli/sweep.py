@@ -3,19 +3,19 @@
 import json
 from math import isfinite
 
-from attrs import asdict, frozen
+from msgspec.structs import asdict
 from typer import echo
 
 from odm.cli.ask import NOT_CONFIRMED, agreed, number_of
 from odm.cli.locations import backend_at
 from odm.cli.target import load_target
 from odm.cli.usage import BadUsage, checked
+from odm.immutable import Immutable
 from odm.procedures.sweep import Swept
 from odm.stores.sync import Store
 
 
-@frozen
-class Options:
+class Options(Immutable):
     """How to sweep.
 
     Attributes:

@@ -11,10 +11,9 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from attrs import frozen
-
 from odm.cli.usage import BadUsage
 from odm.errors import BadValue, OdmError
+from odm.immutable import Immutable
 from odm.schema.model import Schema
 from odm.schema.table import Table
 
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
     from odm.patterns.time_series import TimeSeries
 
 
-@frozen
-class Target:
+class Target(Immutable):
     """What ``module:table`` names.
 
     Attributes:

@@ -12,8 +12,6 @@ its field counts as absent.
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias, assert_never, cast
 
-from attrs import evolve
-
 from odm.codec.containers import ListType
 from odm.codec.faults import NOTHING, Unfit
 from odm.codec.records import RecordType
@@ -39,7 +37,7 @@ from odm.expressions.nodes import (
     Value,
     paths,
 )
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 
 Test: TypeAlias = Compare | Between | IsIn | StartsWith | Contains
 
@@ -50,8 +48,7 @@ _EMPTY: Final = frozenset[Any]()
 _HERE: Final = Path(("value",))
 
 
-@frozen
-class Absence:
+class Absence(Immutable):
     """One way in which the value at a path can be absent, and what the entity shows there.
 
     Attributes:
@@ -70,8 +67,7 @@ class Absence:
         return Exists(self.missing.path) if isinstance(self.missing, Missing) else Not(self.missing)
 
 
-@frozen
-class Gap:
+class Gap(Immutable):
     """A field on a path that a stored item may lack while the entity shows it: the `Absence` of all paths of a shape.
 
     Attributes:

@@ -10,7 +10,6 @@ from collections.abc import Set as AbstractSet
 from decimal import Decimal
 from typing import Any, Final, Literal, TypeAlias, assert_never
 
-from attrs import Factory, evolve
 from pydantic import ValidationError
 
 from odm.codec.attributes import TTL_ATTRIBUTE, ttl_seconds
@@ -43,7 +42,7 @@ from odm.expressions.nodes import (
     SetIfMissing,
     Value,
 )
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve, field
 
 FROZEN: Final = (
     "is frozen (frozen=True of the field), so it cannot be changed in a stored item: put() the whole entity to replace "
@@ -65,8 +64,7 @@ WORDS: Final[Mapping[type[Action], str]] = {
 """What each action does, for `Store.explain`."""
 
 
-@frozen
-class ActionLowering:
+class ActionLowering(Immutable):
     """Lowers the actions of one entity.
 
     Attributes:
@@ -79,7 +77,7 @@ class ActionLowering:
     resolver: Resolver
     validate: Callable[[str, Any], Any]
     ttl: str | None = None
-    aggregates: Mapping[str, Literal["sum", "min", "max", "hll"]] = Factory(dict)
+    aggregates: Mapping[str, Literal["sum", "min", "max", "hll"]] = field(factory=dict)
     emptied: frozenset[str] = frozenset()
 
     def expand(self, actions: Sequence[Action]) -> tuple[Action, ...]:
@@ -300,8 +298,7 @@ Lower: TypeAlias = Callable[[Any, Place], Action]
 """Lowers an action of one kind at its place. Any: which kind, the shape of the actions says."""
 
 
-@frozen
-class CompiledActions:
+class CompiledActions(Immutable):
     """The actions of one update without their values.
 
     Attributes:

@@ -34,7 +34,6 @@ from typing import (
 from uuid import UUID
 
 import pydantic
-from attrs import evolve
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import MultiHostUrl, PydanticUndefined, Url
@@ -81,6 +80,7 @@ from odm.entities.markers import (
     metadata_of,
 )
 from odm.errors import SchemaError
+from odm.immutable import evolve
 from odm.keys.types import NETWORKS, admits_none, is_email, stripped
 
 _Factory: TypeAlias = Callable[[], Any]
@@ -291,7 +291,7 @@ class TypeCompiler:
         inner = self._type(cls.model_fields["root"].annotation, place)
         if inner.kinds == SET:
             raise place.fault(cls, "cannot be stored: an empty set is stored as absence", "declare the field as a set")
-        return RootType(cls.__name__, inner.kinds, cls, inner, schema.early)
+        return RootType(cls.__name__, inner.kinds, inner, cls, schema.early)
 
     def _alias(self, alias: TypeAliasType, place: Place) -> StoredType:
         name = alias.__name__

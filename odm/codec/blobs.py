@@ -16,7 +16,6 @@ from odm.codec.stored import BINARY, MAP, StoredType, unfit
 from odm.entities.blobs import LazyBytes
 from odm.errors import Unsupported
 from odm.expressions.nodes import Item, Value
-from odm.immutable import frozen
 
 KINDS: Final = BINARY | MAP
 
@@ -80,7 +79,6 @@ def pointer_of(value: object) -> Mapping[str, Any] | None:
     return value if named and type(size) is int and size >= 0 and isinstance(digest, str) else None
 
 
-@frozen
 class BlobType(StoredType):
     """Bytes that are stored in the item, or in a blob if there are more than ``over``.
 

@@ -8,11 +8,9 @@ from odm.codec.faults import Unfit
 from odm.codec.scalars import plain_scalar
 from odm.codec.stored import Kind, StoredType, kind_of, unfit
 from odm.expressions.nodes import Value
-from odm.immutable import frozen
 
 
-@frozen(eq=False)
-class EnumType(StoredType):
+class EnumType(StoredType, eq=False):
     """An Enum, by value.
 
     Attributes:
@@ -84,8 +82,7 @@ def _combined(cls: type[Flag], value: int) -> Any:
         return value
 
 
-@frozen(eq=False)
-class LiteralType(StoredType):
+class LiteralType(StoredType, eq=False):
     """One of some values; an Enum member among them is stored by its value.
 
     Attributes:

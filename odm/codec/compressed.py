@@ -19,7 +19,6 @@ from odm.codec.unreadable import Unreadable
 from odm.entities.markers import Compressed
 from odm.errors import brief
 from odm.expressions.nodes import Value
-from odm.immutable import frozen
 
 ZSTD: Final = b"\x28\xb5\x2f\xfd"
 GZIP: Final = b"\x1f\x8b"
@@ -45,7 +44,6 @@ def zstd() -> Any:
     return importlib.import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
 
 
-@frozen
 class CompressedType(StoredType):
     """A str or bytes that is stored compressed if it is long.
 

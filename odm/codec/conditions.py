@@ -68,7 +68,7 @@ from odm.expressions.nodes import (
     StartsWith,
     paths,
 )
-from odm.immutable import frozen
+from odm.immutable import Immutable
 
 _SIZED: Final = TEXT | BINARY | LIST | MAP | SET
 
@@ -144,8 +144,7 @@ def _folded(term: Term, condition: Condition, *, fixed: bool) -> Term:
     return Constant(term.lower(condition)) if fixed else term
 
 
-@frozen
-class _Subject:
+class _Subject(Immutable):
     """The field that a comparison is about.
 
     Attributes:

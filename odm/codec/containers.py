@@ -6,7 +6,6 @@ from typing import Any
 from odm.codec.faults import EMPTY_KEY, Unfit
 from odm.codec.stored import LIST, MAP, SET, Part, StoredType, unfit
 from odm.expressions.nodes import Value
-from odm.immutable import frozen
 
 
 def mapped(convert: Callable[[Any], Any], values: Any) -> list[Any]:
@@ -26,7 +25,6 @@ def _position(segment: str | int, text: str) -> int:
     return segment
 
 
-@frozen
 class ListType(StoredType):
     """A list, or a tuple of any length."""
 
@@ -67,7 +65,6 @@ def tuple_type(item: StoredType) -> ListType:
     return ListType(f"tuple[{item.text}, ...]", LIST, item, tuple)
 
 
-@frozen
 class FixedTupleType(StoredType):
     """A tuple of fixed length, or a NamedTuple, as a list.
 
@@ -98,7 +95,6 @@ class FixedTupleType(StoredType):
         return Part(position, self.items[position], required=True)
 
 
-@frozen
 class DictType(StoredType):
     """A dict with text keys."""
 
@@ -144,7 +140,6 @@ def dict_type(key: StoredType, item: StoredType) -> DictType:
     return DictType(f"dict[{key.text}, {item.text}]", MAP, key, item)
 
 
-@frozen
 class SetType(StoredType):
     """A set or frozenset of text, numbers or bytes, stored as a non-empty frozenset: there is no stored empty set."""
 

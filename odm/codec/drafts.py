@@ -8,13 +8,12 @@ from odm.codec.emitter import Writes
 from odm.codec.lazy import LazyDict
 from odm.codec.records import RecordType
 from odm.expressions.nodes import Value
-from odm.immutable import frozen
+from odm.immutable import Immutable
 
 F = TypeVar("F")
 
 
-@frozen(eq=False)
-class Drafts(Generic[F]):
+class Drafts(Immutable, Generic[F], eq=False):
     """How a backend encodes items to write; see `EntityCodec.draft`.
 
     Attributes:

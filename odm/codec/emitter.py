@@ -26,7 +26,7 @@ from odm.codec.stored import StoredType
 from odm.codec.unions import NullableType, RootType
 from odm.codec.validation import validating
 from odm.expressions.nodes import Value
-from odm.immutable import frozen
+from odm.immutable import Immutable
 
 _INDENT: Final = "\n    "
 _SAFE: Final = 10**DIGITS
@@ -121,8 +121,7 @@ class Emitter(ABC):
         """The statements of the function of a nested record; its argument is ``item``."""
 
 
-@frozen(eq=False)
-class WriteTable:
+class WriteTable(Immutable, eq=False):
     """How values are written.
 
     Attributes:
@@ -250,8 +249,7 @@ class Collects(Writes):
         return self.either(table, type_, var)
 
 
-@frozen(eq=False)
-class ReadTable:
+class ReadTable(Immutable, eq=False):
     """How what is stored is read.
 
     Attributes:

@@ -11,7 +11,6 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from attrs import Factory, field
 from pydantic import BaseModel, ValidationError
 from pydantic_core import CoreSchema, SchemaValidator
 
@@ -44,7 +43,7 @@ from odm.codec.validation import ModelSchema, model_schema, reasons, validated
 from odm.entities.markers import Cell, TTLMarker, aggregates_of, entries_of, find_marker
 from odm.errors import BadValue, ItemInvalid, SchemaError
 from odm.expressions.nodes import Action, Condition, Item, Path, Set, Value
-from odm.immutable import frozen
+from odm.immutable import Immutable, field
 
 F = TypeVar("F")
 T = TypeVar("T")
@@ -52,8 +51,7 @@ T = TypeVar("T")
 _MOST_PARTS = 1024
 
 
-@frozen(eq=False, slots=False)
-class EntityCodec:
+class EntityCodec(Immutable, eq=False, dict=True):
     """Encodes and decodes one entity class, and lowers conditions and actions on its fields. Thread-safe.
 
     Attributes:
@@ -80,60 +78,60 @@ class EntityCodec:
     sure: bool
     upgrades: Upgrades = FIRST
     exact: bool = False
-    _actions: ActionLowering = field(
-        init=False,
-        default=Factory(
-            lambda self: ActionLowering(
-                Resolver(self._record, self.rules, more=self.exact),
-                self.validate,
-                self._ttl,
-                aggregates_of(self.cls),
-                entries_of(self.cls),
-            ),
-            takes_self=True,
-        ),
-    )
-    marks: Mapping[str, Value] = field(
-        init=False,
-        default=Factory(lambda self: _marks(self.tag, self.upgrades.version), takes_self=True),
-    )
-    datetimes: tuple[str, ...] = field(
-        init=False,
-        default=Factory(
-            lambda self: tuple(f.name for f in self._record.fields.values() if bare(f.type) == DATETIME),
-            takes_self=True,
-        ),
-    )
-    # Field and stored names of the fields that can exceed 32 levels.
-    _nesting: tuple[tuple[str, str], ...] = field(
-        init=False,
-        default=Factory(lambda self: _nesting_fields(self._record), takes_self=True),
-    )
-    # Whether a field can hold a list or a dict.
-    nests: bool = field(
-        init=False, default=Factory(lambda self: levels_of(self._record) > 1, takes_self=True), repr=False
-    )
-    normal: Normal | None = field(
-        init=False, default=Factory(lambda self: normal_form(self._record), takes_self=True), repr=False
-    )
-    # Fields whose validation returns every value of a type unchanged; of text, only ASCII: pydantic refuses surrogates.
-    as_they_are: Mapping[str, type] = field(
-        init=False,
-        default=Factory(lambda self: self._schema.as_they_are, takes_self=True),
-    )
-    _stored_resolver: Resolver = field(
-        init=False, default=Factory(lambda self: Resolver(self._record, self.rules, defaults=False), takes_self=True)
-    )
     # Compiled at first use: most fields are never validated alone.
-    _validators: dict[str, SchemaValidator] = Factory(dict)
-    _drafts: dict[Drafts[Any], Callable[[Any], tuple[Any, int] | None]] = Factory(dict)
-    _parts: dict[tuple[str | int, ...], FieldPart] = Factory(dict)
-    _part_validators: Validators = Factory(dict)
-    _rules: dict[str, PlaceRules] = Factory(dict)
-    _terms: Cache[Shape, Term] = Factory(Cache)
-    _stored_terms: Cache[Shape, Term] = Factory(Cache)
-    _when_terms: Cache[Shape, WhenTerm] = Factory(Cache)
-    _lowerings: Cache[Shape, CompiledActions] = Factory(Cache)
+    _validators: dict[str, SchemaValidator] = field(factory=dict)
+    _drafts: dict[Drafts[Any], Callable[[Any], tuple[Any, int] | None]] = field(factory=dict)
+    _parts: dict[tuple[str | int, ...], FieldPart] = field(factory=dict)
+    _part_validators: Validators = field(factory=dict)
+    _rules: dict[str, PlaceRules] = field(factory=dict)
+    _terms: Cache[Shape, Term] = field(factory=Cache)
+    _stored_terms: Cache[Shape, Term] = field(factory=Cache)
+    _when_terms: Cache[Shape, WhenTerm] = field(factory=Cache)
+    _lowerings: Cache[Shape, CompiledActions] = field(factory=Cache)
+
+    @cached_property
+    def _actions(self) -> ActionLowering:
+        return ActionLowering(
+            Resolver(self._record, self.rules, more=self.exact),
+            self.validate,
+            self._ttl,
+            aggregates_of(self.cls),
+            entries_of(self.cls),
+        )
+
+    @cached_property
+    def marks(self) -> Mapping[str, Value]:
+        return _marks(self.tag, self.upgrades.version)
+
+    @cached_property
+    def datetimes(self) -> tuple[str, ...]:
+        return tuple(f.name for f in self._record.fields.values() if bare(f.type) == DATETIME)
+
+    @cached_property
+    def _nesting(self) -> tuple[tuple[str, str], ...]:
+        """Field and stored names of the fields that can exceed 32 levels."""
+        return _nesting_fields(self._record)
+
+    @cached_property
+    def nests(self) -> bool:
+        """Whether a field can hold a list or a dict."""
+        return levels_of(self._record) > 1
+
+    @cached_property
+    def normal(self) -> Normal | None:
+        return normal_form(self._record)
+
+    @cached_property
+    def as_they_are(self) -> Mapping[str, type]:
+        """Fields whose validation returns every value of a type unchanged.
+
+        Of text, only ASCII: pydantic refuses surrogates.
+        """
+        return self._schema.as_they_are
+
+    @cached_property
+    def _stored_resolver(self) -> Resolver:
+        return Resolver(self._record, self.rules, defaults=False)
 
     @cached_property
     def _entries(self) -> tuple[RecordField, ...]:

@@ -16,11 +16,10 @@ from odm.codec.records import RecordField, RecordType
 from odm.codec.stored import MAP
 from odm.codec.validation import ModelSchema, model_schema
 from odm.errors import SchemaError
-from odm.immutable import frozen
+from odm.immutable import Immutable
 
 
-@frozen
-class Place:
+class Place(Immutable):
     """The field being compiled, for messages and its model's configuration."""
 
     cls: type[Any]

@@ -7,7 +7,6 @@ from odm.codec.faults import Unfit
 from odm.codec.scalars import parsed
 from odm.codec.stored import NUMBER, TEXT, StoredType, unfit
 from odm.expressions.nodes import Value
-from odm.immutable import frozen
 
 _AT_UTC: Final = timedelta()
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -15,7 +14,6 @@ _NAIVE: Final = "has no time zone, so it is not a timestamp: give it one, as in 
 _UTC_TEXT: Final = "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ"
 
 
-@frozen
 class DateTimeType(StoredType):
     """An aware datetime, stored as fixed-width UTC text, so that text order is time order."""
 
@@ -45,7 +43,6 @@ def in_utc(value: datetime) -> datetime:
         raise Unfit("lies outside the years 1 to 9999 in UTC, which are all that can be stored", value) from None
 
 
-@frozen
 class DateType(StoredType):
     """A calendar day."""
 
@@ -62,7 +59,6 @@ class DateType(StoredType):
         return parsed(date.fromisoformat, value)
 
 
-@frozen
 class TimeType(StoredType):
     """A time of day; its offset is stored."""
 
@@ -82,7 +78,6 @@ class TimeType(StoredType):
         return parsed(time.fromisoformat, value)
 
 
-@frozen
 class DurationType(StoredType):
     """A timedelta, as a whole number of microseconds."""
 

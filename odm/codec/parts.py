@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from typing import Any, Final, TypeAlias
 
-from attrs import field
 from pydantic import BaseModel
 from pydantic_core import CoreSchema, core_schema
 
@@ -19,7 +18,7 @@ from odm.codec.stored import StoredType
 from odm.codec.unions import bare
 from odm.codec.validation import ModelSchema, validating, validator_of
 from odm.expressions.nodes import Item, Path
-from odm.immutable import frozen
+from odm.immutable import Immutable, field
 
 Validators: TypeAlias = dict[tuple[str, int], Callable[[Any], Any]]
 """Validators by the field, and how many segments of a path lead to the value."""
@@ -30,8 +29,7 @@ _KEPT: Final = frozenset({"type", "metadata", "pattern", "min_length", "max_leng
 """The settings of a text that validation returns unchanged."""
 
 
-@frozen
-class FieldPart:
+class FieldPart(Immutable):
     """A field, or a part of one.
 
     Attributes:

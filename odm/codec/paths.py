@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from attrs import Factory
 from pydantic import ValidationError
 
 from odm.codec.absence import Absence, absences, gaps
@@ -18,7 +17,7 @@ from odm.codec.unions import bare
 from odm.codec.validation import reasons
 from odm.errors import BadValue
 from odm.expressions.nodes import Path, Value
-from odm.immutable import frozen
+from odm.immutable import Immutable, field
 
 LAST_POSITION: Final = 2**31 - 1
 """The largest list position in a path: DynamoDB's expressions take no larger one."""
@@ -40,8 +39,7 @@ def _leads_somewhere(segment: str | int) -> bool:
     return segment != "" and (4 * len(segment) <= KEY_BYTES or len(segment.encode(errors="replace")) <= KEY_BYTES)
 
 
-@frozen
-class Slot:
+class Slot(Immutable):
     """A segment of a path that no type declares: a position in a list, or a key of a dict.
 
     Attributes:
@@ -55,8 +53,7 @@ class Slot:
     keys: PlaceRules | None
 
 
-@frozen
-class Place:
+class Place(Immutable):
     """The target of a path.
 
     Attributes:
@@ -84,8 +81,7 @@ class Place:
     slots: tuple[Slot, ...] = ()
 
 
-@frozen
-class Resolver:
+class Resolver(Immutable):
     """Resolves paths of one entity.
 
     Attributes:
@@ -100,8 +96,8 @@ class Resolver:
     defaults: bool = True
     more: bool = False
     # The places and absences of whole fields: most conditions are on these.
-    _fields: dict[str, Place] = Factory(dict)
-    _of_fields: dict[str, list[Absence]] = Factory(dict)
+    _fields: dict[str, Place] = field(factory=dict)
+    _of_fields: dict[str, list[Absence]] = field(factory=dict)
 
     @property
     def entity(self) -> str:

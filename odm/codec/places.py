@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, Final
 
-from attrs import define, field
 from pydantic import ValidationError
 from pydantic_core import CoreSchema, SchemaValidator, core_schema
 
 from odm.codec.validation import validator_of
+from odm.immutable import Immutable, field
 
 _SCALARS: Final = {"str": str, "int": int, "bool": bool}
 _LIMITS: Final = frozenset(
@@ -39,8 +39,7 @@ _FIELDS: Final = frozenset({"model-fields", "dataclass-args", "typed-dict"})
 _CONTAINERS: Final = _FIELDS | {"list", "tuple", "dict", "set", "frozenset", "any"}
 
 
-@define(eq=False, slots=False)
-class PlaceRules:
+class PlaceRules(Immutable, eq=False, dict=True):
     """The rules of a place.
 
     Attributes:
@@ -54,7 +53,7 @@ class PlaceRules:
     config: core_schema.CoreConfig = field(repr=False)
     definitions: Mapping[str, Any] = field(repr=False)
     whole: str | None = None
-    _children: "dict[str | int | None, PlaceRules]" = field(factory=dict, init=False, repr=False)
+    _children: "dict[str | int | None, PlaceRules]" = field(factory=dict, repr=False)
 
     @cached_property
     def plain(self) -> type | None:

@@ -10,12 +10,10 @@ from odm.codec.numbers import canonical_float
 from odm.codec.scalars import FLOAT, FLOAT_BESIDE_INT, STR, plain_scalar
 from odm.codec.stored import BINARY, EVERY, ORDERED, SET, Part, StoredType, kind_of
 from odm.expressions.nodes import Value
-from odm.immutable import frozen
 
 _SCALARS: Final = frozenset({type(None), bool, int, Decimal, str, bytes, bytearray})
 
 
-@frozen
 class AnyType(StoredType):
     """A value of undeclared type."""
 
@@ -37,7 +35,6 @@ class AnyType(StoredType):
         return self
 
 
-@frozen
 class JsonType(AnyType):
     """`pydantic.JsonValue`: its numbers are int and float, so, unlike with Any, floats read back as floats."""
 

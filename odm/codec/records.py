@@ -7,7 +7,6 @@ is None, and empty sets. An absent set reads as empty.
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from attrs import field
 from pydantic import ValidationError
 from pydantic_core import SchemaValidator
 
@@ -16,14 +15,13 @@ from odm.codec.faults import NOTHING, Unfit, nearest
 from odm.codec.stored import SET, Part, StoredType, kind_of, unfit
 from odm.codec.validation import validated
 from odm.expressions.nodes import Value
-from odm.immutable import frozen
+from odm.immutable import Immutable, field
 
 _NO_SET: Final = frozenset[Any]()
 _EMPTY: Final = (set, frozenset)
 
 
-@frozen
-class RecordField:
+class RecordField(Immutable):
     """One field of a record.
 
     Attributes:
@@ -72,8 +70,7 @@ class RecordField:
         return None if self.type.lax() and not self.early else self.type.load
 
 
-@frozen(eq=False)
-class RecordType(StoredType):
+class RecordType(StoredType, eq=False, dict=True):
     """A class with named fields. Its fields are filled in after it is made, because they may lead back to it.
 
     Attributes:
@@ -86,9 +83,9 @@ class RecordType(StoredType):
     values: Callable[[Any], Mapping[str, Any]]
     validator: SchemaValidator
     opaque: bool
-    fields: dict[str, RecordField] = field(init=False, factory=dict)
-    _dumps: list[tuple[str, str, Callable[[Any], Value], bool, bool, bool]] = field(init=False, factory=list)
-    _loads: list[tuple[str, str, Callable[[Value], Any] | None, bool]] = field(init=False, factory=list)
+    fields: dict[str, RecordField] = field(factory=dict)
+    _dumps: list[tuple[str, str, Callable[[Any], Value], bool, bool, bool]] = field(factory=list)
+    _loads: list[tuple[str, str, Callable[[Value], Any] | None, bool]] = field(factory=list)
 
     def fill(self, fields: Mapping[str, RecordField]) -> None:
         """Set the fields, once."""

@@ -2,16 +2,14 @@
 
 from collections.abc import Callable
 from decimal import Context, Decimal, Inexact, InvalidOperation
+from functools import cached_property
 from typing import Any, ClassVar, Final
 from uuid import UUID
-
-from attrs import field
 
 from odm.codec.faults import Unfit
 from odm.codec.numbers import canonical, canonical_decimal, canonical_float, canonical_int
 from odm.codec.stored import BINARY, BOOLEAN, NUMBER, TEXT, StoredType, unfit
 from odm.expressions.nodes import Value
-from odm.immutable import frozen
 
 _INT64: Final = 2**63
 _SAFE_INT: Final = 10**38
@@ -20,7 +18,6 @@ _PLACES: Final = Context(prec=256, traps=[Inexact, InvalidOperation])
 """Adds zeros to any stored number, which has at most 126 digits before the point and 130 behind it."""
 
 
-@frozen
 class BoolType(StoredType):
     """A bool."""
 
@@ -30,7 +27,6 @@ class BoolType(StoredType):
         return value
 
 
-@frozen
 class StrType(StoredType):
     """Text."""
 
@@ -58,7 +54,6 @@ def check_text(value: str) -> None:
         ) from None
 
 
-@frozen
 class BytesType(StoredType):
     """Bytes, from bytes or bytearray."""
 
@@ -72,7 +67,6 @@ class BytesType(StoredType):
         return bytes(value)
 
 
-@frozen
 class NumberType(StoredType):
     """A number: stored canonical, and comparable with every other number."""
 
@@ -84,7 +78,6 @@ class NumberType(StoredType):
         return canonical(value)
 
 
-@frozen
 class IntType(NumberType):
     """An int of up to 38 significant digits."""
 
@@ -96,7 +89,6 @@ class IntType(NumberType):
         return canonical_int(int(value))
 
 
-@frozen
 class CounterType(IntType):
     """An int that `odm.Counter` marks: a signed 64-bit integer."""
 
@@ -110,14 +102,12 @@ class CounterType(IntType):
         return number
 
 
-@frozen
 class AggregateType(CounterType):
     """An int that `odm.Sum`, `odm.Min` or `odm.Max` marks: a signed 64-bit integer."""
 
     marker: ClassVar[str] = "an aggregate"
 
 
-@frozen
 class DecimalType(NumberType):
     """A Decimal; an int is accepted too, because it reads back equal."""
 
@@ -132,8 +122,7 @@ class DecimalType(NumberType):
         return Decimal(value) if type(value) is int else value
 
 
-@frozen
-class FixedDecimalType(DecimalType):
+class FixedDecimalType(DecimalType, dict=True):
     """A Decimal with ``decimal_places``: stored as any other, and read back with that many places.
 
     Attributes:
@@ -141,10 +130,10 @@ class FixedDecimalType(DecimalType):
     """
 
     places: int
-    _unit: Decimal = field(init=False, eq=False, repr=False)
 
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "_unit", Decimal((0, (1,), -self.places)))
+    @cached_property
+    def _unit(self) -> Decimal:
+        return Decimal((0, (1,), -self.places))
 
     def load(self, value: Value) -> Any:
         number = Decimal(value) if type(value) is int else value
@@ -159,7 +148,6 @@ class FixedDecimalType(DecimalType):
         return False
 
 
-@frozen
 class FloatType(NumberType):
     """A float; an int is accepted too if it reads back equal."""
 
@@ -177,7 +165,6 @@ class FloatType(NumberType):
         return float(value) if type(value) in {int, Decimal} and abs(value) < _SAFE_FLOAT else value
 
 
-@frozen
 class FloatBesideIntType(FloatType):
     """A float in a union with int: a whole number reads back as an int, so it must equal that int."""
 
@@ -190,7 +177,6 @@ class FloatBesideIntType(FloatType):
         return number
 
 
-@frozen
 class TextType(StoredType):
     """A class whose values read back equal from their text: UUID, IP addresses, paths, URLs.
 

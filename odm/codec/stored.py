@@ -5,14 +5,14 @@ value that it cannot read unchanged, and pydantic reports it with the field's na
 state of a call. A fault in a part of a value carries the path to the part (`Unfit.under`).
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final, Literal, TypeAlias
 
 from odm.codec.faults import NOTHING, Unfit
 from odm.expressions.nodes import Value
-from odm.immutable import frozen
+from odm.immutable import Abstract, Immutable
 
 Kind: TypeAlias = Literal["NULL", "BOOL", "N", "S", "B", "L", "M", "SET"]
 
@@ -46,8 +46,7 @@ def kind_of(value: Value) -> Kind | None:
     return _KINDS.get(type(value))
 
 
-@frozen
-class StoredType(ABC):
+class StoredType(Abstract):
     """How values of one Python type are stored.
 
     Attributes:
@@ -89,8 +88,7 @@ class StoredType(ABC):
         return None
 
 
-@frozen
-class Part:
+class Part(Immutable):
     """The part that one segment of a path names.
 
     Attributes:

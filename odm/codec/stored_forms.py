@@ -10,8 +10,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from attrs import field
-
 from odm.cache import pattern
 from odm.codec.compressed import parts_of
 from odm.codec.containers import DictType, FixedTupleType, ListType
@@ -25,7 +23,7 @@ from odm.codec.unions import bare
 from odm.codec.unreadable import Unreadable
 from odm.errors import brief
 from odm.expressions.nodes import Number, Value
-from odm.immutable import frozen
+from odm.immutable import Immutable
 
 if TYPE_CHECKING:
     from json import JSONDecoder
@@ -50,7 +48,6 @@ class FormType(StoredType):
         return False
 
 
-@frozen
 class NumberTextType(FormType):
     """A number as text, in plain digits: 100, -2.5. A Decimal with ``decimal_places`` has that many: 9.50.
 
@@ -78,7 +75,6 @@ class NumberTextType(FormType):
 _PLAIN_NUMBER: Final = pattern(r"-?[0-9]{1,126}(\.[0-9]{1,130})?")
 
 
-@frozen
 class BoolFormType(FormType):
     """A bool as one of two numbers or texts.
 
@@ -86,7 +82,17 @@ class BoolFormType(FormType):
         stored: what is stored for True and for False.
     """
 
-    stored: Mapping[bool, Value] = field(eq=lambda stored: tuple(stored.values()), hash=False)
+    stored: Mapping[bool, Value]
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is BoolFormType and self._parts == other._parts
+
+    def __hash__(self) -> int:
+        return hash(self._parts)
+
+    @property
+    def _parts(self) -> tuple[object, ...]:
+        return (self.text, self.kinds, *self.stored.values())
 
     def dump(self, value: Any) -> Value:
         if type(value) is not bool:
@@ -97,7 +103,6 @@ class BoolFormType(FormType):
         return next((one for one, form in self.stored.items() if form == value), None)
 
 
-@frozen
 class BytesTextType(FormType):
     """Bytes as text.
 
@@ -117,7 +122,6 @@ class BytesTextType(FormType):
         return self.read(value)
 
 
-@frozen
 class UUIDFormType(FormType):
     """A UUID in another text than the usual one, or as its 16 bytes.
 
@@ -141,7 +145,6 @@ class UUIDFormType(FormType):
         return self.read(value)
 
 
-@frozen
 class JsonTextType(FormType):
     """A list, dict or model as JSON text, as another language writes it.
 
@@ -172,8 +175,7 @@ class JsonTextType(FormType):
         raise Unfit("is compared with JSON text, of which equal values may have several: compare it with None", value)
 
 
-@frozen
-class _JsonStyle:
+class _JsonStyle(Immutable):
     """How a language writes JSON: what is between members, and after a key; whether only in ASCII; and numbers.
 
     ``float``: how it writes a number of a type that is float.

@@ -7,9 +7,8 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
-
-from attrs import field
 
 from odm.cache import pattern
 from odm.codec.faults import Unfit
@@ -19,7 +18,7 @@ from odm.codec.stored import NUMBER, TEXT, StoredType, unfit
 from odm.codec.unreadable import Unreadable
 from odm.errors import brief
 from odm.expressions.nodes import Number, Value
-from odm.immutable import frozen
+from odm.immutable import Immutable, field
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO: Final = timedelta(microseconds=1)
@@ -46,7 +45,6 @@ _DIRECTIVE: Final = pattern(r"%(:z|3f|.)", re.DOTALL)
 DIRECTIVES: Final = "%Y %m %d %H %M %S %3f %f %z %:z %%"
 
 
-@frozen
 class EpochType(StoredType):
     """A datetime, or a date at midnight in UTC, as a number of a unit since 1970.
 
@@ -98,8 +96,7 @@ class EpochType(StoredType):
         return False
 
 
-@frozen
-class FormatType(StoredType):
+class FormatType(StoredType, dict=True):
     """A datetime or date as text of a format, in UTC.
 
     Attributes:
@@ -109,10 +106,10 @@ class FormatType(StoredType):
 
     form: str
     of: type
-    _pattern: re.Pattern[str] = field(init=False, eq=False, repr=False)
 
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "_pattern", _pattern(self.form))
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        return _pattern(self.form)
 
     @property
     def ordered(self) -> bool:
@@ -147,7 +144,6 @@ class FormatType(StoredType):
         return False
 
 
-@frozen
 class IsoType(StoredType):
     """A datetime as ISO text in UTC with as many digits as it needs, as other languages write it.
 
@@ -214,8 +210,7 @@ def _trimmed(micros: int) -> str:
     return f".{micros:06}".rstrip("0") if micros else ""
 
 
-@frozen
-class _Style:
+class _Style(Immutable):
     """How a language writes a time.
 
     Attributes:

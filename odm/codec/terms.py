@@ -8,7 +8,7 @@ An absent attribute counts as what the entity shows, see `odm.codec.absence`; ``
 attribute itself.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
@@ -44,7 +44,7 @@ from odm.expressions.nodes import (
     Value,
     paths,
 )
-from odm.immutable import frozen
+from odm.immutable import Abstract, Immutable
 
 Shape: TypeAlias = Any
 """A condition without its values: hashable, and equal for all conditions that one `Term` lowers."""
@@ -124,8 +124,7 @@ def kind_of_choice(choice: Const) -> ChoiceKind:
     return "empty set" if isinstance(value, _SETS) and not value else "value"
 
 
-@frozen
-class FieldOf:
+class FieldOf(Immutable):
     """A field, or a part of one, in the conditions of a shape.
 
     Attributes:
@@ -149,8 +148,7 @@ class FieldOf:
         return absences(self.gaps, self.path(path)) if self.ways is None else self.ways
 
 
-@frozen
-class Values:
+class Values(Immutable):
     """Converts values that conditions search or compare with.
 
     Attributes:
@@ -183,7 +181,6 @@ class Values:
         return stored
 
 
-@frozen
 class Comparables(Values):
     """Converts values to compare with; every field can be compared with None.
 
@@ -209,17 +206,14 @@ class Comparables(Values):
         return stored
 
 
-class Side(ABC):
+class Side(Abstract):
     """One operand of the conditions of a shape."""
-
-    __slots__ = ()
 
     @abstractmethod
     def lower(self, operand: Any, subject: Path) -> Operand:
         """The operand over stored names and values; ``subject`` is the path of what a value is compared with."""
 
 
-@frozen
 class FixedSide(Side):
     """A field or the size of one, at a path without keys and positions."""
 
@@ -229,7 +223,6 @@ class FixedSide(Side):
         return self.operand
 
 
-@frozen
 class FieldSide(Side):
     """A field at a path with keys or positions."""
 
@@ -239,7 +232,6 @@ class FieldSide(Side):
         return self.field.path(operand)
 
 
-@frozen
 class SizeSide(Side):
     """The size of such a field."""
 
@@ -249,7 +241,6 @@ class SizeSide(Side):
         return Size(self.field.path(operand.path))
 
 
-@frozen
 class ValueSide(Side):
     """A value."""
 
@@ -267,10 +258,8 @@ class Lowers(Protocol[T_co]):
         ...
 
 
-class Term(ABC):
+class Term(Abstract):
     """Lowers the conditions of one shape."""
-
-    __slots__ = ()
 
     @abstractmethod
     def lower(self, condition: Any) -> Condition:
@@ -293,8 +282,7 @@ class When(NamedTuple):
     needs_item: bool
 
 
-@frozen
-class WhenTerm:
+class WhenTerm(Immutable):
     """Lowers the conditions of one shape for items that may be absent: such an item has no fields, so no defaults.
 
     Attributes:
@@ -321,7 +309,6 @@ class WhenTerm:
         return When(lowered, not result)
 
 
-@frozen
 class Constant(Term):
     """A condition that its shape decides, such as ``exists``."""
 
@@ -331,7 +318,6 @@ class Constant(Term):
         return self.lowered
 
 
-@frozen
 class Combination(Term):
     """Several terms with ``&`` or ``|``."""
 
@@ -343,7 +329,6 @@ class Combination(Term):
         return self.kind(tuple([term.lower(part) for term, part in parts]))
 
 
-@frozen
 class Negation(Term):
     """A term with ``~``."""
 
@@ -353,7 +338,6 @@ class Negation(Term):
         return Not(self.term.lower(condition.condition))
 
 
-@frozen
 class Existence(Term):
     """``exists(field)`` or ``missing(field)``."""
 
@@ -364,7 +348,6 @@ class Existence(Term):
         return self.kind(self.field.path(condition.path))
 
 
-@frozen
 class NoneTest(Term):
     """``field == None`` or ``field != None``; ``of`` reads the path of the field from a condition."""
 
@@ -388,7 +371,6 @@ def equals_none(path: Path, ways: Sequence[Absence]) -> Condition:
     return And((*(way.there for way in others), either_way)) if others else either_way
 
 
-@frozen
 class EmptySetTest(Term):
     """``field == set()`` or ``field != set()``: an empty set is stored as absence."""
 
@@ -401,7 +383,6 @@ class EmptySetTest(Term):
         return Missing(path) if self.op == "=" else Exists(path)
 
 
-@frozen
 class Judgement(Term):
     """A test that judges what the entity shows where attributes are absent.
 
@@ -424,7 +405,6 @@ class Judgement(Term):
         return as_shown(test, ways) if ways else test
 
 
-@frozen
 class Comparison(Judgement):
     """``left op right``."""
 
@@ -438,7 +418,6 @@ class Comparison(Judgement):
         return self.judged(Compare(self.op, left, right), condition)
 
 
-@frozen
 class Range(Judgement):
     """``between(operand, low, high)``."""
 
@@ -455,7 +434,6 @@ class Range(Judgement):
         return self.judged(test, condition)
 
 
-@frozen
 class WholeComparison(Term):
     """``field == record`` or ``field != record``, part by part, as parts may be absent from a stored record.
 
@@ -482,7 +460,6 @@ class WholeComparison(Term):
         return test if self.op == "=" else Not(test)
 
 
-@frozen
 class Choice(Judgement):
     """``is_in(operand, choices)``.
 
@@ -519,7 +496,6 @@ class Choice(Judgement):
         return parts[0] if len(parts) == 1 else Or(tuple(parts))
 
 
-@frozen
 class EachChoice(Term):
     """``is_in(field, choices)`` of records, each compared for itself.
 
@@ -537,7 +513,6 @@ class EachChoice(Term):
         return Or(tuple(each)) if len(each) > 1 else each[0]
 
 
-@frozen
 class Start(Judgement):
     """``starts_with(field, prefix)``.
 
@@ -560,7 +535,6 @@ class Start(Judgement):
         return self.judged(StartsWith(self.fields[0].path(path), Const(prefix)), condition)
 
 
-@frozen
 class Containment(Judgement):
     """``contains(field, value)``.
 

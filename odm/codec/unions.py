@@ -1,9 +1,7 @@
 """Stored types that stand for others: ``X | None``, unions, root models and recursive aliases."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
-
-from attrs import field
+from typing import Any, cast
 
 from odm.codec.choices import EnumType, LiteralType
 from odm.codec.constraints import is_root
@@ -24,7 +22,7 @@ from odm.codec.scalars import (
 )
 from odm.codec.stored import NULL, ORDERED, TEXT, Part, StoredType, WrongType, kind_of, unfit
 from odm.expressions.nodes import Value
-from odm.immutable import frozen
+from odm.immutable import field, force_setattr
 
 
 class Around(StoredType):
@@ -56,11 +54,8 @@ class Around(StoredType):
         return self.inner.element
 
 
-@frozen
 class NullableType(Around):
     """The inner type, or None."""
-
-    inner: StoredType
 
     def dump(self, value: Any) -> Value:
         return None if value is None else self.inner.dump(value)
@@ -77,7 +72,6 @@ def nullable(inner: StoredType) -> NullableType:
     return NullableType(f"{inner.text} | None", inner.kinds | NULL, inner)
 
 
-@frozen
 class UnionType(StoredType):
     """One of several types, distinguished by the kind of the stored value, or, among models, by what they always store.
 
@@ -188,7 +182,6 @@ def _says_its_type(type_: StoredType) -> bool:
     return type_ in {STR, INT, BYTES, BOOL} or (isinstance(type_, LiteralType) and type_.lax())
 
 
-@frozen
 class RootType(Around):
     """A `pydantic.RootModel`, stored as its root.
 
@@ -197,7 +190,6 @@ class RootType(Around):
     """
 
     cls: type[Any]
-    inner: StoredType
     opaque: bool
 
     def dump(self, value: Any) -> Value:
@@ -211,15 +203,14 @@ class RootType(Around):
         return self.inner.lax() and not self.opaque
 
 
-@frozen(eq=False)
-class AliasType(Around):
+class AliasType(Around, eq=False):
     """A recursive type alias, used inside itself."""
 
-    inner: StoredType = field(init=False, repr=False)
+    inner: StoredType = field(default=cast("StoredType", None), repr=False)
 
     def mean(self, type_: StoredType) -> None:
         """Set the type of the alias, once it is known."""
-        object.__setattr__(self, "inner", type_)
+        force_setattr(self, "inner", type_)
 
     def lax(self) -> bool:
         return False

@@ -8,15 +8,14 @@ from odm.codec.attributes import TAG, TTL_ATTRIBUTE, VERSION, WAS
 from odm.codec.faults import show
 from odm.errors import ItemInvalid
 from odm.expressions.nodes import Item, Value
-from odm.immutable import frozen
+from odm.immutable import Immutable
 
 Step: TypeAlias = Callable[[dict[str, Value]], dict[str, Value]]
 
 _OWN = frozenset({TAG, VERSION, TTL_ATTRIBUTE, WAS})
 
 
-@frozen
-class Upgrades:
+class Upgrades(Immutable):
     """The version of an entity, and the upgrades of older items.
 
     Attributes:

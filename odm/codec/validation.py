@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import CoreSchema, ErrorDetails, SchemaError, SchemaValidator, core_schema
 
 from odm.codec.unreadable import Unreadable
-from odm.immutable import frozen
+from odm.immutable import Immutable
 
 _LOADING: Final = MappingProxyType({"odm": "load"})
 """The ``info.context`` of validators while a stored item is read; read-only, because it is shared."""
@@ -51,8 +51,7 @@ def validating_text(validator: SchemaValidator) -> Callable[[bytes], Any]:
     return partial(validator.validate_json, strict=False, context=_LOADING, by_alias=False, by_name=True)
 
 
-@frozen
-class ModelSchema:
+class ModelSchema(Immutable):
     """The parts of the core schema of a model.
 
     Attributes:

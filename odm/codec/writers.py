@@ -28,7 +28,7 @@ from odm.codec.scalars import BOOL, DECIMAL, INT, STR
 from odm.codec.stored import BINARY, NUMBER, SET, TEXT, StoredType
 from odm.codec.unions import NullableType
 from odm.expressions.nodes import Number, Value
-from odm.immutable import frozen
+from odm.immutable import Immutable
 
 quoted: Final[Callable[[str], str]] = json.encoder.encode_basestring
 """The JSON text of a str, which escapes only what JSON requires; raises TypeError for any other type."""
@@ -44,8 +44,7 @@ def decimal_digits(value: Decimal) -> str:
     return str(canonical_decimal(value))
 
 
-@frozen(eq=False)
-class Spelling:
+class Spelling(Immutable, eq=False):
     """How a backend spells stored values in JSON: start and end of each kind.
 
     Attributes:
@@ -101,8 +100,7 @@ _NUMBERS: Final[Mapping[StoredType, tuple[str, str]]] = {
 """The usual values of number types, and their digits."""
 
 
-@frozen
-class _Part:
+class _Part(Immutable):
     """How the text of a value is made: an expression between two constant texts.
 
     The expression has no quotes and no backslashes, which Python 3.11 does not allow inside an f-string.

@@ -13,12 +13,11 @@ from pydantic_core import CoreSchema, core_schema
 from odm._published import public
 from odm.entities.markers import Marker
 from odm.errors import BadValue
-from odm.immutable import frozen
+from odm.immutable import Immutable
 
 
 @public
-@frozen
-class Blob(Marker):
+class Blob(Marker, Immutable):
     """Keep a long value outside the table: ``body: Annotated[bytes, Blob(over=100_000)]``.
 
     The field is ``bytes``, which `odm.Store.get` reads with the item, or `odm.LazyBytes`, which is read when asked, or

@@ -7,18 +7,15 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from attrs import field
-
 from odm._published import public
 from odm.entities.entity import Entity
-from odm.immutable import frozen
+from odm.immutable import Immutable, field
 
 E_co = TypeVar("E_co", bound=Entity, covariant=True)
 
 
 @public
-@frozen(kw_only=True)
-class Change(Generic[E_co]):
+class Change(Immutable, Generic[E_co], kw_only=True):
     """The change that a write made to one item; the base of `Inserted`, `Changed` and `Removed`.
 
     Attributes:
@@ -59,18 +56,15 @@ class Change(Generic[E_co]):
 
 
 @public
-@frozen(kw_only=True)
-class Inserted(Change[E_co]):
+class Inserted(Change[E_co], kw_only=True):
     """An item was created: `old` is None."""
 
 
 @public
-@frozen(kw_only=True)
-class Changed(Change[E_co]):
+class Changed(Change[E_co], kw_only=True):
     """An item was replaced or updated."""
 
 
 @public
-@frozen(kw_only=True)
-class Removed(Change[E_co]):
+class Removed(Change[E_co], kw_only=True):
     """An item was deleted: `new` is None."""

@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, TypeVar, overload
 
-from attrs import evolve
-
 from odm._published import public
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, brief
+from odm.immutable import evolve
 
 E = TypeVar("E", bound=Entity)
 E1 = TypeVar("E1", bound=Entity)

@@ -11,14 +11,12 @@ from inspect import getattr_static
 from types import new_class
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeVar, cast
 
-from attrs import evolve
-
 from odm._published import public
 from odm.entities.markers import Compressed, Marker, Stored
 from odm.entities.metaclass import ReferringModel
 from odm.entities.upgrades import upgrades_of
 from odm.entities.views import SchemaView
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 from odm.keys.types import admits_none, stripped
 
 if TYPE_CHECKING:
@@ -29,8 +27,7 @@ E = TypeVar("E", bound=ReferringModel)
 
 
 @public
-@frozen
-class Effect(Generic[E]):
+class Effect(Immutable, Generic[E]):
     """How a write changes one item.
 
     Attributes:

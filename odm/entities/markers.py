@@ -24,7 +24,6 @@ from typing import (
     get_type_hints,
 )
 
-from attrs import field
 from pydantic import BaseModel, GetCoreSchemaHandler
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema
@@ -33,7 +32,7 @@ from typing_extensions import TypeAliasType
 from odm._published import public
 from odm.errors import SchemaError
 from odm.expressions.collection import GCRule
-from odm.immutable import frozen
+from odm.immutable import Immutable
 
 
 def _field(handler: GetCoreSchemaHandler) -> str:
@@ -60,8 +59,7 @@ class Marker:
             raise SchemaError(f"a marker is not called: write {self._odm_usage}")
 
 
-@frozen
-class TTLMarker(Marker):
+class TTLMarker(Marker, Immutable):
     """The item expires at this time: ``expires_at: Annotated[datetime, TTL]``.
 
     From then on the item counts as absent, on every backend.
@@ -70,8 +68,7 @@ class TTLMarker(Marker):
     _odm_usage = "Annotated[datetime, TTL]"
 
 
-@frozen
-class RevisionMarker(Marker):
+class RevisionMarker(Marker, Immutable):
     """The optimistic lock: ``revision: Annotated[int, Revision] = 0``.
 
     It counts the writes of an item; a write of a stale entity raises `odm.Conflict`.
@@ -80,8 +77,7 @@ class RevisionMarker(Marker):
     _odm_usage = "Annotated[int, Revision] = 0"
 
 
-@frozen
-class CounterMarker(Marker):
+class CounterMarker(Marker, Immutable):
     """A signed 64-bit number, incremented atomically and not part of any key: ``Annotated[int, Counter] = 0``."""
 
     _odm_usage = "Annotated[int, Counter] = 0"
@@ -97,32 +93,28 @@ class AggregateMarker(Marker):
     kind: ClassVar[Literal["sum", "min", "max", "hll"]]
 
 
-@frozen
-class SumMarker(AggregateMarker):
+class SumMarker(AggregateMarker, Immutable):
     """The sum of the added values, a signed 64-bit number that is not part of any key: ``Annotated[int, Sum] = 0``."""
 
     _odm_usage = "Annotated[int, Sum] = 0"
     kind = "sum"
 
 
-@frozen
-class MinMarker(AggregateMarker):
+class MinMarker(AggregateMarker, Immutable):
     """The least of the added values, a signed 64-bit number: ``Annotated[int | None, Min] = None``."""
 
     _odm_usage = "Annotated[int | None, Min] = None"
     kind = "min"
 
 
-@frozen
-class MaxMarker(AggregateMarker):
+class MaxMarker(AggregateMarker, Immutable):
     """The greatest of the added values, a signed 64-bit number: ``Annotated[int | None, Max] = None``."""
 
     _odm_usage = "Annotated[int | None, Max] = None"
     kind = "max"
 
 
-@frozen
-class HLLMarker(AggregateMarker):
+class HLLMarker(AggregateMarker, Immutable):
     """The number of different values that were added, as HyperLogLog estimates it. No backend of odm supports it yet.
 
     Bigtable's data API returns only the bytes of the sketch, and DynamoDB and the bundled engine have no such type. A
@@ -133,8 +125,7 @@ class HLLMarker(AggregateMarker):
     kind = "hll"
 
 
-@frozen
-class ColumnsMarker(Marker):
+class ColumnsMarker(Marker, Immutable):
     """Bigtable stores each member of the set or dict in a column of its own: ``Annotated[set[str], Columns] = set()``.
 
     Members are then added and removed without reading or rewriting the others. It has no effect on other backends.
@@ -149,8 +140,7 @@ class ColumnsMarker(Marker):
 
 
 @public
-@frozen
-class CellVersions(Marker):
+class CellVersions(Marker, Immutable):
     """Keep the former values of the field, up to ``count`` values in all: ``Annotated[Decimal, CellVersions(5)]``.
 
     Each write that changes the value keeps the value before it, with the time at which it was written. `Store.get` and
@@ -170,9 +160,16 @@ class CellVersions(Marker):
     count: int
 
 
+class _Form(Marker, Immutable, kw_only=True):
+    format: str | None = None
+    epoch: Literal["s", "ms", "us", "ns", "s.f", "d"] | None = None
+    null: Literal["keep"] | None = None
+    family: str | None = None
+    gc: GCRule | None = None
+
+
 @public
-@frozen
-class Stored(Marker):
+class Stored(_Form):
     """Store the field under another name, or in another form: ``Annotated[str, Stored("c")]``.
 
     Args:
@@ -207,11 +204,6 @@ class Stored(Marker):
     _odm_usage = 'Annotated[str, Stored("c")]'
 
     name: str | None = None
-    format: str | None = field(default=None, kw_only=True)
-    epoch: Literal["s", "ms", "us", "ns", "s.f", "d"] | None = field(default=None, kw_only=True)
-    null: Literal["keep"] | None = field(default=None, kw_only=True)
-    family: str | None = field(default=None, kw_only=True)
-    gc: GCRule | None = field(default=None, kw_only=True)
 
 
 Encoding: TypeAlias = Literal[
@@ -221,8 +213,7 @@ Encoding: TypeAlias = Literal[
 
 
 @public
-@frozen
-class Cell(Marker):
+class Cell(Marker, Immutable):
     """On Bigtable the field is this cell, and no other: ``Annotated[float, Cell("MD:ASK", "float64be")]``.
 
     For cells that other programs read or write. It has no effect on other backends, where the field has its stored
@@ -250,9 +241,14 @@ class Cell(Marker):
     encoding: Encoding | None = None
 
 
+class _Compression(Marker, Immutable, kw_only=True):
+    level: int | None = None
+    over: int = 1024
+    max_size: int = 64 * 1024 * 1024
+
+
 @public
-@frozen
-class Compressed(Marker):
+class Compressed(_Compression):
     """Store a long str or bytes compressed: ``Annotated[str, Compressed("zstd")]``.
 
     A short value is stored as it is, a longer one as bytes: one zstd or gzip frame, which other programs can read.
@@ -274,9 +270,6 @@ class Compressed(Marker):
     _odm_usage = 'Annotated[str, Compressed("zstd")]'
 
     algorithm: Literal["zstd", "gzip"] = "zstd"
-    level: int | None = field(default=None, kw_only=True)
-    over: int = field(default=1024, kw_only=True)
-    max_size: int = field(default=64 * 1024 * 1024, kw_only=True)
 
 
 class AutomaticMarker(Marker):
@@ -285,8 +278,7 @@ class AutomaticMarker(Marker):
     __slots__ = ()
 
 
-@frozen
-class CreatedAtMarker(AutomaticMarker):
+class CreatedAtMarker(AutomaticMarker, Immutable):
     """The time of the first write: ``created_at: Annotated[datetime, CreatedAt] = AUTO``.
 
     A put or insert of an entity without a value assigns the time of the store's clock; a value that the entity has is
@@ -297,8 +289,7 @@ class CreatedAtMarker(AutomaticMarker):
     _odm_usage = "Annotated[datetime, CreatedAt] = AUTO"
 
 
-@frozen
-class UpdatedAtMarker(AutomaticMarker):
+class UpdatedAtMarker(AutomaticMarker, Immutable):
     """The time of the last write: ``updated_at: Annotated[datetime, UpdatedAt] = AUTO``.
 
     Each put, insert, update and merge assigns the time of the store's clock, also in batches and transactions. Copies,
@@ -309,8 +300,7 @@ class UpdatedAtMarker(AutomaticMarker):
 
 
 @public
-@frozen
-class Id(AutomaticMarker):
+class Id(AutomaticMarker, Immutable):
     """A unique id, which the store assigns to an entity without one: ``id: Annotated[str, Id()] = AUTO``.
 
     Ids sort by the time at which they were made, by the store's clock, and those of one process also within one

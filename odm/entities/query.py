@@ -6,14 +6,12 @@ A query is immutable; each method returns a new one. A store runs it; the query 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, Never, NoReturn, TypeVar
 
-from attrs import evolve
-
 from odm.entities.metaclass import ReferringModel
 from odm.errors import BadValue, brief
 from odm.expressions.build import checked
 from odm.expressions.nodes import Condition, shown
 from odm.hints import QUERY, Hinted
-from odm.immutable import immutable
+from odm.immutable import Immutable, evolve
 
 E_co = TypeVar("E_co", bound=ReferringModel, covariant=True)
 
@@ -38,8 +36,7 @@ class Finding:
         )
 
 
-@immutable(repr=False)
-class Query(Hinted, Generic[E_co]):
+class Query(Hinted, Immutable, Generic[E_co]):
     """What to read. Made by ``Order.by_date(...)``, ``select(Order)`` or ``collection(...)``.
 
     A call of the primary key with every key field is also the item's key.

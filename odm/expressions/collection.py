@@ -11,7 +11,7 @@ from typing import Final
 
 from odm._published import public
 from odm.errors import SchemaError
-from odm.immutable import frozen
+from odm.immutable import Abstract
 
 MAX_AGE: Final = timedelta(days=3_652_500)
 """The largest age: 10,000 years, as google.protobuf.Duration."""
@@ -39,8 +39,6 @@ class GCRule(ABC):
     Write `MaxAge` and `MaxVersions`, and combine them: ``a | b`` deletes what either rule deletes, ``a & b`` only what
     both delete. ``str()`` is the text that ``cbt setgcpolicy`` takes.
     """
-
-    __slots__ = ()
 
     def __or__(self, other: "GCRule") -> "GCRule":
         return any_of((self, other)) if isinstance(other, GCRule) else NotImplemented
@@ -74,7 +72,6 @@ class GCRule(ABC):
 
 
 @public
-@frozen(init=False, repr=False)
 class MaxAge(GCRule):
     """Delete cells that were written longer ago than this: ``MaxAge(days=90)``, ``MaxAge(timedelta(hours=12))``.
 
@@ -86,9 +83,10 @@ class MaxAge(GCRule):
         SchemaError: there is no age, or it is not in these bounds.
     """
 
-    age: timedelta
+    __slots__ = ("_age",)
+    __match_args__ = ("age",)
 
-    def __init__(
+    def __init__(  # which a struct cannot have
         self,
         age: timedelta | None = None,
         *,
@@ -109,7 +107,18 @@ class MaxAge(GCRule):
                 f"MaxAge of {found}: Bigtable takes ages of a millisecond to 10,000 years: write MaxAge(days=90), or "
                 "give a timedelta"
             )
-        self.__attrs_init__(found)  # pyright: ignore[reportAttributeAccessIssue]  # attrs makes it
+        self._age = found
+
+    @property
+    def age(self) -> timedelta:
+        """The age."""
+        return self._age
+
+    def __eq__(self, other: object) -> bool:
+        return self._age == other._age if type(other) is MaxAge else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._age)
 
     def collects(self, age: timedelta, version: int) -> bool:
         """See `GCRule.collects`."""
@@ -128,8 +137,7 @@ class MaxAge(GCRule):
 
 
 @public
-@frozen(repr=False)
-class MaxVersions(GCRule):
+class MaxVersions(GCRule, Abstract):
     """Delete the cells of a column except the newest: ``MaxVersions(5)``.
 
     Args:
@@ -141,7 +149,7 @@ class MaxVersions(GCRule):
 
     count: int
 
-    def __attrs_post_init__(self) -> None:
+    def __post_init__(self) -> None:
         if not _is_number(self.count) or not 1 <= self.count <= MAX_VERSIONS:
             raise SchemaError(f"MaxVersions({self.count!r}): give the number of versions to keep, an int of 1 or more")
 
@@ -156,8 +164,7 @@ class MaxVersions(GCRule):
         return f"MaxVersions({self.count})"
 
 
-@frozen(repr=False)
-class AnyOf(GCRule):
+class AnyOf(GCRule, Abstract):
     """Delete what any of these rules deletes; made by `any_of`."""
 
     rules: tuple[GCRule, ...]
@@ -173,8 +180,7 @@ class AnyOf(GCRule):
         return f"({' | '.join(map(repr, self.rules))})"
 
 
-@frozen(repr=False)
-class AllOf(GCRule):
+class AllOf(GCRule, Abstract):
     """Delete only what all of these rules delete; made by `all_of`."""
 
     rules: tuple[GCRule, ...]

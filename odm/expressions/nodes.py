@@ -16,7 +16,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 from odm.errors import brief
-from odm.immutable import immutable
+from odm.immutable import Immutable
 
 Value: TypeAlias = Any
 """A stored value: None, bool, int, Decimal (canonical, never integral: those are int), str, bytes,
@@ -30,8 +30,7 @@ Number: TypeAlias = int | Decimal
 Comparator: TypeAlias = Literal["=", "<>", "<", "<=", ">", ">="]
 
 
-@immutable(repr=False)
-class Path:
+class Path(Immutable):
     """Where a value stands in an item: a name, then map keys (str) and list positions (int)."""
 
     segments: tuple[str | int, ...]
@@ -51,8 +50,7 @@ class Path:
     __repr__ = __str__
 
 
-@immutable
-class Const:
+class Const(Immutable):
     """A value given by the caller."""
 
     value: Value
@@ -61,8 +59,7 @@ class Const:
         return shown(self.value)
 
 
-@immutable
-class Size:
+class Size(Immutable):
     """The size of an attribute: UTF-16 units of a string, bytes, or number of elements."""
 
     path: Path
@@ -111,8 +108,7 @@ class Condition(_Readable):
         )
 
 
-@immutable(repr=False)
-class Compare(Condition):
+class Compare(Condition, Immutable):
     """``left op right``; false when a side is absent or of another type, except ``<>``, which is then true."""
 
     op: Comparator
@@ -123,8 +119,7 @@ class Compare(Condition):
         return f"{self.left} {self.op} {self.right}"
 
 
-@immutable(repr=False)
-class Between(Condition):
+class Between(Condition, Immutable):
     """``low <= operand <= high``, both ends included."""
 
     operand: Operand
@@ -135,8 +130,7 @@ class Between(Condition):
         return f"{self.operand} between {self.low} and {self.high}"
 
 
-@immutable(repr=False)
-class IsIn(Condition):
+class IsIn(Condition, Immutable):
     """The operand equals one of the choices."""
 
     operand: Operand
@@ -146,8 +140,7 @@ class IsIn(Condition):
         return f"{self.operand} in ({', '.join(map(str, self.choices))})"
 
 
-@immutable(repr=False)
-class StartsWith(Condition):
+class StartsWith(Condition, Immutable):
     """A string (or bytes) attribute begins with the prefix."""
 
     path: Path
@@ -157,8 +150,7 @@ class StartsWith(Condition):
         return f"starts_with({self.path}, {self.prefix})"
 
 
-@immutable(repr=False)
-class Contains(Condition):
+class Contains(Condition, Immutable):
     """A string holds the substring, or a list or set holds the element."""
 
     path: Path
@@ -168,8 +160,7 @@ class Contains(Condition):
         return f"contains({self.path}, {self.value})"
 
 
-@immutable(repr=False)
-class Exists(Condition):
+class Exists(Condition, Immutable):
     """The attribute exists (a stored NULL exists)."""
 
     path: Path
@@ -178,8 +169,7 @@ class Exists(Condition):
         return f"exists({self.path})"
 
 
-@immutable(repr=False)
-class Missing(Condition):
+class Missing(Condition, Immutable):
     """The attribute does not exist."""
 
     path: Path
@@ -188,8 +178,7 @@ class Missing(Condition):
         return f"missing({self.path})"
 
 
-@immutable(repr=False)
-class And(Condition):
+class And(Condition, Immutable):
     """All of the conditions hold (two or more)."""
 
     conditions: tuple[Condition, ...]
@@ -198,8 +187,7 @@ class And(Condition):
         return " and ".join(_grouped(c) for c in self.conditions)
 
 
-@immutable(repr=False)
-class Or(Condition):
+class Or(Condition, Immutable):
     """At least one of the conditions holds (two or more)."""
 
     conditions: tuple[Condition, ...]
@@ -208,8 +196,7 @@ class Or(Condition):
         return " or ".join(_grouped(c) for c in self.conditions)
 
 
-@immutable(repr=False)
-class Not(Condition):
+class Not(Condition, Immutable):
     """The condition does not hold."""
 
     condition: Condition
@@ -221,8 +208,7 @@ class Not(Condition):
 AnyCondition: TypeAlias = Compare | Between | IsIn | StartsWith | Contains | Exists | Missing | And | Or | Not
 
 
-@immutable(repr=False)
-class Set(_Readable):
+class Set(_Readable, Immutable):
     """Give the attribute this value.
 
     ``nested`` is for `odm.set_fields`: a dict sets the members that it names, and a missing parent is created.
@@ -236,8 +222,7 @@ class Set(_Readable):
         return _call("set_", self.path, self.value)
 
 
-@immutable(repr=False)
-class SetIfMissing(_Readable):
+class SetIfMissing(_Readable, Immutable):
     """Give the attribute this value unless it is there."""
 
     path: Path
@@ -247,8 +232,7 @@ class SetIfMissing(_Readable):
         return _call("set_if_missing", self.path, self.value)
 
 
-@immutable(repr=False)
-class Remove(_Readable):
+class Remove(_Readable, Immutable):
     """Take the attribute away (no error when it is absent)."""
 
     path: Path
@@ -257,8 +241,7 @@ class Remove(_Readable):
         return _call("remove", self.path)
 
 
-@immutable(repr=False)
-class Increment(_Readable):
+class Increment(_Readable, Immutable):
     """Add to a number; an absent attribute counts as ``start``."""
 
     path: Path
@@ -269,8 +252,7 @@ class Increment(_Readable):
         return _call("increment", self.path, self.by)
 
 
-@immutable(repr=False)
-class Append(_Readable):
+class Append(_Readable, Immutable):
     """Put elements at the end of a list; an absent list counts as ``start``."""
 
     path: Path
@@ -281,8 +263,7 @@ class Append(_Readable):
         return _call("append", self.path, *self.values)
 
 
-@immutable(repr=False)
-class Prepend(_Readable):
+class Prepend(_Readable, Immutable):
     """Put elements at the front of a list; an absent list counts as ``start``."""
 
     path: Path
@@ -293,8 +274,7 @@ class Prepend(_Readable):
         return _call("prepend", self.path, *self.values)
 
 
-@immutable(repr=False)
-class AddTo(_Readable):
+class AddTo(_Readable, Immutable):
     """Add members to a set; an absent set counts as empty."""
 
     path: Path
@@ -304,8 +284,7 @@ class AddTo(_Readable):
         return _call("add_to", self.path, *sorted(self.members, key=repr))
 
 
-@immutable(repr=False)
-class DiscardFrom(_Readable):
+class DiscardFrom(_Readable, Immutable):
     """Take members out of a set; the last one out removes the attribute."""
 
     path: Path
@@ -315,8 +294,7 @@ class DiscardFrom(_Readable):
         return _call("discard_from", self.path, *sorted(self.members, key=repr))
 
 
-@immutable(repr=False)
-class AddValue(_Readable):
+class AddValue(_Readable, Immutable):
     """Add a value to an aggregate; an absent attribute becomes the value.
 
     ``keeps`` is which of the two values remains. None, as the user writes it: the field's marker decides.
@@ -351,7 +329,7 @@ def paths(node: object) -> list[Path]:
     if isinstance(node, tuple):
         return [path for part in node for path in paths(part)]
     if isinstance(node, Condition | Size):
-        names: tuple[str, ...] = getattr(node, "__match_args__")  # noqa: B009  # attrs makes it
+        names: tuple[str, ...] = getattr(node, "__struct_fields__")  # noqa: B009  # each node has it
         return [path for name in names for path in paths(getattr(node, name))]
     return []
 
@@ -368,7 +346,7 @@ def with_paths(node: Any, change: Callable[[Path], Path]) -> Any:
     if isinstance(node, tuple):
         return tuple([with_paths(part, change) for part in node])
     if isinstance(node, Condition | Size | Action):
-        names: tuple[str, ...] = getattr(node, "__match_args__")  # noqa: B009  # attrs makes it
+        names: tuple[str, ...] = getattr(node, "__struct_fields__")  # noqa: B009  # each node has it
         return type(node)(*[with_paths(getattr(node, name), change) for name in names])
     return node
 

@@ -5,12 +5,12 @@ whose code-point order is the order of the values, and says where the value of a
 Key types know neither entities nor templates: they raise `Refused` with the reason, and the template adds the rest.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from odm.errors import brief
-from odm.immutable import frozen
+from odm.immutable import Abstract, Immutable
 from odm.keys.shapes import Shape
 
 
@@ -23,8 +23,7 @@ def wrong_type(value: object, wanted: str) -> Refused:
     return Refused(f"it is of type {type(value).__name__}; give {wanted}")
 
 
-@frozen
-class Place:
+class Place(Immutable):
     """Where the value of a bound stands among the texts of a key type.
 
     Attributes:
@@ -50,7 +49,7 @@ NINES = str.maketrans("0123456789", "9876543210")
 FIFTEENS = str.maketrans("0123456789abcdef", "fedcba9876543210")
 
 
-class KeyType(ABC):
+class KeyType(Abstract):
     """The type and format of one placeholder.
 
     Attributes:
@@ -58,7 +57,6 @@ class KeyType(ABC):
         complement: reverses the order of the texts, character by character; None if that is not possible.
     """
 
-    __slots__ = ()
     variable: ClassVar[bool] = False
     complement: ClassVar[Mapping[int, int] | None] = None
 
@@ -99,7 +97,6 @@ class KeyType(ABC):
         return text.translate(self.complement)
 
 
-@frozen
 class Descending(KeyType):
     """The same values in the opposite order."""
 

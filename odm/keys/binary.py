@@ -7,12 +7,10 @@ number of characters. `odm.backends.bigtable.byte_keys` sends them as bytes.
 
 import math
 import re
+from functools import cached_property
 from typing import Any, Final
 
-from attrs import Factory, field
-
 from odm.errors import brief
-from odm.immutable import frozen
 from odm.keys.base import ABOVE, BELOW, Place, Refused
 from odm.keys.shapes import Charset, Shape, exactly
 from odm.keys.spans import Op
@@ -24,8 +22,6 @@ _SIMILAR: Final = re.compile(r"u?(?:int|float)[0-9]+(?:be|le)?(?::desc)?", re.AS
 _PLACEHOLDER: Final = re.compile(rf"\{{\w+:{_FORMAT.pattern}\}}", re.ASCII)
 _MOST_BYTES: Final = 4096
 """The maximum bytes of a row key."""
-
-_SIZE: Final = Factory(lambda self: self.bytes, takes_self=True)
 
 FORMATS: Final = "int64be, int32be, int16be, int8, uint64be, uint32be, uint16be, uint8, bytes and such as bytes16"
 
@@ -55,7 +51,6 @@ def from_bytes(text: str) -> str | None:
         return None
 
 
-@frozen
 class Utf8Key(VerbatimKey):
     """A text, or the digits of a number, in a key that has binary parts elsewhere."""
 
@@ -80,7 +75,6 @@ def utf8_key(key: VerbatimKey) -> Utf8Key:
     return Utf8Key(key.form, key.follow, key.width, key.empty)
 
 
-@frozen
 class BinaryPart(VerbatimKey):
     """A value that is written as bytes."""
 
@@ -95,8 +89,7 @@ class BinaryPart(VerbatimKey):
         return True
 
 
-@frozen
-class NumberBytes(BinaryPart):
+class NumberBytes(BinaryPart, kw_only=True):
     """A whole number, big-endian. Of the signed forms, those from 0: the bytes of others sort behind all of these.
 
     Attributes:
@@ -106,11 +99,14 @@ class NumberBytes(BinaryPart):
         desc: the number is subtracted from the highest one, so that later times sort first.
     """
 
-    format: str = field(kw_only=True)
-    bytes: int = field(kw_only=True)
-    most: int = field(kw_only=True)
-    desc: bool = field(kw_only=True)
-    size: int = field(init=False, repr=False, default=_SIZE)  # here: the default needs the number of bytes
+    format: str
+    bytes: int
+    most: int
+    desc: bool
+
+    @cached_property
+    def size(self) -> int:
+        return self.bytes
 
     @property
     def flips(self) -> bool:
@@ -159,16 +155,18 @@ def _whole(stored: Any) -> int:
     return int(stored)
 
 
-@frozen
-class PlainBytes(BinaryPart):
+class PlainBytes(BinaryPart, kw_only=True):
     """Bytes.
 
     Attributes:
         bytes: how many; 0: the rest of the key.
     """
 
-    bytes: int = field(kw_only=True)
-    size: int = field(init=False, repr=False, default=_SIZE)  # here: the default needs the number of bytes
+    bytes: int
+
+    @cached_property
+    def size(self) -> int:
+        return self.bytes
 
     def written(self, stored: Any) -> str:
         if not stored or (self.bytes and len(stored) != self.bytes):

@@ -9,11 +9,10 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from attrs import evolve
 from pydantic.fields import FieldInfo
 
 from odm.errors import brief
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 from odm.keys.base import KeyType, Refused
 from odm.keys.binary import binary_part, in_bytes, is_binary_format, utf8_key
 from odm.keys.shapes import Shape, exactly, join, size_of
@@ -21,15 +20,13 @@ from odm.keys.types import key_type
 from odm.keys.verbatim import EMPTY, BinaryKey, Form, NumberKey, TextKey, VerbatimKey, formatted
 
 
-@frozen
-class Literal:
+class Literal(Immutable):
     """Text of every key, including the '#' between components."""
 
     text: str
 
 
-@frozen
-class Slot:
+class Slot(Immutable):
     """A placeholder.
 
     Attributes:

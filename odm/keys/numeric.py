@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, ClassVar
 from uuid import UUID
 
-from odm.immutable import frozen
 from odm.keys.base import ABOVE, BELOW, FIFTEENS, NINES, KeyType, Place, Refused, wrong_type
 from odm.keys.shapes import DIGITS, HEX, Shape, like
 
@@ -24,8 +23,7 @@ def _whole(value: Any) -> int:
     return value
 
 
-@frozen(slots=False)
-class IntKey(KeyType):
+class IntKey(KeyType, dict=True):
     """An int from `lowest` to `highest`, zero-padded; counted from `lowest` where that is negative."""
 
     complement: ClassVar[Mapping[int, int] | None] = NINES
@@ -57,7 +55,6 @@ class IntKey(KeyType):
         return f"int of {len(self._pattern % 0)} digits{counted}"
 
 
-@frozen
 class BigIntKey(KeyType):
     """An int without bounds: a letter for sign and number of digits, then the digits (nines' complement below 0)."""
 
@@ -93,7 +90,6 @@ class BigIntKey(KeyType):
         return "int of any size"
 
 
-@frozen
 class DecimalKey(KeyType):
     """A Decimal of at most `places` decimal places, as the int of that many places more."""
 
@@ -144,7 +140,6 @@ def _from_int(value: Any) -> Decimal:
     return Decimal(value)
 
 
-@frozen
 class FloatKey(KeyType):
     """A finite float as the 16 hexadecimal digits of its IEEE 754 bits, made to sort; -0.0 is 0.0."""
 
@@ -200,7 +195,6 @@ def _ordered_bits(value: float) -> str:
     return f"{bits ^ (0xFFFFFFFFFFFFFFFF if bits >> 63 else 1 << 63):016x}"
 
 
-@frozen
 class BoolKey(KeyType):
     """0 or 1."""
 
@@ -222,7 +216,6 @@ class BoolKey(KeyType):
         return "bool"
 
 
-@frozen
 class UuidKey(KeyType):
     """A UUID in its canonical text."""
 

@@ -7,7 +7,7 @@ tuple of alternative shapes. The answers are conservative: `can_meet` never says
 from collections.abc import Iterable
 from itertools import product
 
-from odm.immutable import frozen
+from odm.immutable import Immutable
 
 Charset = tuple[tuple[str, str], ...]
 """Inclusive ranges of characters, which may overlap."""
@@ -24,8 +24,7 @@ ANY: Charset = (*LOW, *ESCAPED)
 _MOST_ALTERNATIVES = 256
 
 
-@frozen
-class Shape:
+class Shape(Immutable):
     """Texts of `len(head)` characters from those sets, then any number of characters from `tail`."""
 
     head: tuple[Charset, ...]

@@ -11,12 +11,11 @@ from random import Random
 from typing import Any, Final
 from zlib import crc32
 
-from attrs import evolve
 from pydantic.fields import FieldInfo
 
 from odm._published import public
 from odm.errors import SchemaError
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 from odm.keys.grammar import near
 from odm.keys.shapes import DIGITS, Shape
 from odm.keys.template import Template, compile_template
@@ -26,8 +25,7 @@ MOST: Final = 1000
 
 
 @public
-@frozen(repr=False)
-class Shards:
+class Shards(Immutable):
     """Spreads each partition of a key over several, for more writes than one partition takes.
 
     The partition key ends with the shard's number: ``OPEN#3``, or ``OPEN#03`` where there are more than ten. A query

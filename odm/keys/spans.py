@@ -6,14 +6,13 @@ stands among its texts (`Place`), and this module turns the cut into the edge of
 
 from typing import Literal
 
-from odm.immutable import immutable
+from odm.immutable import Immutable
 from odm.keys.base import Place
 
 Op = Literal["<", "<=", ">", ">=", "prefix"]
 
 
-@immutable
-class Span:
+class Span(Immutable):
     """A range of keys.
 
     Attributes:

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar, cast
 from pydantic.fields import FieldInfo
 
 from odm.errors import BadValue, KeyValueError, SchemaError, brief
-from odm.immutable import frozen
+from odm.immutable import Immutable
 from odm.keys.base import Descending, KeyType, Refused
 from odm.keys.grammar import Literal, Part, Slot, components, heads, native_slot, parse, parse_verbatim, several_parts
 from odm.keys.shapes import Shape, fits, size_of
@@ -122,8 +122,7 @@ def _compiled(
     return cast("Callable[[Mapping[str, Any]], Any]", names["encode"])
 
 
-@frozen(slots=False)
-class Template:
+class Template(Immutable, dict=True):
     """A compiled key template; made by `compile_template`.
 
     Attributes:

@@ -10,7 +10,6 @@ from enum import Enum
 from functools import cached_property
 from typing import Any, ClassVar
 
-from odm.immutable import frozen
 from odm.keys.base import BELOW, KeyType, Place, Refused, wrong_type
 from odm.keys.numeric import BigIntKey
 from odm.keys.shapes import ESCAPED, HEX, Shape, exactly
@@ -39,7 +38,6 @@ def _escaped(found: re.Match[str]) -> str:
     return "$" + chr(ord(char) + 0x30)
 
 
-@frozen
 class StrKey(KeyType):
     """Any text but the empty one."""
 
@@ -71,7 +69,6 @@ class StrKey(KeyType):
         return "str"
 
 
-@frozen
 class PaddedKey(KeyType):
     """Text filled up with raw spaces, which sort below all escaped text, to `width` characters after escaping."""
 
@@ -107,8 +104,7 @@ class PaddedKey(KeyType):
         return f"str padded to {self.width}"
 
 
-@frozen(slots=False)
-class ChoiceKey(KeyType):
+class ChoiceKey(KeyType, dict=True):
     """One of a few texts: a Literal or an Enum of str values. Bounds compare as text and need not be one of them."""
 
     variable: ClassVar[bool] = True
@@ -143,8 +139,7 @@ class ChoiceKey(KeyType):
         return self.of_values.encoding
 
 
-@frozen(slots=False)
-class IntChoiceKey(ChoiceKey):
+class IntChoiceKey(ChoiceKey, dict=True):
     """One of a few ints: a Literal or an Enum of int values, in the order of the ints."""
 
     variable: ClassVar[bool] = False
@@ -167,7 +162,6 @@ def _plain(value: Any) -> Any:
     return value.value if isinstance(value, Enum) else value
 
 
-@frozen
 class BytesKey(KeyType):
     """Bytes as hexadecimal digits, not empty."""
 

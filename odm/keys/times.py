@@ -11,10 +11,8 @@ from datetime import UTC, date, datetime, timedelta
 from operator import itemgetter
 from typing import Any, ClassVar
 
-from attrs import field
-
 from odm.errors import brief
-from odm.immutable import frozen
+from odm.immutable import field
 from odm.keys.base import ABOVE, BELOW, NINES, KeyType, Place, Refused, wrong_type
 from odm.keys.shapes import Shape, like
 
@@ -28,7 +26,6 @@ Unit = int | timedelta
 """What a format counts in: a number of months, or a fixed time."""
 
 
-@frozen
 class TimeKey(KeyType):
     """What the formats of datetimes and dates share.
 
@@ -133,7 +130,6 @@ class TimeKey(KeyType):
         return value
 
 
-@frozen
 class IsoKey(TimeKey):
     """The default: `2023-09-10T15:21:48.000000Z`, `2023-09-10`."""
 
@@ -156,7 +152,6 @@ _EPOCH_UNITS = {
 }
 
 
-@frozen
 class EpochKey(TimeKey):
     """Seconds, milliseconds or microseconds since 1970, in 10, 13 or 16 digits: until 2286."""
 
@@ -189,7 +184,6 @@ _DIRECTIVES: dict[str, tuple[slice, Unit]] = {
 """Directive: where it stands in the ISO form, and its unit; in the order that a form must keep."""
 
 
-@frozen
 class CalendarKey(TimeKey):
     """An ordered strftime form: from the year on downwards, nothing left out, other characters as they are."""
 

@@ -9,13 +9,12 @@ import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import cached_property
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 from uuid import UUID
 
-from attrs import Factory, field
-
 from odm.errors import brief
-from odm.immutable import frozen
+from odm.immutable import Immutable, field
 from odm.keys.base import BELOW, KeyType, Place, Refused
 from odm.keys.shapes import DIGITS, ESCAPED, HEX, Charset, Shape, exactly, like, size_of
 from odm.keys.spans import Op
@@ -29,8 +28,7 @@ _LAST: Final = "\U0010ffff"
 _NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?", re.ASCII)
 
 
-@frozen
-class Form:
+class Form(Immutable):
     """How the values of a field are stored.
 
     Attributes:
@@ -52,8 +50,7 @@ class Form:
     choices: tuple[str, ...] = ()
 
 
-@frozen
-class VerbatimKey(KeyType):
+class VerbatimKey(KeyType, dict=True):
     """A stored text, or the digits of a stored number.
 
     Attributes:
@@ -68,8 +65,11 @@ class VerbatimKey(KeyType):
     follow: str
     width: int = 0
     empty: bool = False
-    size: int = field(init=False, repr=False, default=Factory(lambda self: size_of(self.shapes()), takes_self=True))
     variable: ClassVar[bool] = True
+
+    @cached_property
+    def size(self) -> int:
+        return size_of(self.shapes())
 
     def encode(self, value: Any) -> str:
         text = self.written(self.form.dump(value))
@@ -204,7 +204,6 @@ def formatted(form: Form, follow: str, format_: str) -> VerbatimKey:
     return VerbatimKey(form, follow, int(format_))
 
 
-@frozen
 class TextKey(KeyType):
     """The text in one of several attributes of a key, escaped, so that it ends where '#' follows."""
 
@@ -234,7 +233,6 @@ class TextKey(KeyType):
         return f"{self.form.text} as text"
 
 
-@frozen
 class NumberKey(KeyType):
     """The number in a key attribute of type N, alone in its template."""
 
@@ -254,7 +252,6 @@ class NumberKey(KeyType):
         return f"{self.form.text} as a number"
 
 
-@frozen
 class BinaryKey(KeyType):
     """The bytes in a key attribute of type B, alone in their template, as hexadecimal digits."""
 

@@ -11,10 +11,8 @@ from itertools import repeat
 from time import perf_counter
 from typing import Any, Final, TypeAlias, TypeVar
 
-from attrs import evolve
-
 from odm._published import public
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 from odm.observe.meter import UNANSWERED, Meter, Sent
 from odm.protocol.capacity import Units
 from odm.protocol.connection import Connection, Later, NativeGen
@@ -26,8 +24,7 @@ LOG: Final = logging.getLogger("odm")
 
 
 @public
-@frozen
-class RequestInfo:
+class RequestInfo(Immutable):
     """One native request that was sent, as ``Store(on_request=...)`` gets it. A retry is a request of its own.
 
     Attributes:
@@ -54,8 +51,7 @@ class RequestInfo:
 Hook: TypeAlias = Callable[[RequestInfo], object]
 
 
-@frozen
-class Observer:
+class Observer(Immutable):
     """Reports every native request to the hook, the meters and the log.
 
     Attributes:

@@ -11,10 +11,10 @@ from contextvars import ContextVar
 from threading import Lock
 from typing import Any, Final
 
-from attrs import define, field
+from msgspec import Struct, field
 
 from odm._published import public
-from odm.immutable import frozen
+from odm.immutable import Immutable
 from odm.protocol.capacity import Units, computed, weights
 from odm.protocol.requests import Request
 
@@ -24,8 +24,7 @@ UNANSWERED: Final = object()
 _TABLE: Final = "the table itself"
 
 
-@frozen
-class Sent:
+class Sent(Immutable):
     """A native request that was sent: the units that the backend reported, and the index that it read or wrote."""
 
     units: Units | None = None
@@ -33,8 +32,7 @@ class Sent:
 
 
 @public
-@frozen
-class Usage:
+class Usage(Immutable):
     """The number of requests, and the capacity units that they used.
 
     Attributes:
@@ -52,8 +50,7 @@ class Usage:
 
 
 @public
-@define(eq=False, repr=False)
-class Meter:
+class Meter(Struct, eq=False):
     """The usage of the requests inside a ``with db.meter() as meter:`` block. Print it, or read its attributes.
 
     DynamoDB reports the units of its requests; the bundled engine computes them by DynamoDB's published rules. For
@@ -67,11 +64,11 @@ class Meter:
     been made, without units; close the store to wait for them.
     """
 
-    _total: Usage = Usage()  # noqa: RUF009  # frozen
-    _by_pattern: dict[str, Usage] = field(factory=dict)
-    _by_index: dict[str | None, Usage] = field(factory=dict)
-    _notices: Counter[str] = field(factory=Counter)
-    _lock: Lock = field(factory=Lock)
+    _total: Usage = Usage()  # frozen
+    _by_pattern: dict[str, Usage] = field(default_factory=dict)
+    _by_index: dict[str | None, Usage] = field(default_factory=dict)
+    _notices: Counter[str] = field(default_factory=Counter)
+    _lock: Lock = field(default_factory=Lock)
 
     @property
     def aborted(self) -> int:

@@ -1,6 +1,6 @@
 """Compiled collections: queries for the items of every entity in a partition, or in a range of its sort keys."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,7 +8,7 @@ from odm.codec.terms import shape_of
 from odm.entities.query import Query
 from odm.errors import BadValue, brief
 from odm.expressions.nodes import And, Condition, Not, Or
-from odm.immutable import frozen
+from odm.immutable import Abstract, Immutable
 from odm.keys import next_prefix, suffixes_leaving, suffixes_read
 from odm.keys.spans import Span
 from odm.planner.fit import KeyRange, encoded, fit_of, key_range
@@ -38,10 +38,8 @@ def _call_shape(schema: Schema, call: Query[Any], within: Sequence[Condition]) -
     return (call.entity, call.pattern, *call.values, *[shape_of(condition, declared) for condition in flatten(within)])
 
 
-class Part(ABC):
+class Part(Abstract):
     """The part of the partition that a collection reads."""
-
-    __slots__ = ()
 
     @abstractmethod
     def span(self, query: Query[Any], partition: str) -> Span | None:
@@ -52,7 +50,6 @@ class Part(ABC):
         """
 
 
-@frozen
 class Whole(Part):
     """All of it."""
 
@@ -60,7 +57,6 @@ class Whole(Part):
         return _ALL
 
 
-@frozen
 class Under(Part):
     """The item with a key, and those whose sort keys begin with it."""
 
@@ -77,7 +73,6 @@ class Under(Part):
         return Span(text, next_prefix(text if sort.verbatim else text + "#"))
 
 
-@frozen
 class Call(Part):
     """The sort keys of a call with conditions on fields of its sort key.
 
@@ -110,7 +105,6 @@ class Call(Part):
         return span
 
 
-@frozen
 class Through(Part):
     """The sort keys from those of one call to those of another."""
 
@@ -134,8 +128,7 @@ class Through(Part):
         return Span(min(span.lo for span in spans), max(ends) if len(ends) == len(spans) else None)
 
 
-@frozen
-class Filter:
+class Filter(Immutable):
     """A condition of a collection: a default is shown only by the items of the entities that have the field.
 
     Attributes:
@@ -155,8 +148,7 @@ class Filter:
         return Or((*by_tag, And((Not(of_tags(shown)), stored))))
 
 
-@frozen
-class CompiledCollection:
+class CompiledCollection(Immutable):
     """A collection without its values.
 
     Attributes:

@@ -5,7 +5,7 @@ made for each shape of a schema's queries, and binds the values of one query int
 have is refused when it is compiled, a value when it is bound.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -14,7 +14,7 @@ from odm.entities.query import Query
 from odm.entities.views import PlanView
 from odm.errors import BadValue, OdmError, brief
 from odm.expressions.nodes import Condition
-from odm.immutable import frozen
+from odm.immutable import Abstract, Immutable
 from odm.keys import suffixes_leaving, suffixes_of, suffixes_read
 from odm.planner.collections import collection_shape, compile_collection
 from odm.planner.fit import Fit, KeyRange, best_fits, encoded, fit_of, key_range, no_pattern
@@ -31,10 +31,8 @@ MOST_PARTITIONS: Final = 1000
 """The most partition keys that one query may read."""
 
 
-class Compiled(ABC):
+class Compiled(Abstract):
     """A query without its values."""
-
-    __slots__ = ()
 
     @abstractmethod
     def plan(self, query: Query[Any], conditions: Sequence[Condition]) -> Plan:
@@ -50,8 +48,7 @@ class Compiled(ABC):
         """
 
 
-@frozen
-class Partitions:
+class Partitions(Immutable):
     """The one partition of a query, without the values."""
 
     pattern: PatternSchema
@@ -61,7 +58,6 @@ class Partitions:
         return (encoded(self.pattern.partition, values),)
 
 
-@frozen
 class Buckets(Partitions):
     """The partitions that a range of a time touches, such as its days."""
 
@@ -82,7 +78,6 @@ class Buckets(Partitions):
         return keys
 
 
-@frozen
 class CompiledQuery(Compiled):
     """A query of a pattern.
 
@@ -105,7 +100,6 @@ class CompiledQuery(Compiled):
     given: frozenset[str]
 
 
-@frozen
 class KeysOfCall(CompiledQuery):
     """A query whose call gives its keys, so that all its conditions are a filter."""
 
@@ -132,7 +126,6 @@ class KeysOfCall(CompiledQuery):
         )
 
 
-@frozen
 class KeysOfConditions(CompiledQuery):
     """A query with conditions that select its keys.
 
@@ -193,7 +186,6 @@ class KeysOfConditions(CompiledQuery):
         )
 
 
-@frozen
 class CompiledSelect(Compiled):
     """A query that names no pattern, where values decide which one serves it: an index with ``when=`` lacks items.
 

@@ -6,20 +6,17 @@ The shape of the query decides it: the fields that the call gives, and the field
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from attrs import evolve
-
 from odm.codec import EntityCodec
 from odm.errors import BadValue, NoAccessPattern, SchemaError
 from odm.expressions.nodes import Condition
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 from odm.keys import Template, compile_template, next_prefix, suffixes_read
 from odm.keys.spans import Span
 from odm.planner.key_conditions import KeyTest, as_range
 from odm.schema.entity import EntitySchema, PatternSchema
 
 
-@frozen
-class Fit:
+class Fit(Immutable):
     """How well a pattern serves a query: the conditions that become its key range, or the condition that is missing.
 
     Attributes:
@@ -145,8 +142,7 @@ def _is_closed(tests: Sequence[KeyTest], name: str) -> bool:
     return bool(ops & {">", ">="} and ops & {"<", "<="})
 
 
-@frozen
-class KeyRange:
+class KeyRange(Immutable):
     """The range of keys of a query, without its values.
 
     Attributes:

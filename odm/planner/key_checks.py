@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from odm.errors import KeyValueError
 from odm.expressions.nodes import Compare, Condition, Const, Path
-from odm.immutable import immutable
+from odm.immutable import Immutable
 from odm.keys import Template
 from odm.planner.fit import names_unit_only
 from odm.planner.key_conditions import key_test_of
@@ -47,8 +47,7 @@ class _Test(NamedTuple):
     template: Template | None = None
 
 
-@immutable
-class KeyCheck:
+class KeyCheck(Immutable):
     """The conditions that the key range of a plan stands for.
 
     Attributes:

@@ -9,15 +9,14 @@ from pydantic import ValidationError
 from odm.codec import EntityCodec
 from odm.errors import BadValue
 from odm.expressions.nodes import And, Between, Compare, Condition, Const, Path, StartsWith, paths
-from odm.immutable import frozen
+from odm.immutable import Immutable
 
 Bound: TypeAlias = tuple[Literal["<", "<=", ">", ">=", "prefix"], Any]
 
 MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-@frozen
-class KeyTest:
+class KeyTest(Immutable):
     """A condition on one field that a key range can express, without its values.
 
     Attributes:

@@ -2,17 +2,14 @@
 
 from typing import Any
 
-from attrs import field
-
 from odm.entities.query import Query
 from odm.expressions.nodes import Condition
-from odm.immutable import immutable
+from odm.immutable import Immutable, field
 from odm.planner.key_conditions import Bound, flatten, key_tests
 from odm.schema.entity import EntitySchema, PatternSchema
 
 
-@immutable
-class Plan:
+class Plan(Immutable):
     """How a query will be answered.
 
     Attributes:

@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from attrs import evolve
-
 from odm.codec import TAG
 from odm.concurrency import Bucket
 from odm.entities.entity import Entity
 from odm.entities.patterns import BoundPattern
 from odm.errors import BadValue, ItemInvalid, OdmError, brief
+from odm.immutable import evolve
 from odm.procedures.backfilled import MOST_FAILURES, Backfilled, Unfilled
 from odm.procedures.companion import Companion
 from odm.procedures.concurrent import concurrent

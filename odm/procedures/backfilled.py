@@ -2,19 +2,16 @@
 
 from typing import Final
 
-from attrs import field
-
 from odm._published import public
 from odm.errors import OdmError
-from odm.immutable import frozen
+from odm.immutable import Immutable, field
 
 MOST_FAILURES: Final = 1000
 """The most items in `Backfilled.failures`."""
 
 
 @public
-@frozen
-class Unfilled:
+class Unfilled(Immutable):
     """An item that a backfill could not write.
 
     Attributes:
@@ -33,8 +30,7 @@ class Unfilled:
 
 
 @public
-@frozen
-class Backfilled:
+class Backfilled(Immutable):
     """The progress or the result of a backfill.
 
     Attributes:

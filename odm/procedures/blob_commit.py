@@ -9,11 +9,12 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from attrs import define, evolve, field
+from msgspec import Struct, field
 
 from odm.codec.blobs import pointer_of
 from odm.errors import BadValue, OdmError, TransactionFailed, Unsupported
 from odm.expressions.nodes import Item
+from odm.immutable import evolve
 from odm.observe.events import LOG
 from odm.procedures.blobs import before, claim, gathered, names_after, names_in, plain, upload
 from odm.procedures.commit import Reasons, Sender, commit
@@ -31,8 +32,7 @@ CLOSED: Final = (BadValue, Unsupported)
 """Errors of a place of blobs that cannot be opened: nothing was uploaded to it."""
 
 
-@define
-class AfterUpload(Sender):
+class AfterUpload(Sender, Struct):
     """Uploads the values of the operations, then lets another sender send them.
 
     Attributes:
@@ -42,12 +42,12 @@ class AfterUpload(Sender):
 
     folder: BlobFolder
     inner: Sender
-    uploaded: set[str] = field(factory=set, init=False)
-    sent: bool = field(default=False, init=False)
-    lone: bool = field(init=False)
-    in_transaction: bool = field(init=False)
+    uploaded: set[str] = field(default_factory=set)
+    sent: bool = False
+    lone: bool = False
+    in_transaction: bool = False
 
-    def __attrs_post_init__(self) -> None:
+    def __post_init__(self) -> None:
         self.lone, self.in_transaction = self.inner.lone, self.inner.in_transaction
 
     def send(self, plans: Sequence[Planned]) -> CoreGen[req.Written | Reasons]:

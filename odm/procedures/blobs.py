@@ -8,15 +8,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeAlias, cast
 
-from attrs import evolve
-
 from odm.codec import TAG
 from odm.codec.blobs import BLOB, Pointer, pointer_of
 from odm.entities.blobs import LazyBytes
 from odm.entities.entity import Entity
 from odm.errors import BackendError, BadValue, Conflict, ItemInvalid, OdmError, Unsupported, brief
 from odm.expressions.nodes import Compare, Condition, Const, Item, Missing, Path, Remove, Set
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 from odm.procedures.context import Context
 from odm.procedures.update import ItemUpdate
 from odm.procedures.upgrades import unchanged, up_to_date
@@ -232,8 +230,7 @@ def _lost(entity: EntitySchema, key: Key, item: Item, pointer: Mapping[str, Any]
     )
 
 
-@frozen
-class BoundValue:
+class BoundValue(Immutable):
     """Reads the large value of one field of an item that was read before; see `odm.LazyBytes`."""
 
     binder: "Binder"
@@ -262,8 +259,7 @@ class BoundValue:
         )
 
 
-@frozen
-class Binder:
+class Binder(Immutable):
     """Binds the large values of entities that were read to the store that read them.
 
     Attributes:

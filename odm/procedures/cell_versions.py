@@ -9,15 +9,13 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from attrs import evolve
-
 from odm._published import public
 from odm.codec import WAS
 from odm.errors import BadValue
 from odm.expressions.evaluate import apply, equal
 from odm.expressions.nodes import Action, Condition, Exists, Item, Path, Remove, Set, Value
 from odm.expressions.references import path_of
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 from odm.procedures.context import Context
 from odm.procedures.update import ItemUpdate
 from odm.procedures.upgrades import up_to_date
@@ -38,8 +36,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @public
-@frozen
-class CellVersion(Generic[T_co]):
+class CellVersion(Immutable, Generic[T_co]):
     """One value that a field has, or had.
 
     Attributes:

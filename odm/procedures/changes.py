@@ -3,12 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attrs import Factory
-
 from odm._published import public
 from odm.entities.changes import Change
 from odm.errors import BadValue, brief
-from odm.immutable import frozen
+from odm.immutable import Immutable, field
 from odm.procedures.context import Context
 from odm.protocol import requests as req
 from odm.protocol.changes import ChangePage, ChangeShard, change_of
@@ -16,8 +14,7 @@ from odm.protocol.connection import CoreGen
 
 
 @public
-@frozen
-class Changes:
+class Changes(Immutable):
     """A page of changes of one shard.
 
     Attributes:
@@ -32,7 +29,7 @@ class Changes:
     items: Sequence[tuple[Change[Any], str]]
     position: str | None
     read: int = 0
-    children: Mapping[str, str] = Factory(dict)
+    children: Mapping[str, str] = field(factory=dict)
 
 
 def change_shards(_context: Context) -> CoreGen[Sequence[ChangeShard]]:

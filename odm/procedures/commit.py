@@ -10,7 +10,7 @@ transaction, or between the steps of companions (`odm.procedures.companion_commi
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn, TypeAlias
 
-from attrs import define, field
+from msgspec import Struct, field
 
 from odm.errors import BadValue, ItemInvalid, OdmError, TransactionFailed
 from odm.expressions.nodes import And, Item
@@ -57,8 +57,7 @@ class Sender:
         return (yield from _alone(plan.operation))
 
 
-@define
-class InTransaction(Sender):
+class InTransaction(Sender, Struct):
     """Sends all operations and the writes of their companions together: all are applied, or none.
 
     Attributes:
@@ -72,9 +71,9 @@ class InTransaction(Sender):
     context: Context
     lone: bool = False
     once: bool = False
-    others: dict[tuple[int, Key], req.Operation | None] = field(factory=dict, init=False)
-    lost: dict[Key, Any] = field(factory=dict, init=False)
-    in_transaction: bool = field(default=True, init=False)
+    others: dict[tuple[int, Key], req.Operation | None] = field(default_factory=dict)
+    lost: dict[Key, Any] = field(default_factory=dict)
+    in_transaction: bool = True
 
     def send(self, plans: Sequence[Planned]) -> CoreGen[req.Written | Reasons]:
         """Send one attempt."""

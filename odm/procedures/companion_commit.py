@@ -7,10 +7,10 @@ changed it, everything is planned again.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import define, evolve, field
+from msgspec import Struct, field
 
 from odm.errors import BadValue, ConditionFailed, Conflict, ItemExists, ItemInvalid, ItemNotFound, OdmError
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 from odm.procedures.commit import ALONE, Reasons, Sender, commit
 from odm.procedures.companion_writes import CompanionWrites
 from odm.procedures.context import Context
@@ -42,8 +42,7 @@ class SideWriteFailed(OdmError):
         self.error = error
 
 
-@define
-class Writing:
+class Writing(Struct):
     """The state of one write of an item, shared by its companions.
 
     Attributes:
@@ -52,13 +51,12 @@ class Writing:
         written: the write of the item was applied.
     """
 
-    marks: dict[str, Any] = field(factory=dict)
+    marks: dict[str, Any] = field(default_factory=dict)
     until: float | None = None
     written: bool = False
 
 
-@frozen
-class InSteps(Sender):
+class InSteps(Sender, Immutable):
     """Sends the write of an item between the steps of its companions; each companion runs inside the one before."""
 
     context: Context

@@ -8,7 +8,7 @@ from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, ItemInvalid, OdmError, Unsupported
 from odm.expressions.nodes import Action, Condition
-from odm.immutable import frozen
+from odm.immutable import Immutable
 from odm.procedures.cell_versions import keeps
 from odm.procedures.context import Context
 from odm.procedures.update import item_update
@@ -19,8 +19,7 @@ from odm.protocol import requests as req
 Refusal = Callable[[Any], OdmError]
 
 
-@frozen
-class SideWrite:
+class SideWrite(Immutable):
     """One write of a companion's own item.
 
     Attributes:

@@ -3,17 +3,16 @@
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from random import Random, SystemRandom
 from typing import Any, NamedTuple
-
-from attrs import Factory, field
 
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION, WAS, EntityCodec, NativeItems
 from odm.codec.blobs import placeholders
 from odm.entities.entity import Entity, hold_stored
 from odm.errors import ItemInvalid, Unsupported
 from odm.expressions.nodes import Condition, Item, Not, Or
-from odm.immutable import frozen
+from odm.immutable import Immutable, field
 from odm.procedures.ids import OF_PROCESS, IdSource
 from odm.protocol.blobs import BlobFolder
 from odm.protocol.expressions import check_condition, surely_fits
@@ -43,8 +42,7 @@ class Fitting(NamedTuple):
     entities: list[Any]
 
 
-@frozen
-class CompiledWrites:
+class CompiledWrites(Immutable):
     """What the model of an entity and the settings of a store decide about all writes of its items.
 
     Attributes:
@@ -93,8 +91,7 @@ class CompiledWrites:
         return (*before, *([f"if {', '.join(conditions)}"] if conditions else []), *after)
 
 
-@frozen
-class Context:
+class Context(Immutable, dict=True):
     """The schema of a store's table, named as on the backend, and the settings of the store.
 
     Attributes:
@@ -124,7 +121,7 @@ class Context:
     schema: Schema
     clock: Callable[[], float] = time.time
     limits: Limits = PORTABLE
-    random: Random = field(default=Factory(SystemRandom), repr=False)  # safe in threads and after a fork
+    random: Random = field(factory=SystemRandom, repr=False)  # safe in threads and after a fork
     skip_unknown: bool = False
     on_invalid: Callable[[ItemInvalid], object] | None = None
     encode: Callable[[EntityCodec, Any], Item] = EntityCodec.encode
@@ -140,25 +137,26 @@ class Context:
     blobs: BlobFolder | None = field(default=None, repr=False)
     bind: Callable[[Entity], None] | None = field(default=None, repr=False)
     unfilled: dict[str, str] | None = field(default=None, repr=False)
-    # The item's tag is that of no entity.
-    strangers: Condition = field(
-        init=False,
-        repr=False,
-        eq=False,
-        default=Factory(lambda self: Not(of_tags(self.schema.entities)), takes_self=True),
-    )
-    # The backend has transactions of items in different partitions.
-    transactions: bool = field(
-        init=False,
-        repr=False,
-        eq=False,
-        default=Factory(
-            lambda self: self.transaction_unsupported_reason((Key("0", "0"), Key("1", "1"))) is None, takes_self=True
-        ),
-    )
-    _writes: dict[str, "CompiledWrites"] = field(init=False, factory=dict, repr=False, eq=False)  # by tag
-    # By tag; Any, because `odm.procedures.merge`, which fills it, imports this module.
-    merge_rules: dict[str, Any] = field(init=False, factory=dict, repr=False, eq=False)
+
+    @cached_property
+    def strangers(self) -> Condition:
+        """The item's tag is that of no entity."""
+        return Not(of_tags(self.schema.entities))
+
+    @cached_property
+    def transactions(self) -> bool:
+        """The backend has transactions of items in different partitions."""
+        return self.transaction_unsupported_reason((Key("0", "0"), Key("1", "1"))) is None
+
+    @cached_property
+    def _writes(self) -> dict[str, "CompiledWrites"]:
+        """By tag."""
+        return {}
+
+    @cached_property
+    def merge_rules(self) -> dict[str, Any]:
+        """By tag; Any, because `odm.procedures.merge`, which fills it, imports this module."""
+        return {}
 
     def now(self) -> Now:
         """The time of a call."""

@@ -12,9 +12,11 @@ import hmac
 import json
 from typing import Any
 
-from attrs import astuple, evolve, has
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from odm.errors import BadCursor, BadValue, brief
+from odm.immutable import evolve
 from odm.procedures.pace import Pace
 from odm.procedures.read import Place, Reading
 from odm.procedures.scan import MOST_SEGMENTS, Segment
@@ -232,8 +234,8 @@ def _binding(schema: Schema, reading: Reading) -> str:
 
 def _canonical(value: Any) -> Any:
     """The value as JSON that is the same in every process; the order of a set is not."""
-    if has(type(value)):
-        return [type(value).__name__, *map(_canonical, astuple(value, recurse=False))]
+    if isinstance(value, Struct):
+        return [type(value).__name__, *map(_canonical, astuple(value))]
     if isinstance(value, tuple | list):
         return [_canonical(part) for part in value]
     if isinstance(value, frozenset):

@@ -3,15 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from attrs import evolve
-
 from odm._published import public
 from odm.codec.actions import WORDS
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, brief
 from odm.expressions.nodes import Action, Condition, paths
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 from odm.planner.compiled import make_plan
 from odm.planner.key_conditions import flatten
 from odm.planner.plan import Plan
@@ -41,8 +39,7 @@ SHOWN = 5
 
 
 @public
-@frozen
-class Explanation:
+class Explanation(Immutable):
     """What a call will do. Print it, or read its attributes.
 
     Attributes:

@@ -11,15 +11,13 @@ that changes nothing; for any other item, the effect of an insert.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from attrs import evolve, field
-
 from odm.codec import TAG
 from odm.codec.blobs import kept_inline
 from odm.entities.companions import BaseCompanion, Effect
 from odm.errors import BadValue, ConditionFailed, ItemExists, ItemInvalid, ItemNotFound, OdmError, Unsupported
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve, field
 from odm.procedures.commit import ALONE, InTransaction, Sender, commit
 from odm.procedures.companion import Companion
 from odm.procedures.companion_commit import InSteps
@@ -48,8 +46,7 @@ class Gone(ItemNotFound):
     """The item was deleted, or replaced by an item of another entity, since it was read."""
 
 
-@frozen
-class Wanted:
+class Wanted(Immutable):
     """What to write for the items of one entity.
 
     Attributes:
@@ -64,8 +61,7 @@ class Wanted:
     whole: bool = False
 
 
-@frozen
-class Row:
+class Row(Immutable):
     """A stored item of an entity, as a scan found it.
 
     Attributes:
@@ -83,8 +79,7 @@ class Row:
     whole: bool = False
 
 
-@frozen
-class Fill:
+class Fill(Immutable):
     """The intent: write what is not as the model would write it.
 
     Attributes:
@@ -147,7 +142,6 @@ class Fill:
         return all(None not in pair and pair[0] > pair[1] for pair in ranks)
 
 
-@frozen
 class FillPlan(Planned):
     """The plan of a `Fill`.
 

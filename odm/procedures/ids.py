@@ -15,10 +15,8 @@ from threading import Lock
 from typing import Final
 from uuid import UUID
 
-from attrs import Factory
-
 from odm.errors import BadValue
-from odm.immutable import frozen
+from odm.immutable import Immutable, field
 
 _DIGITS: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _LAST: Final = 2**48
@@ -71,12 +69,11 @@ def uuid7(number: int) -> UUID:
     return UUID(int=millis << 80 | 7 << 76 | high << 64 | 2 << 62 | low)
 
 
-@frozen
-class IdSource:
+class IdSource(Immutable):
     """The ids of a store, or of all stores of a process that use its own clock."""
 
-    ulid: Ids = Factory(lambda: Ids(80))
-    uuid7: Ids = Factory(lambda: Ids(74))
+    ulid: Ids = field(factory=lambda: Ids(80))
+    uuid7: Ids = field(factory=lambda: Ids(74))
 
 
 OF_PROCESS: Final = IdSource()

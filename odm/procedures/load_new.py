@@ -17,14 +17,14 @@ Nothing detects what another writer changes between the reads and the batches.
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from attrs import Factory, define, evolve
+from msgspec import Struct, field
 
 from odm.entities.companions import Effect
 from odm.entities.entity import Entity
 from odm.errors import ItemInvalid, Throttled, Unsupported
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 from odm.procedures.automatic import times_of
 from odm.procedures.cell_versions import first_put
 from odm.procedures.companion import Companion
@@ -47,8 +47,7 @@ Operations: TypeAlias = dict[Key, req.Put | req.Delete]
 Writes: TypeAlias = Sequence[tuple[Companion, CompanionWrites]]
 
 
-@frozen
-class _New:
+class _New(Immutable):
     """An entity to load, with the put of its own item, without marks.
 
     Attributes:
@@ -97,8 +96,7 @@ def _unsupported(new: _New, companion: Companion, why: str) -> Unsupported:
     return Unsupported(f"{name} has {name}.{companion.name}, which load_new() cannot write, because {why}: insert() it")
 
 
-@define
-class _Load:
+class _Load(Struct):
     """The operations of one load, collected from the stored items.
 
     Attributes:
@@ -108,11 +106,11 @@ class _Load:
     """
 
     context: Context
-    known: dict[Key, Item | None] = Factory(dict)
-    before: Operations = Factory(dict)
-    items: Operations = Factory(dict)
-    after: Operations = Factory(dict)
-    alone: list[Entity] = Factory(list)
+    known: dict[Key, Item | None] = field(default_factory=dict)
+    before: Operations = field(default_factory=dict)
+    items: Operations = field(default_factory=dict)
+    after: Operations = field(default_factory=dict)
+    alone: list[Entity] = field(default_factory=list)
 
     def send(self, all_: Sequence[_New]) -> CoreGen[None]:
         """Read, collect, and send the batches."""

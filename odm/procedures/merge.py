@@ -9,7 +9,7 @@ aggregate: the backend does that without a read.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from attrs import Factory, define, evolve
+from msgspec import Struct, field
 
 from odm.entities.entity import Entity
 from odm.entities.query import Query
@@ -27,7 +27,7 @@ from odm.expressions.nodes import (
     Set,
     SetIfMissing,
 )
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 from odm.procedures.automatic import with_time
 from odm.procedures.context import Context
 from odm.procedures.field_bounds import limits_of
@@ -45,8 +45,7 @@ from odm.schema.target import Target
 _OTHERWISE: Final = "update() it, with upsert=True if it may not exist"
 
 
-@frozen
-class MergeRules:
+class MergeRules(Immutable):
     """What a merge of one entity may write.
 
     Attributes:
@@ -200,8 +199,7 @@ def rules_of(context: Context, entity: EntitySchema) -> MergeRules:
     return known
 
 
-@frozen
-class MergeWrite:
+class MergeWrite(Immutable):
     """A merge, as `odm.Store.explain` shows it."""
 
     target: Target
@@ -264,8 +262,7 @@ Given: TypeAlias = tuple[Entity | Query[Any] | Action, ...]
 _Cell: TypeAlias = tuple[tuple[str | int, ...], bool | None]
 
 
-@define
-class Merging:
+class Merging(Struct):
     """The merges of one item in a batch, as one request.
 
     The last action on a place wins; what is added to an aggregate is added to what the actions before it make of it.
@@ -275,9 +272,9 @@ class Merging:
     """
 
     first: req.Merge
-    _actions: dict[_Cell, Action] = Factory(dict)
+    _actions: dict[_Cell, Action] = field(default_factory=dict)
 
-    def __attrs_post_init__(self) -> None:
+    def __post_init__(self) -> None:
         self.add(self.first.actions)
 
     def add(self, actions: Sequence[Action]) -> None:

@@ -9,15 +9,14 @@ is read. A cursor carries the pace to the next page.
 from collections.abc import Iterable
 from typing import Final
 
-from odm.immutable import immutable
+from odm.immutable import Immutable
 from odm.protocol.requests import Page
 
 GROWTH: Final = 4
 """A request reads at most this many times what was read before it, as a few items say little about all."""
 
 
-@immutable
-class Pace:
+class Pace(Immutable):
     """What the requests of a reader have read.
 
     Attributes:

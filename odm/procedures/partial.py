@@ -7,8 +7,6 @@ item cannot be read alone, whole items are read, and the parts are taken out of 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Generic, NoReturn, TypeVar
 
-from attrs import evolve
-
 from odm._published import public
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
 from odm.codec.faults import NOTHING
@@ -18,7 +16,7 @@ from odm.entities.query import Query
 from odm.errors import BadValue, SchemaError, brief
 from odm.expressions.nodes import Item, Path, shown
 from odm.expressions.references import path_of
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 from odm.procedures.context import Context
 from odm.protocol.reading import Only, Position
 from odm.schema.entity import EntitySchema, Key
@@ -31,8 +29,7 @@ _Segments = tuple[str | int, ...]
 _MARKS: Final = (TAG, VERSION, TTL_ATTRIBUTE)
 
 
-@frozen(eq=False)
-class Wanted:
+class Wanted(Immutable, eq=False):
     """The fields that a read asks for.
 
     Attributes:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 from odm._published import public
 from odm.entities.query import Finding
 from odm.errors import BadValue, brief
-from odm.immutable import frozen
+from odm.immutable import Immutable
 from odm.protocol.connection import CoreGen
 
 if TYPE_CHECKING:
@@ -19,8 +19,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 @public
-@frozen(repr=False)
-class Procedure(Finding, Generic[R_co]):
+class Procedure(Finding, Immutable, Generic[R_co]):
     """The result of calling a `procedure` function: its steps, ready for ``db.run(...)``."""
 
     steps: "Callable[[Calls], CoreGen[R_co]]"

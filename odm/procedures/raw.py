@@ -7,8 +7,6 @@ not know. A copy of raw items does none of this; it only computes their keys and
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from attrs import evolve, field
-
 from odm._published import public
 from odm.codec import TTL_ATTRIBUTE, EntityCodec
 from odm.codec.blobs import pointer_of
@@ -16,7 +14,7 @@ from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, ItemInvalid, Unsupported, brief
 from odm.expressions.nodes import Condition, Item
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve, field
 from odm.procedures.batch import check_strangers, check_unconditional
 from odm.procedures.blobs import new_values
 from odm.procedures.context import Context
@@ -34,8 +32,7 @@ from odm.schema.target import Target
 
 
 @public
-@frozen
-class RawItem:
+class RawItem(Immutable):
     """A stored item, for `odm.Store.put_raw` of another store.
 
     Attributes:

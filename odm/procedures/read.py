@@ -7,14 +7,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from attrs import evolve, field
-
 from odm.codec import TAG
 from odm.entities.query import Query
 from odm.errors import ItemNotFound
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Condition, Item
-from odm.immutable import immutable
+from odm.immutable import Immutable, evolve, field
 from odm.observe.events import LOG
 from odm.planner.compiled import make_plan
 from odm.planner.key_checks import KeyCheck, key_check
@@ -52,8 +50,7 @@ _WARNED: Final[set[tuple[str, str]]] = set()
 """The tables and patterns of which this process has logged that they are not backfilled."""
 
 
-@immutable
-class Place:
+class Place(Immutable):
     """Where a read continues: after a position in a partition, or at its start (None).
 
     Attributes:
@@ -73,8 +70,7 @@ class Place:
     pace: Pace = field(default=START, repr=False)
 
 
-@immutable
-class Reading:
+class Reading(Immutable):
     """A query in progress: its plan, the next place, how many more results to return, and the consistency.
 
     ``bounded``: the number of requests is limited, so that each of them must be one of the service's. ``wanted``: the
@@ -127,8 +123,7 @@ class Found(NamedTuple):
 _Decoder: TypeAlias = Callable[[Sequence[Item], Sequence[req.Position]], Fitting]
 
 
-@immutable
-class _Read:
+class _Read(Immutable):
     """Stored items with their positions in a partition, and the place from which more may follow.
 
     ``entities``: what they make, if they were decoded because the store skips those that do not fit.

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from inspect import iscoroutinefunction
 from typing import Any, Final, TypeAlias, cast
 
-from attrs import evolve, field
 from pydantic import ValidationError
 
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
@@ -18,7 +17,7 @@ from odm.entities.companions import Effect
 from odm.entities.entity import Entity
 from odm.errors import BadValue, Conflict, ItemExists, ItemInvalid, OdmError, Unsupported, brief
 from odm.expressions.nodes import Condition, Item
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve, field
 from odm.procedures.backfill import Tell, paced
 from odm.procedures.backfilled import MOST_FAILURES, Backfilled, Unfilled
 from odm.procedures.companion import Companion
@@ -108,8 +107,7 @@ def _mover(context: Context, old: object, new: object, make: Make | None) -> "Mo
     return mover
 
 
-@frozen
-class Mover:
+class Mover(Immutable):
     """Moves items of one entity to the keys of another.
 
     Attributes:
@@ -327,8 +325,7 @@ class Mover:
         return every(revision_is(old, number), *(equals(mark_of(one), item) for one in old.companions)), "present"
 
 
-@frozen
-class _Plan:
+class _Plan(Immutable):
     """The operations that move one item.
 
     Attributes:

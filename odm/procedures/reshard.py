@@ -6,10 +6,9 @@ were read. So it can run while other programs read and write, and after a failur
 
 from typing import Any, Final
 
-from attrs import evolve
-
 from odm.entities.query import Query
 from odm.errors import BadValue, ItemNotFound
+from odm.immutable import evolve
 from odm.keys import suffixes
 from odm.planner.compiled import make_plan
 from odm.planner.plan import Plan

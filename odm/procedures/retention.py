@@ -8,11 +8,9 @@ most n items are left.
 
 from collections.abc import Iterable, Sequence
 
-from attrs import evolve
-
 from odm.codec import TAG
 from odm.errors import BackendError, OutcomeUnknown, Throttled
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 from odm.observe.events import LOG
 from odm.procedures.context import Context
 from odm.procedures.pace import START
@@ -22,8 +20,7 @@ from odm.protocol.predicates import has_tag
 from odm.schema.entity import EntitySchema
 
 
-@frozen
-class _Heap:
+class _Heap(Immutable):
     """The items of an entity in a partition, of which the newest ``keep`` are kept."""
 
     entity: EntitySchema

@@ -8,11 +8,9 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, Final, cast
 
-from attrs import evolve
-
 from odm.errors import BadValue, brief
 from odm.expressions.nodes import Condition, Item
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 from odm.procedures.blobs import check_many
 from odm.procedures.concurrent import sent_together
 from odm.procedures.context import Context
@@ -34,8 +32,7 @@ MOST_CONCURRENT: Final = 1000
 """The most segments of a scan that are read concurrently."""
 
 
-@frozen
-class Segment:
+class Segment(Immutable):
     """A part of a scan, by its number ``(number, of)`` or by its limits, and the position before its next page.
 
     Without number and limits, it is the whole table.
@@ -46,8 +43,7 @@ class Segment:
     after: req.Position | None = None
 
 
-@frozen
-class Scanning:
+class Scanning(Immutable):
     """A scan in progress: the entity (None: all), the filter, and the segments that are not finished.
 
     ``uncut``: the backend has not been asked yet for the limits of the segments. ``wanted``: the fields to read; None:

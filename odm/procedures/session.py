@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, NoReturn, TypeVar
 
-from attrs import evolve
 from pydantic import ConfigDict, Field
 
 from odm._published import public
@@ -14,7 +13,7 @@ from odm.errors import BackendError, BadCursor, BadValue, ItemTooLarge, Unsuppor
 from odm.expressions.build import checked
 from odm.expressions.nodes import Condition
 from odm.hints import PAGE, Hinted
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 from odm.planner.key_conditions import owner_of
 from odm.procedures import read
 from odm.procedures.context import Context
@@ -70,8 +69,7 @@ class Page(Hinted, Generic[T_co]):
             return True
 
 
-@frozen
-class Session:
+class Session(Immutable):
     """One table on one connection.
 
     Attributes:

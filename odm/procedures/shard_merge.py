@@ -14,18 +14,15 @@ from heapq import merge
 from operator import itemgetter
 from typing import Any
 
-from attrs import evolve
-
 from odm.expressions.nodes import Item
-from odm.immutable import immutable
+from odm.immutable import Immutable, evolve
 from odm.planner.plan import Plan
 from odm.procedures.pace import START, Pace, common
 from odm.protocol import requests as req
 from odm.schema.entity import Key
 
 
-@immutable
-class Stream:
+class Stream(Immutable):
     """One shard while it is read.
 
     Attributes:
@@ -73,8 +70,7 @@ class Stream:
         return evolve(self, items=items, positions=positions, after=page.next, ended=page.next is None, pace=pace)
 
 
-@immutable
-class Given:
+class Given(Immutable):
     """The sort key returned last, and the keys of the items with it: another shard may contain them again."""
 
     sort: str | None = None

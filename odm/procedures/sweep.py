@@ -8,12 +8,10 @@ refers to it. So only a writer that takes longer than the grace, from its upload
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
-from attrs import evolve
-
 from odm._published import public
 from odm.codec.blobs import BLOB, pointer_of
 from odm.errors import BadValue, Unsupported, brief
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 from odm.procedures import raw
 from odm.procedures.blobs import claim, gathered
 from odm.procedures.concurrent import sent_together
@@ -32,8 +30,7 @@ TOGETHER: Final = 16
 
 
 @public
-@frozen
-class Swept:
+class Swept(Immutable):
     """What a sweep found.
 
     Attributes:

@@ -2,13 +2,11 @@
 
 from typing import Any
 
-from attrs import field
-
 from odm.codec import TAG
 from odm.entities.query import Query
 from odm.errors import ItemInvalid, OdmError
 from odm.expressions.nodes import Item
-from odm.immutable import frozen
+from odm.immutable import Immutable, field
 from odm.procedures.context import Context
 from odm.procedures.upgrades import unchanged
 from odm.protocol import requests as req
@@ -19,8 +17,7 @@ from odm.schema.entity import EntitySchema, Key
 from odm.schema.model import Schema
 
 
-@frozen
-class UnfitItem:
+class UnfitItem(Immutable):
     """A stored item that does not fit its model.
 
     Attributes:

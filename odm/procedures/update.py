@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
-from attrs import evolve, field
 from pydantic import ValidationError
 
 from odm.codec import TAG, TTL_ATTRIBUTE, NativeItem
@@ -38,7 +37,7 @@ from odm.expressions.nodes import (
     Value,
     paths,
 )
-from odm.immutable import frozen, immutable
+from odm.immutable import Immutable, evolve, field
 from odm.procedures.automatic import check_settable, of_new_item, with_time
 from odm.procedures.context import Context
 from odm.procedures.field_bounds import check_steps, limits_of
@@ -72,8 +71,7 @@ Validate: TypeAlias = Literal["item", "values"]
 """What an update validates: also the whole item, where the model needs that, or only the values that it writes."""
 
 
-@immutable
-class ItemUpdate:
+class ItemUpdate(Immutable):
     """An update: its lowered actions and condition, and the index keys that they may change.
 
     Attributes:
@@ -239,8 +237,7 @@ def item_update(  # the arguments of an update
     return _from(context, change, codec.encode(target.instance) if read is None else read)
 
 
-@frozen
-class CompiledUpdate:
+class CompiledUpdate(Immutable):
     """An update without its values: what its fields and kinds of actions decide.
 
     Attributes:

@@ -6,13 +6,12 @@ changed item, on the condition that the stored item is unchanged since the read.
 
 from collections.abc import Sequence
 
-from attrs import evolve
-
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION, WAS, NativeItems
 from odm.codec.blobs import kept_inline
 from odm.errors import ItemInvalid
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import And, Condition, Item, Missing, Not, Or, Path, Value
+from odm.immutable import evolve
 from odm.procedures.context import Context
 from odm.protocol.predicates import equals, every, has_tag, version_is
 from odm.protocol.requests import Position

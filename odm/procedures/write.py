@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from inspect import iscoroutine
 from typing import Any, NamedTuple, TypeVar
 
-from attrs import evolve
-
 from odm.codec import When
 from odm.entities.entity import Entity
 from odm.errors import (
@@ -25,6 +23,7 @@ from odm.errors import (
 from odm.expressions.build import checked
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Condition, Item, Not, Or, Path
+from odm.immutable import evolve
 from odm.procedures.automatic import assigned
 from odm.procedures.context import Context
 from odm.procedures.judged import judged_fields

@@ -6,12 +6,10 @@ An intent makes the operation. If another writer changed the item, a new `Planne
 from collections.abc import Mapping
 from typing import Any, Final, Protocol, TypeAlias
 
-from attrs import evolve, field
-
 from odm.entities.companions import BaseCompanion, Effect
 from odm.errors import OdmError
 from odm.expressions.nodes import Item, Path, Remove, Set, Value
-from odm.immutable import immutable
+from odm.immutable import Immutable, evolve, field
 from odm.procedures.context import Context
 from odm.procedures.update import ItemUpdate
 from odm.procedures.write import Write
@@ -53,8 +51,7 @@ class Plannable(Protocol):
         ...
 
 
-@immutable
-class Planned:
+class Planned(Immutable):
     """An operation to send, and its effect on the item.
 
     Attributes:

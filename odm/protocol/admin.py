@@ -6,7 +6,7 @@ These calls are blocking and not part of a store, because people run them, not p
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from odm.immutable import frozen
+from odm.immutable import Immutable
 
 if TYPE_CHECKING:
     from odm.schema.lockfile import Finding
@@ -18,8 +18,7 @@ ADDITIVE: Final[frozenset[Kind]] = frozenset({"create", "add"})
 """Kinds of changes that neither remove nor change an existing part of the table."""
 
 
-@frozen
-class TableChange:
+class TableChange(Immutable):
     """One difference between the models and the table.
 
     Attributes:
@@ -46,8 +45,7 @@ Tell = Callable[[TableChange], None]
 """Called with each change when it begins."""
 
 
-@frozen
-class Survey:
+class Survey(Immutable):
     """The result of comparing a table with the models.
 
     Attributes:

@@ -9,9 +9,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import NamedTuple, Protocol
 
-from attrs import field
-
-from odm.immutable import frozen
+from odm.immutable import Immutable, field
 from odm.protocol.requests import TableIdentity, Wait
 
 
@@ -63,8 +61,7 @@ class BlobFolder(Protocol):
         ...
 
 
-@frozen
-class BlobRequest(Wait):
+class BlobRequest(Wait, Immutable):
     """A request to a folder of blobs."""
 
     folder: BlobFolder = field(repr=False)
@@ -78,7 +75,6 @@ class BlobRequest(Wait):
         return await asyncio.to_thread(self.wait)
 
 
-@frozen
 class WriteBlob(BlobRequest):
     """Store a blob under a new name. Response: None."""
 
@@ -89,15 +85,13 @@ class WriteBlob(BlobRequest):
         self.folder.write(self.name, self.data)
 
 
-@frozen
-class Content:
+class Content(Immutable):
     """The content of a blob, and its SHA-256 in hexadecimal."""
 
     data: bytes = field(repr=False)
     sha256: str
 
 
-@frozen
 class ReadBlob(BlobRequest):
     """Read a blob. Response: its `Content`; None if it does not exist."""
 
@@ -108,7 +102,6 @@ class ReadBlob(BlobRequest):
         return None if data is None else Content(data, sha256(data).hexdigest())
 
 
-@frozen
 class RemoveBlob(BlobRequest):
     """Remove a blob; no error if it does not exist. Response: None."""
 
@@ -118,7 +111,6 @@ class RemoveBlob(BlobRequest):
         self.folder.remove(self.name)
 
 
-@frozen
 class CheckFolder(BlobRequest):
     """Check that the folder belongs to a table; see `BlobFolder.check`. Response: None."""
 
@@ -128,7 +120,6 @@ class CheckFolder(BlobRequest):
         self.folder.check(self.table)
 
 
-@frozen
 class ClaimFolder(BlobRequest):
     """The same, and mark the folder as that of the table; see `BlobFolder.claim`. Response: None."""
 
@@ -138,8 +129,7 @@ class ClaimFolder(BlobRequest):
         self.folder.claim(self.table)
 
 
-@frozen
-class Listing:
+class Listing(Immutable):
     """The blobs of a folder.
 
     Attributes:
@@ -151,7 +141,6 @@ class Listing:
     count: int
 
 
-@frozen
 class ListBlobs(BlobRequest):
     """The blobs, with those that were written at least ``age`` seconds ago. Response: a `Listing`.
 

@@ -10,9 +10,7 @@ every backend.
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from attrs import Factory
-
-from odm.immutable import immutable
+from odm.immutable import Immutable, field
 from odm.protocol import requests as req
 from odm.protocol.limits import stored_size
 from odm.schema.entity import Key
@@ -28,8 +26,7 @@ entry is not doubled is what AWS reports (recorded by Dynoxide: table 2 and inde
 """
 
 
-@immutable
-class Units:
+class Units(Immutable):
     """The read and write units that a native request used.
 
     Attributes:
@@ -37,9 +34,9 @@ class Units:
         by_key: the units by the key of the item, if the backend reports them.
     """
 
-    read: Mapping[str | None, float] = Factory(dict)
-    write: Mapping[str | None, float] = Factory(dict)
-    by_key: Mapping[Key, float] = Factory(dict)
+    read: Mapping[str | None, float] = field(factory=dict)
+    write: Mapping[str | None, float] = field(factory=dict)
+    by_key: Mapping[Key, float] = field(factory=dict)
 
     @property
     def total(self) -> float:

@@ -4,13 +4,11 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias
 
-from attrs import Factory, field
-
 from odm._published import public
 from odm.entities.changes import Change, Changed, Inserted, Removed
 from odm.errors import ItemInvalid
 from odm.expressions.nodes import Item
-from odm.immutable import frozen
+from odm.immutable import Immutable, field
 from odm.schema.entity import Key
 from odm.schema.model import Schema
 
@@ -20,8 +18,7 @@ _CLASSES: Final[Mapping[Kind, type[Change[Any]]]] = {"insert": Inserted, "modify
 
 
 @public
-@frozen
-class ChangeShard:
+class ChangeShard(Immutable):
     """A part of a change feed, whose changes are in order. All changes of an item are in one shard and its children.
 
     Attributes:
@@ -34,8 +31,7 @@ class ChangeShard:
     parent: str | None = None
 
 
-@frozen
-class ChangeRecord:
+class ChangeRecord(Immutable):
     """The change of one item.
 
     Attributes:
@@ -62,8 +58,7 @@ class ChangeRecord:
     native: Mapping[str, Any] = field(factory=dict, repr=False)
 
 
-@frozen
-class ChangePage:
+class ChangePage(Immutable):
     """Changes of a shard, in order.
 
     Attributes:
@@ -75,7 +70,7 @@ class ChangePage:
 
     records: tuple[ChangeRecord, ...] = ()
     position: str | None = None
-    children: Mapping[str, str] = Factory(dict)
+    children: Mapping[str, str] = field(factory=dict)
 
 
 def change_of(

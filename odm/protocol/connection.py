@@ -12,11 +12,10 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, cast
 
-from attrs import evolve, frozen
-
 from odm._published import public
 from odm.concurrency import Background, in_tasks, in_threads
 from odm.errors import Unsupported
+from odm.immutable import Abstract, Immutable, evolve
 from odm.protocol.capacity import Units
 from odm.protocol.limits import PORTABLE, Limits
 from odm.protocol.requests import Failed, Gather, Query, Request, Response, Wait
@@ -44,8 +43,7 @@ NativeGen: TypeAlias = Generator[N, NativeResponse, R]
 """Steps of a backend whose native requests are ``N``: yields them, is sent their responses, and returns a result."""
 
 
-@frozen(eq=False)
-class Later(Generic[N]):
+class Later(Immutable, Generic[N], eq=False):
     """Steps to run after the answer: nobody waits for their result. As a native request; the response is None.
 
     The steps handle the errors of the service. Closing the connection waits for them.
@@ -55,8 +53,7 @@ class Later(Generic[N]):
     background: Background
 
 
-@frozen(cache_hash=True)
-class RetryPolicy:
+class RetryPolicy(Immutable, cache_hash=True):
     """When a store gives up a request over a network or retries it; None: the setting of the backend.
 
     Attributes:
@@ -72,8 +69,7 @@ DEFAULT_POLICY = RetryPolicy()
 """The policy of a store without ``timeout=`` and ``retries=``."""
 
 
-@frozen
-class Rehearsal:
+class Rehearsal(Immutable):
     """What a write would do if there is no item under its key, without sending it.
 
     Attributes:
@@ -299,8 +295,7 @@ class Connection(ABC, Generic[N]):
         return None
 
 
-@frozen
-class ForwardingConnection(Connection[N]):
+class ForwardingConnection(Connection[N], Abstract):
     """A connection that forwards everything to another one: the base of all wrappers.
 
     A wrapper overrides only what it changes. `answer` uses the wrapper's own `steps` and `call`, so it cannot bypass

@@ -30,7 +30,7 @@ from odm.expressions.nodes import (
     SetIfMissing,
     Value,
 )
-from odm.immutable import frozen
+from odm.immutable import Immutable
 from odm.schema.entity import EntitySchema, Key
 
 PARTITION_BYTES: Final = 2048
@@ -45,8 +45,7 @@ TRANSACTION_BYTES: Final = 4 * 1024 * 1024
 
 
 @public
-@frozen
-class Limits:
+class Limits(Immutable):
     """The limits of writes. Sizes are in bytes; None means unlimited.
 
     Attributes:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import And, Compare, Condition, Const, Exists, IsIn, Item, Missing, Not, Or, Path, Value
-from odm.immutable import immutable
+from odm.immutable import Immutable
 from odm.protocol.requests import Check, Delete, Operation, Put, Update
 from odm.schema.entity import EntitySchema
 
@@ -23,8 +23,7 @@ _FIRST = Missing(Path((VERSION,)))
 """The item was written by the first version of its model."""
 
 
-@immutable
-class Now:
+class Now(Immutable):
     """The instant, in epoch seconds, at which a call evaluates expiry."""
 
     seconds: int

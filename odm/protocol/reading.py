@@ -1,12 +1,10 @@
 """What reads ask for and return: positions, parts of a table, fields, and pages."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
-
-from attrs import Factory, field
+from typing import Final, NamedTuple
 
 from odm.expressions.nodes import Item, Path
-from odm.immutable import immutable
+from odm.immutable import Immutable, field, force_setattr
 from odm.schema.entity import Key
 
 
@@ -24,8 +22,7 @@ class Part(NamedTuple):
     end: str | None
 
 
-@immutable
-class Only:
+class Only(Immutable):
     """What a read needs of the items of an entity; of other items it needs the tag. A backend may return more.
 
     Attributes:
@@ -60,8 +57,7 @@ class Partitions(NamedTuple):
         return self.lo <= partition and (self.hi is None or partition < self.hi)
 
 
-@immutable
-class Sample:
+class Sample(Immutable):
     """A random sample: each item, or on a backend that draws whole partitions each partition, with a probability.
 
     Attributes:
@@ -73,8 +69,10 @@ class Sample:
     seed: int = field(eq=False, repr=False)
 
 
-@immutable
-class Page:
+_OF_ITEMS: Final = -1
+
+
+class Page(Immutable):
     """One page of a query or scan.
 
     ``positions`` are in the order of ``items``. ``next`` is the position after which the next page begins; None exactly
@@ -87,7 +85,13 @@ class Page:
     items: Sequence[Item] = ()
     positions: Sequence[Position] = ()
     next: Position | None = None
-    count: int = field(default=Factory(lambda self: len(self.items), takes_self=True))
+    count: int = _OF_ITEMS
     entries: Sequence[Mapping[str, Key]] = ()
     strangers: int = 0
-    examined: int = field(default=Factory(lambda self: self.count, takes_self=True), eq=False)
+    examined: int = field(default=_OF_ITEMS, eq=False)
+
+    def __post_init__(self) -> None:
+        if self.count == _OF_ITEMS:
+            force_setattr(self, "count", len(self.items))
+        if self.examined == _OF_ITEMS:
+            force_setattr(self, "examined", self.count)

@@ -9,11 +9,9 @@ strings. Every range is ``[lo, hi)``.
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias, assert_never
 
-from attrs import Factory, field
-
 from odm.errors import BadValue
 from odm.expressions.nodes import Action, Condition, Increment, Item
-from odm.immutable import immutable
+from odm.immutable import Immutable, field
 from odm.protocol.limits import PORTABLE, Limits
 from odm.protocol.reading import Only, Page, Part, Partitions, Position, Sample
 from odm.protocol.table_requests import (
@@ -32,14 +30,13 @@ from odm.protocol.waits import Notice, Sleep, Wait
 from odm.schema.entity import Key
 
 
-@immutable
-class _Patterned(Printed):
+class _Patterned(Printed, kw_only=True):
     """A request that serves one pattern: ``pattern`` is its name for `odm.Meter`, such as "Order.by_date".
 
     It has no effect on the request, so requests that differ only in it are equal.
     """
 
-    pattern: str = field(default="", kw_only=True, eq=False, repr=False)
+    pattern: str = field(default="", eq=False, repr=False)
 
 
 Presence: TypeAlias = Literal["absent", "expired", "present", "own"]
@@ -52,7 +49,6 @@ Presence: TypeAlias = Literal["absent", "expired", "present", "own"]
 """
 
 
-@immutable
 class Get(_Patterned):
     """Read one item. Response: ``Item | None``.
 
@@ -66,7 +62,6 @@ class Get(_Patterned):
     only: Only | None = field(default=None, kw_only=True)
 
 
-@immutable
 class BatchGet(Printed):
     """Read any number of items, no key twice. Response: ``tuple[Item | None, ...]`` in the order of the keys.
 
@@ -85,7 +80,6 @@ class BatchGet(Printed):
     only: Only | None = field(default=None, kw_only=True)
 
 
-@immutable
 class Put(_Patterned):
     """Write a whole item; replaces any item under its key. Response: ``Written | Refused``.
 
@@ -103,7 +97,7 @@ class Put(_Patterned):
 
     key: Key
     item: Item
-    entries: Mapping[str, Key] = Factory(dict)
+    entries: Mapping[str, Key] = field(factory=dict)
     condition: Condition | None = None
     once: bool = field(default=False, kw_only=True)
     tag: str | None = field(default=None, kw_only=True, repr=False)
@@ -117,7 +111,6 @@ class Put(_Patterned):
         return {**{name: value for name, value in item.items() if name not in self.known}, **self.item}
 
 
-@immutable
 class Update(_Patterned):
     """Change attributes of one item. Response: ``Written | Refused``.
 
@@ -132,7 +125,7 @@ class Update(_Patterned):
 
     key: Key
     actions: tuple[Action, ...]
-    entries: Mapping[str, Key | None] = Factory(dict)
+    entries: Mapping[str, Key | None] = field(factory=dict)
     condition: Condition | None = None
     returning: Literal["none", "old", "new"] = "none"
     limits: Limits = PORTABLE
@@ -142,7 +135,6 @@ class Update(_Patterned):
     fixed: Item = field(factory=dict, kw_only=True, eq=False, repr=False)
 
 
-@immutable
 class Delete(_Patterned):
     """Remove one item with its index entries. Response: ``Written | Refused``.
 
@@ -158,7 +150,6 @@ class Delete(_Patterned):
     presence: Presence | None = field(default=None, kw_only=True, eq=False, repr=False)
 
 
-@immutable
 class Check(_Patterned):
     """Check a condition and the ``tag`` of one item, as for a `Put`. Only allowed in a `Transact`."""
 
@@ -172,7 +163,6 @@ Operation: TypeAlias = Put | Update | Delete | Check
 """The operations of a `Transact`."""
 
 
-@immutable
 class Transact(Printed):
     """Operations that are all applied, or none; no key twice. Response: ``Written | Refusals``.
 
@@ -186,7 +176,6 @@ class Transact(Printed):
     once: bool = False
 
 
-@immutable
 class BatchWrite(Printed):
     """Any number of unconditional puts and deletes, no key twice; not atomic. Response: None when all are applied.
 
@@ -196,7 +185,6 @@ class BatchWrite(Printed):
     operations: tuple[Put | Delete, ...]
 
 
-@immutable
 class Merge(_Patterned):
     """Write parts of one item without reading it; creates the item if it does not exist. Response: `Written | Refused`.
 
@@ -217,7 +205,6 @@ class Merge(_Patterned):
     limits: Limits = field(default=PORTABLE, kw_only=True, eq=False, repr=False)
 
 
-@immutable
 class BatchMerge(Printed):
     """Any number of merges, no key twice; not atomic. Response: ``tuple[Written | Refused | Failed, ...]``, in order.
 
@@ -227,7 +214,6 @@ class BatchMerge(Printed):
     operations: tuple[Merge, ...]
 
 
-@immutable
 class Query(_Patterned):
     """One page of the items of a partition, by key range. Response: `Page`.
 
@@ -253,7 +239,6 @@ class Query(_Patterned):
     only: Only | None = field(default=None, kw_only=True)
 
 
-@immutable
 class Split(_Patterned):
     """Divide the table into parts that can be scanned concurrently. Response: ``tuple[Part, ...] | None``.
 
@@ -264,7 +249,6 @@ class Split(_Patterned):
     parts: int
 
 
-@immutable
 class Scan(_Patterned):
     """One page of all items of the table, in unspecified order. Response: `Page`.
 
@@ -294,7 +278,6 @@ class Scan(_Patterned):
     examine: int | None = field(default=None, kw_only=True)
 
 
-@immutable
 class ListShards(_Patterned):
     """The shards of the table's change feed. Response: ``tuple[ChangeShard, ...]``, parents before their children.
 
@@ -302,7 +285,6 @@ class ListShards(_Patterned):
     """
 
 
-@immutable
 class ReadChanges(_Patterned):
     """A page of a shard's changes. Response: `odm.protocol.changes.ChangePage`.
 
@@ -349,8 +331,7 @@ def writes(request: Request) -> bool:
     return isinstance(request, _Writes)
 
 
-@immutable
-class Gather:
+class Gather(Immutable):
     """Run requests concurrently. Response: the tuple of their responses, in order.
 
     ``keep``: the response to a failed request is `Failed`, so that the other responses are not lost.
@@ -360,30 +341,26 @@ class Gather:
     keep: bool = False
 
 
-@immutable
-class Failed:
+class Failed(Immutable):
     """The response to a failed request of a `Gather`."""
 
     error: Exception
 
 
-@immutable
-class Written:
+class Written(Immutable):
     """The write was applied. ``item``: see ``returning`` of an `Update`. ``existed``: a `Delete` found an item."""
 
     item: Item | None = None
     existed: bool = True
 
 
-@immutable
-class Refused:
+class Refused(Immutable):
     """The condition did not hold and nothing was written. ``item``: the stored item; None if it is absent."""
 
     item: Item | None = None
 
 
-@immutable
-class Refusals:
+class Refusals(Immutable):
     """A transaction was refused and nothing was written.
 
     ``reasons`` has an entry for each operation, in order: `Refused` if its condition did not hold, a `BadValue` if its

@@ -1,29 +1,26 @@
 """The requests for whole tables; `odm.protocol.requests` has them too, with all others."""
 
 from collections.abc import Mapping
-from typing import TypeAlias, cast
-
-from attrs import AttrsInstance, fields
+from typing import TypeAlias
 
 from odm.expressions.nodes import Condition
-from odm.immutable import immutable
+from odm.immutable import Immutable
 
 
-class Printed:
+class Printed(Immutable):
     """Requests print without default values, so that `explain` can show them."""
 
-    __slots__ = ()
-
     def __str__(self) -> str:
+        names = self.__struct_fields__
+        defaults = dict(zip(reversed(names), reversed(self.__struct_defaults__), strict=False))
         parts = []
-        for attribute in fields(cast("type[AttrsInstance]", type(self))):
-            value = getattr(self, attribute.name)
-            if attribute.repr and value != attribute.default and value not in ("", {}, None):
-                parts.append(f"{attribute.name}={value if isinstance(value, Condition) else repr(value)}")
+        for name in names:
+            value = getattr(self, name)
+            if name not in self.__unprinted__ and value != defaults.get(name) and value not in ("", {}, None):
+                parts.append(f"{name}={value if isinstance(value, Condition) else repr(value)}")
         return f"{type(self).__name__}({', '.join(parts)})"
 
 
-@immutable
 class CreateTables(Printed):
     """Create the table with its indexes; does not change what exists. Response: None.
 
@@ -31,12 +28,10 @@ class CreateTables(Printed):
     """
 
 
-@immutable
 class DropTables(Printed):
     """Delete the table with all its items; no error if it does not exist. Response: None."""
 
 
-@immutable
 class ListTables(Printed):
     """List the tables of the backend whose names begin with a text. Response: ``tuple[str, ...]``, in any order.
 
@@ -46,7 +41,6 @@ class ListTables(Printed):
     beginning: str = ""
 
 
-@immutable
 class AlterTables(Printed):
     """Change settings of the table that are not part of the models. Response: ``tuple[str, ...]``, a line for each.
 
@@ -58,8 +52,7 @@ class AlterTables(Printed):
     dry_run: bool = False
 
 
-@immutable
-class TableIdentity:
+class TableIdentity(Immutable):
     """What distinguishes a table from all others.
 
     Attributes:
@@ -80,7 +73,6 @@ class TableIdentity:
         )
 
 
-@immutable
 class IdentifyTable(Printed):
     """Which table this is. Response: its `TableIdentity`.
 
@@ -90,8 +82,7 @@ class IdentifyTable(Printed):
     assign: bool = False
 
 
-@immutable
-class TableSize:
+class TableSize(Immutable):
     """How much a table holds. None: the backend does not know.
 
     Attributes:
@@ -111,7 +102,6 @@ class TableSize:
         return f"{'about ' * (not self.exact)}{known}" if known else "an unknown number of items"
 
 
-@immutable
 class MeasureTable(Printed):
     """How much the table holds. Response: its `TableSize`."""
 

@@ -4,7 +4,7 @@ import time
 from abc import abstractmethod
 from typing import Literal
 
-from odm.immutable import immutable
+from odm.immutable import Immutable
 
 
 class Wait:  # without ABC's metaclass, whose isinstance() every request would pay
@@ -21,8 +21,7 @@ class Wait:  # without ABC's metaclass, whose isinstance() every request would p
         """Wait without blocking the event loop. Returns the response."""
 
 
-@immutable
-class Notice:
+class Notice(Immutable):
     """What happened to a write, for meters. A native request that is not sent; the response is None.
 
     ``kind``: "aborted": an attempt at a transaction was given up, because of other writers, and is made again.
@@ -32,8 +31,7 @@ class Notice:
     kind: Literal["aborted", "waited", "resolved"]
 
 
-@immutable
-class Sleep(Wait):
+class Sleep(Wait, Immutable):
     """A pause before a retry, as a native request or as a request of the core."""
 
     seconds: float

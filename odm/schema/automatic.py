@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
-from attrs import field
 from pydantic.fields import FieldInfo
 
 from odm.codec import EntityCodec
@@ -29,7 +28,7 @@ from odm.entities.markers import (
 )
 from odm.errors import SchemaError
 from odm.expressions.nodes import paths
-from odm.immutable import frozen
+from odm.immutable import Immutable, field
 
 if TYPE_CHECKING:
     from odm.entities.entity import Entity
@@ -38,8 +37,7 @@ if TYPE_CHECKING:
 _OTHERS = (RevisionMarker, TTLMarker, CounterMarker, ColumnsMarker, AggregateMarker, CellVersions)
 
 
-@frozen
-class Automatic:
+class Automatic(Immutable):
     """The fields of an entity whose value the store assigns; each is None if there is no such field.
 
     Attributes:

@@ -6,7 +6,7 @@ Each step works on one entity; the checks that need several entities are in `odm
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from attrs import Factory, asdict, evolve
+from msgspec.structs import asdict
 from pydantic.errors import PydanticUndefinedAnnotation
 
 from odm.codec import OTHERS, TAG, TTL_ATTRIBUTE, VERSION, EntityCodec, compile_codec
@@ -17,7 +17,7 @@ from odm.entities.signatures import check_signature
 from odm.errors import BadValue, SchemaError
 from odm.expressions.nodes import Condition
 from odm.expressions.references import Reference
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve, field
 from odm.keys import Form, Template, compile_several, compile_template, compile_verbatim, has_binary_part
 from odm.schema.automatic import Automatic
 from odm.schema.cells import check_cells, find_cells
@@ -45,12 +45,11 @@ if TYPE_CHECKING:
     from odm.entities.entity import Entity
 
 
-@frozen
-class Style:
+class Style(Immutable):
     """The options of a table, checked; see `odm.schema.table.Table`."""
 
     keys: tuple[str, ...] = ("pk", "sk")
-    index_keys: Mapping[str, KeyNames] = Factory(dict)
+    index_keys: Mapping[str, KeyNames] = field(factory=dict)
     row_key_join: str = "#"
     exclusive: bool = False
     verbatim: bool = False
@@ -109,7 +108,7 @@ def compile_schema(
     indexes = _indexes(shared, style.index_keys)
     check_index_keys(name, indexes, style.index_keys, verbatim=style.verbatim)
     families = find_families(cls for cls, _ in entities)
-    options = asdict(style, filter=lambda a, _: a.name != "index_keys")
+    options = {name: value for name, value in asdict(style).items() if name != "index_keys"}
     schema = describe(Schema(name, shared, indexes, hash_only=hash_only, families=families, **options))
     check_families(schema.entities.values(), families)
     check_cells(schema)
@@ -240,8 +239,7 @@ def _check_references(cls: "type[Entity]") -> None:
             )
 
 
-@frozen
-class _Templates:
+class _Templates(Immutable):
     """Compiles the templates of one entity."""
 
     cls: "type[Entity]"

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 
 from odm.entities.markers import Cell, CreatedAtMarker, Id, Marker, Stored, TTLMarker, metadata_of
 from odm.errors import BadValue, KeyValueError, SchemaError, brief
-from odm.immutable import frozen
+from odm.immutable import Immutable
 from odm.keys import Template
 from odm.keys.types import admits_none
 
@@ -24,8 +24,7 @@ _READABLE = (TTLMarker, CreatedAtMarker, Id, Stored, Cell)
 """The markers of fields that change only by an update that names them, or never."""
 
 
-@frozen(slots=False)
-class Computed:
+class Computed(Immutable, dict=True):
     """A computed field that an access pattern has in its key.
 
     Attributes:

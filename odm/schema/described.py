@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import evolve
-
 from odm.codec import EntityCodec
 from odm.codec.annotations import TypeCompiler
 from odm.codec.choices import EnumType, LiteralType
@@ -21,7 +19,7 @@ from odm.codec.unions import bare
 from odm.entities.markers import Stored, find_marker
 from odm.errors import SchemaError
 from odm.expressions.nodes import And, Compare, Condition, Const, Exists, IsIn, Missing, Path
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 from odm.keys import Form, Kind, Template, VerbatimKey
 from odm.keys.base import Refused
 from odm.schema.computed import computed_in
@@ -101,8 +99,7 @@ def is_native(template: str, attribute: str | None, codec: EntityCodec, forms: M
     return forms[name].kind if codec.stored[name] == attribute else None
 
 
-@frozen
-class Use:
+class Use(Immutable):
     """A key attribute of an entity's items: where it is declared, and its template."""
 
     attribute: str

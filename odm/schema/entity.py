@@ -5,8 +5,6 @@ from functools import cached_property
 from random import Random
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from attrs import Factory, evolve, field
-
 from odm.cache import Cache
 from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.codec.entity import EntityCodec
@@ -15,7 +13,7 @@ from odm.entities.signatures import wrong_names
 from odm.errors import BadValue, KeyValueError, brief
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import And, Compare, Condition, Exists, IsIn, Item, Missing, Not, Or, Path, paths
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve, field
 from odm.keys import Shards, Template, pair_encoder, random_suffix, suffix_of
 from odm.schema.automatic import Automatic
 from odm.schema.computed import Computed
@@ -42,8 +40,7 @@ class Key(NamedTuple):
     sort: str = ""
 
 
-@frozen(slots=False)
-class PatternSchema:
+class PatternSchema(Immutable, dict=True):
     """One way to query the items of an entity: its primary key or an access pattern.
 
     Attributes:
@@ -74,12 +71,10 @@ class PatternSchema:
     hashed: Template | None = None
     projection: tuple[str, ...] | None = None
     computed: tuple[Computed, ...] = ()
-    fields: tuple[str, ...] = field(
-        init=False, repr=False, eq=False, default=Factory(lambda self: self._fields(), takes_self=True)
-    )
-    full_name: str = field(
-        init=False, repr=False, eq=False, default=Factory(lambda self: f"{self.entity}.{self.name}", takes_self=True)
-    )
+
+    @cached_property
+    def full_name(self) -> str:
+        return f"{self.entity}.{self.name}"
 
     @cached_property
     def of_values(self) -> Callable[[Values], Key | None]:
@@ -89,7 +84,8 @@ class PatternSchema:
             return made
         return lambda values: made({**values, **{one.name: one.of(values) for one in self.computed}})
 
-    def _fields(self) -> tuple[str, ...]:
+    @cached_property
+    def fields(self) -> tuple[str, ...]:
         sort = self.sort.fields if self.sort is not None else ()
         return tuple(dict.fromkeys(self.partition.fields + sort))
 
@@ -171,8 +167,7 @@ class PatternSchema:
         return f'{self.name} = {kind}("{self.partition.text}"{sort}{options})'
 
 
-@frozen
-class KeyPart:
+class KeyPart(Immutable):
     """A field that is not an attribute of its own: a part of a key, from which it is read.
 
     Attributes:
@@ -192,8 +187,7 @@ def _frozen_fields(entity: "EntitySchema") -> frozenset[str]:
     return frozenset(name for name, info in entity.cls.model_fields.items() if info.frozen)
 
 
-@frozen
-class EntitySchema:
+class EntitySchema(Immutable, dict=True):
     """One entity: its patterns, codec, and the fields with a role.
 
     Attributes:
@@ -228,30 +222,36 @@ class EntitySchema:
     ttl: str | None = None
     counters: frozenset[str] = frozenset()
     columns: frozenset[str] = frozenset()
-    aggregates: Mapping[str, Literal["sum", "min", "max", "hll"]] = Factory(dict)
-    versioned: Mapping[str, int] = Factory(dict)
-    blobs: Mapping[str, bool] = Factory(dict)
+    aggregates: Mapping[str, Literal["sum", "min", "max", "hll"]] = field(factory=dict)
+    versioned: Mapping[str, int] = field(factory=dict)
+    blobs: Mapping[str, bool] = field(factory=dict)
     automatic: Automatic | None = None
     optional: frozenset[str] = frozenset()
     keep: int | None = None
     companions: tuple[BaseCompanion, ...] = ()
     match: Condition | None = None
     family: str | None = None
-    families: Mapping[str, str] = Factory(dict)
-    cells: Mapping[str, CellAt] = Factory(dict)
+    families: Mapping[str, str] = field(factory=dict)
+    cells: Mapping[str, CellAt] = field(factory=dict)
     row: Template | None = None
-    key_only: Mapping[str, KeyPart] = Factory(dict)
-    local: Mapping[str, tuple[str, ...] | None] = field(
-        init=False, repr=False, default=Factory(lambda self: _local(self.patterns.values()), takes_self=True)
-    )
-    frozen_fields: frozenset[str] = field(init=False, repr=False, default=Factory(_frozen_fields, takes_self=True))
-    computed: Mapping[str, Computed] = field(
-        init=False,
-        repr=False,
-        default=Factory(lambda self: {c.name: c for p in self.patterns.values() for c in p.computed}, takes_self=True),
-    )
-    # By shape; Any, because `odm.procedures.update`, which fills it, imports this module.
-    updates: Cache[Any, Any] = field(init=False, repr=False, eq=False, factory=Cache)
+    key_only: Mapping[str, KeyPart] = field(factory=dict)
+
+    @cached_property
+    def local(self) -> Mapping[str, tuple[str, ...] | None]:
+        return _local(self.patterns.values())
+
+    @cached_property
+    def frozen_fields(self) -> frozenset[str]:
+        return _frozen_fields(self)
+
+    @cached_property
+    def computed(self) -> Mapping[str, Computed]:
+        return {c.name: c for p in self.patterns.values() for c in p.computed}
+
+    @cached_property
+    def updates(self) -> Cache[Any, Any]:
+        """By shape; Any, because `odm.procedures.update`, which fills it, imports this module."""
+        return Cache()
 
     @property
     def plain(self) -> bool:

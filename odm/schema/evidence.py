@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from attrs import define
+from msgspec import Struct
 
 from odm.codec import TAG
 from odm.codec.blobs import placeholders
 from odm.errors import OdmError
 from odm.expressions.nodes import Item
-from odm.immutable import frozen
+from odm.immutable import Immutable
 from odm.keys import suffixes, suffixes_leaving
 from odm.schema.entity import EntitySchema, Key, PatternSchema
 from odm.schema.faults import several_fit
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from odm.schema.lockfile import Finding, Level
 
 
-@frozen
-class Stored:
+class Stored(Immutable):
     """A stored item: its key, its attributes, and its index entries by index name."""
 
     key: Key
@@ -33,8 +32,7 @@ class Stored:
     entries: Mapping[str, Key]
 
 
-@define
-class _Tally:
+class _Tally(Struct):
     """One kind of difference: its count, and the first example."""
 
     level: "Level"

@@ -6,9 +6,8 @@ field. Backends read `Schema`; the planner reads `EntitySchema`.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
+from functools import cached_property
 from typing import Any, TypeAlias, cast
-
-from attrs import Factory, field
 
 from odm.cache import Cache
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION, NativeItem
@@ -18,7 +17,7 @@ from odm.entities.query import Query
 from odm.errors import KeyValueError
 from odm.expressions.collection import GCRule
 from odm.expressions.nodes import Item
-from odm.immutable import frozen
+from odm.immutable import Immutable, field, force_setattr
 from odm.keys import Kind, in_bytes
 from odm.schema import faults
 from odm.schema.entity import EntitySchema, Key, PatternSchema, Values, held_by
@@ -33,8 +32,7 @@ def flat(names: KeyNames) -> tuple[str, ...]:
     return tuple(one for name in names for one in ((name,) if isinstance(name, str) else name))
 
 
-@frozen
-class IndexSchema:
+class IndexSchema(Immutable):
     """One secondary index and the patterns that share it.
 
     Attributes:
@@ -48,7 +46,11 @@ class IndexSchema:
     patterns: tuple[PatternSchema, ...]
     local: bool = False
     projection: tuple[str, ...] | None = None
-    keys: KeyNames = field(default=Factory(lambda self: (f"{self.name}pk", f"{self.name}sk"), takes_self=True))
+    keys: KeyNames = ()
+
+    def __post_init__(self) -> None:
+        if not self.keys:
+            force_setattr(self, "keys", (f"{self.name}pk", f"{self.name}sk"))
 
     @property
     def held(self) -> tuple[str, ...] | None:
@@ -59,8 +61,7 @@ class IndexSchema:
         return held_by(self.projection)
 
 
-@frozen
-class Schema:
+class Schema(Immutable, dict=True):
     """A compiled table, as a backend uses it.
 
     Attributes:
@@ -101,22 +102,21 @@ class Schema:
     verbatim_rows: bool = False
     binary_row_keys: bool = False
     transactions: bool = False
-    types: Mapping[str, Kind] = Factory(dict)
-    families: Mapping[str, GCRule | None] = Factory(dict)
-    by_class: Mapping[type, EntitySchema] = field(
-        init=False,
-        repr=False,
-        default=Factory(lambda self: {entity.cls: entity for entity in self.entities.values()}, takes_self=True),
-    )
+    types: Mapping[str, Kind] = field(factory=dict)
+    families: Mapping[str, GCRule | None] = field(factory=dict)
 
-    # What calls compile of their shapes; see `odm.planner.compiled`.
-    compiled: Cache[Any, Any] = field(init=False, repr=False, eq=False, factory=Cache)
-    texts: TextLoader = field(
-        init=False,
-        repr=False,
-        eq=False,
-        default=Factory(lambda self: TextLoader(e.codec for e in self.entities.values()), takes_self=True),
-    )
+    @cached_property
+    def by_class(self) -> Mapping[type, EntitySchema]:
+        return {entity.cls: entity for entity in self.entities.values()}
+
+    @cached_property
+    def compiled(self) -> Cache[Any, Any]:
+        """What calls compile of their shapes; see `odm.planner.compiled`."""
+        return Cache()
+
+    @cached_property
+    def texts(self) -> TextLoader:
+        return TextLoader(e.codec for e in self.entities.values())
 
     @property
     def described(self) -> bool:

@@ -8,14 +8,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from odm.codec.faults import show
-from odm.immutable import frozen
+from odm.immutable import Immutable
 from odm.schema.lockfile import Finding
 
 _Change = Literal["changes", "drops", "adds", "keeps"]
 
 
-@frozen
-class Rewrite:
+class Rewrite(Immutable):
     """The attributes of one item, and those after a put of the entity that was read from it.
 
     Attributes:

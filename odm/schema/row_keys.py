@@ -7,11 +7,9 @@ from collections.abc import Callable, Iterable
 from itertools import combinations
 from typing import Final, TypeAlias
 
-from attrs import evolve
-
 from odm.entities.patterns import Pattern
 from odm.errors import SchemaError
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 from odm.keys import Slot, Template, heads_can_equal
 from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.model import Schema
@@ -53,8 +51,7 @@ def as_row(primary: PatternSchema, declared: Pattern, join: str, compile: Compil
     return evolve(primary, partition=evolve(primary.partition, parts=parts)), row
 
 
-@frozen
-class Ambiguity:
+class Ambiguity(Immutable):
     """The entities of a table of which a partition can contain rows of others.
 
     Attributes:

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from attrs import evolve
 from pydantic.fields import FieldInfo
 
 from odm.entities.patterns import Pattern
 from odm.errors import SchemaError
+from odm.immutable import evolve
 from odm.keys import Shards, compile_hashed, sharded
 from odm.schema.entity import PatternSchema
 

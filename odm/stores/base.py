@@ -13,15 +13,13 @@ from random import Random, SystemRandom
 from threading import TIMEOUT_MAX, Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
-from attrs import evolve
-
 import odm
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BackendError, BadValue, brief
 from odm.expressions.nodes import Action, Condition
 from odm.hints import IN_ASYNC, STORE, STORE_OPTIONS, SYNC_IN_ASYNC, Hinted, options_of, refuse_waiting
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 from odm.observe.events import LOG, Hook, Observer
 from odm.observe.meter import OPEN, Meter, metering, open_meters
 from odm.procedures.automatic import assigned, new_id
@@ -44,8 +42,7 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=Entity)
 
 
-@frozen
-class _Opened:
+class _Opened(Immutable):
     """Opened by the first call of a store, and used until the store is closed or entities join the table.
 
     A store from `with_options` opens one on top of its origin's, and opens it again when the origin's is replaced. Two

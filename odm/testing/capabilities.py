@@ -7,9 +7,9 @@ from inspect import Parameter, signature
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import pytest
-from attrs import Factory, frozen
 
 from odm.errors import Unsupported
+from odm.immutable import Immutable, field
 from odm.observe.meter import Meter
 from odm.stores.sync import Store
 from odm.testing.bridge import release
@@ -21,8 +21,7 @@ Flag: TypeAlias = Literal[
 T = TypeVar("T", bound=Callable[..., Any])
 
 
-@frozen
-class Capabilities:
+class Capabilities(Immutable):
     """The features of a backend. A feature that is False must raise `odm.Unsupported` wherever it is used.
 
     Attributes:
@@ -58,7 +57,7 @@ class Capabilities:
     transactions: bool | Literal["partition"] = True
     updates: bool = True
     units: bool = True
-    faults: Mapping[str, str] = Factory(dict)
+    faults: Mapping[str, str] = field(factory=dict)
 
     def transaction_calls(self, items: int, *, read: bool = True, spread: bool = False) -> int:
         """The calls of a transaction of several items without index entries, to its end, if no other writer comes.

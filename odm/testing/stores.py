@@ -6,12 +6,13 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias, TypeVar, cast
 from uuid import uuid4
 
-from attrs import define, evolve, field, frozen
+from attrs import define, field
 
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import Unsupported
 from odm.expressions.nodes import Action
+from odm.immutable import evolve
 from odm.patterns.time_series import SeriesStore, TimeSeries
 from odm.procedures.context import Context
 from odm.procedures.merge import merge_write
@@ -73,7 +74,6 @@ class Watched(Backend):
         return [self.rivals.pop(0)] if isinstance(request, WRITES) and self.rivals else []
 
 
-@frozen
 class WatchedConnection(ForwardingConnection[Any]):
     """The connection of `Watched`: it answers sync calls and encodes items as the backend's own connection does."""
 

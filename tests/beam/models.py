@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from odm import AccessPattern, Entity, PrimaryKey, Revision, Store, Table
 from odm.backends.bigtable import Bigtable
 from odm.backends.local import LocalFile
+from odm.immutable import evolve
 from odm.protocol import requests as req
 from odm.protocol.connection import Backend, ForwardingConnection, NativeGen
 from odm.schema.model import Schema
@@ -120,7 +121,6 @@ class Lossy(Backend):
         return LossyConnection(self.inner.connect(schema))
 
 
-@frozen
 class LossyConnection(ForwardingConnection[Any]):
     def steps(self, request: req.Request) -> NativeGen[Any, Any]:
         return (yield from self.inner.steps(_spoilt(request)))

@@ -227,7 +227,7 @@ def types_of(node: Any) -> Any:
         return type(node.value)
     if isinstance(node, tuple):
         return [types_of(part) for part in node]
-    return [types_of(getattr(node, name)) for name in getattr(node, "__match_args__", ())]
+    return [types_of(getattr(node, name)) for name in getattr(node, "__struct_fields__", ())]
 
 
 REFUSED: list[tuple[Condition, str]] = [

@@ -183,7 +183,7 @@ def test_metadata_names_extras_and_license(metadata: Message) -> None:
 
 def test_a_plain_install_needs_no_vendor_package(metadata: Message) -> None:
     required = [line for line in metadata.get_all("Requires-Dist", []) if "extra ==" not in line]
-    assert sorted(line.split(">=")[0] for line in required) == ["attrs", "pydantic"]
+    assert sorted(line.split(">=")[0] for line in required) == ["attrs", "msgspec", "pydantic"]
 
 
 @pytest.mark.parametrize("folder", ["backends", "patterns"])

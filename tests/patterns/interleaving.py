@@ -31,7 +31,6 @@ class OneByOne(Backend):
         return OneByOneConnection(self.inner.connect(schema))
 
 
-@frozen
 class OneByOneConnection(ForwardingConnection[Any]):
     """The connection of `OneByOne`."""
 

@@ -9,12 +9,13 @@ from random import Random
 from typing import Any
 
 import pytest
-from attrs import evolve, frozen
+from attrs import frozen
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from odm import Calls, Entity, Gen, ItemExists, Store, Throttled, procedure
 from odm.backends.local import Faults, Memory
+from odm.immutable import evolve
 from odm.patterns.bulk_load import bulk_load
 from odm.protocol import requests as req
 from odm.protocol.connection import Backend, ForwardingConnection, NativeGen
@@ -41,7 +42,6 @@ class Split(Backend):
         return SplitConnection(self.inner.connect(schema), Random(self.seed))
 
 
-@frozen
 class SplitConnection(ForwardingConnection[Any]):
     random: Random
 

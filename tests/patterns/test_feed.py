@@ -12,7 +12,7 @@ from types import new_class
 from typing import Any
 
 import pytest
-from attrs import Factory, define, evolve, field, frozen
+from attrs import Factory, define, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,6 +36,7 @@ from odm import (
 )
 from odm.backends.dynamodb import streams
 from odm.backends.local import Faults, LocalFile, Memory
+from odm.immutable import evolve
 from odm.patterns.feed import Feed
 from odm.patterns.follower import END, AsyncFollower, Follower, Positions, positions
 from odm.protocol import requests as req
@@ -425,7 +426,6 @@ class ScriptedBackend(Memory):
         return ScriptedConnection(super().connect(schema), self.script)
 
 
-@frozen
 class ScriptedConnection(ForwardingConnection[Any]):
     script: Scripted
 

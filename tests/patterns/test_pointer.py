@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import boto3
 import pytest
-from attrs import define, evolve
+from attrs import define
 
 from odm import (
     AccessPattern,
@@ -37,6 +37,7 @@ from odm import (
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile, Memory
+from odm.immutable import evolve
 from odm.patterns.pointer import Pointer
 from odm.protocol import requests as req
 from odm.protocol.connection import run

@@ -6,7 +6,6 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 import pytest
-from attrs import evolve
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, StringConstraints
@@ -31,6 +30,7 @@ from odm import (
 from odm.cache import MOST
 from odm.errors import NoAccessPattern, OdmError
 from odm.expressions.nodes import Condition
+from odm.immutable import evolve
 from odm.planner.compiled import make_plan
 from odm.planner.key_checks import key_check
 from odm.planner.plan import Plan

@@ -7,7 +7,6 @@ from enum import Enum
 from typing import Annotated, Any
 
 import pytest
-from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, Field, ValidationInfo, field_validator
@@ -18,6 +17,7 @@ from odm.backends.local import Memory
 from odm.codec import parts
 from odm.expressions.nodes import Path
 from odm.expressions.references import Reference
+from odm.immutable import evolve
 
 table = Table("only-any")
 

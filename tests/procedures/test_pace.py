@@ -5,12 +5,12 @@ from math import log2
 from typing import Any
 
 import pytest
-from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
 from odm import BadCursor, Query, Store
 from odm.backends.local import Memory
+from odm.immutable import evolve
 from odm.procedures.context import Context
 from odm.procedures.cursor import encode_cursor
 from odm.procedures.pace import GROWTH, START, Pace, common

@@ -10,12 +10,12 @@ from types import new_class
 from typing import Any, NamedTuple
 
 import pytest
-from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odm import AccessPattern, Entity, PrimaryKey, Query, Shards, Store, Table, set_
 from odm.backends.local import Memory
+from odm.immutable import evolve
 from odm.procedures import read
 from odm.procedures.shard_merge import Stream, window
 from odm.protocol import requests as req

@@ -18,7 +18,6 @@ from uuid import UUID
 
 import boto3
 import pytest
-from attrs import evolve
 from google.cloud.bigtable.data import BigtableDataClient, SetCell
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -42,6 +41,7 @@ from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.admin import Admin as BigtableAdmin
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.admin import Admin as DynamoDBAdmin
+from odm.immutable import evolve
 from tests.effort import times
 from tests.sharing.forms import ATTRIBUTES, CELLS, random_condition
 

@@ -12,7 +12,6 @@ from uuid import uuid4
 
 import boto3
 import pytest
-from attrs import evolve
 from google.cloud.bigtable.data import BigtableDataClient
 from google.cloud.bigtable_admin_v2 import BigtableTableAdminClient
 from google.cloud.bigtable_admin_v2.services.bigtable_table_admin.transports import BigtableTableAdminGrpcTransport
@@ -25,6 +24,7 @@ from odm.backends.bigtable.scrub import scrub
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.admin import Admin as DynamoDBAdmin
 from odm.backends.local import LocalFile, Memory
+from odm.immutable import evolve
 from odm.protocol.admin import silent
 from odm.protocol.connection import Backend
 from tests.effort import times

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from attrs import evolve, frozen
 
 from odm import Entity, PrimaryKey, Store, Table
 from odm.backends.local import Memory
+from odm.immutable import evolve
 from odm.protocol.connection import Backend, Connection, ForwardingConnection, NativeGen
 from odm.protocol.requests import Page, Request
 from odm.schema.model import Schema
@@ -36,7 +36,6 @@ class Plain(Backend):
         return PlainConnection(self._memory.connect(schema), {})
 
 
-@frozen
 class PlainConnection(ForwardingConnection[Any]):
     stored: dict[str, dict[str, Any]]
 

@@ -4,7 +4,6 @@ from threading import Barrier, Thread
 from typing import Any
 
 import pytest
-from attrs import frozen
 
 from odm import AsyncStore, BackendError, BadValue, Store
 from odm.backends.local import Memory
@@ -98,7 +97,6 @@ class Closing(Backend):
         return ClosingConnection(Memory().connect(schema), self.closed, self._error)
 
 
-@frozen
 class ClosingConnection(ForwardingConnection[Any]):
     closed: list[str]
     error: Exception | None

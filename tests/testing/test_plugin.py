@@ -229,7 +229,7 @@ def test_not_loaded():
     assert sorted(name for name in sys.modules if name.split(".")[0] == "odm") == [
         "odm", "odm.testing", "odm.testing.plugin"
     ]
-    assert not {"attrs", "pydantic"} & sys.modules.keys()
+    assert not {"attrs", "msgspec", "pydantic"} & sys.modules.keys()
 """
     )
     pytester.runpytest_subprocess(*STRICT, *LOADED).assert_outcomes(passed=1)

@@ -4,15 +4,13 @@ from base64 import urlsafe_b64decode
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from attrs import field
 from google.cloud.bigtable_v2 import types
 from google.protobuf.message import DecodeError
 
-from odm.immutable import frozen
+from odm.immutable import Immutable, field
 
 
-@frozen
-class CallInfo:
+class CallInfo(Immutable):
     """A call.
 
     Attributes:

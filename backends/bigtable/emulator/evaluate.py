@@ -28,11 +28,10 @@ from odm.backends.bigtable.emulator.filters import (
     Values,
 )
 from odm.backends.bigtable.emulator.rows import Cell
-from odm.immutable import frozen
+from odm.immutable import Immutable
 
 
-@frozen
-class Evaluator:
+class Evaluator(Immutable):
     """Applies filters to the rows of a table.
 
     Attributes:

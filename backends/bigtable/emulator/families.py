@@ -3,18 +3,17 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from attrs import field
-
 from odm.backends.bigtable.emulator.refusals import Refused, invalid
 from odm.backends.bigtable.emulator.rows import Join, Rule
-from odm.immutable import frozen
+from odm.immutable import Immutable, force_setattr
 
 NUMBER: Final = 8
 """The bytes of a number: big-endian, two's complement."""
 
+_COMPUTED: Final[Any] = None
 
-@frozen
-class FamilySettings:
+
+class FamilySettings(Immutable):
     """A column family.
 
     Attributes:
@@ -26,19 +25,19 @@ class FamilySettings:
     """
 
     message: Any
-    aggregate: str | None = field(init=False)
-    join: Join | None = field(init=False)
-    rule: Rule | None = field(init=False)
-    ages: bool = field(init=False)
+    aggregate: str | None = _COMPUTED
+    join: Join | None = _COMPUTED
+    rule: Rule | None = _COMPUTED
+    ages: bool = _COMPUTED
 
-    def __attrs_post_init__(self) -> None:
+    def __post_init__(self) -> None:
         aggregate = None
         if self.message.value_type.WhichOneof("kind") == "aggregate_type":
             aggregate = self.message.value_type.aggregate_type.WhichOneof("aggregator")
-        object.__setattr__(self, "aggregate", aggregate)
-        object.__setattr__(self, "join", _JOINS.get(aggregate or ""))
-        object.__setattr__(self, "rule", _rule(self.message.gc_rule))
-        object.__setattr__(self, "ages", _ages(self.message.gc_rule))
+        force_setattr(self, "aggregate", aggregate)
+        force_setattr(self, "join", _JOINS.get(aggregate or ""))
+        force_setattr(self, "rule", _rule(self.message.gc_rule))
+        force_setattr(self, "ages", _ages(self.message.gc_rule))
 
 
 def number(value: bytes) -> int:

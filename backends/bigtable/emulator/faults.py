@@ -8,10 +8,10 @@ from threading import RLock
 from typing import Any, Final, TypedDict, Unpack
 
 import grpc
-from attrs import define, field
+from attrs import define
 
 from odm.errors import BadValue
-from odm.immutable import frozen
+from odm.immutable import Immutable, field
 
 METHODS: Final = frozenset(
     {"ReadRows", "SampleRowKeys", "MutateRow", "MutateRows", "CheckAndMutateRow", "ReadModifyWriteRow"}
@@ -37,8 +37,7 @@ class Which(TypedDict, total=False):
     chance: float
 
 
-@frozen
-class Fault:
+class Fault(Immutable):
     """What happens to a call.
 
     Attributes:
@@ -64,8 +63,7 @@ class Fault:
     cookies: Mapping[str, str] = field(factory=dict)
 
 
-@frozen
-class Happened:
+class Happened(Immutable):
     """A fault that was injected into a call.
 
     Attributes:

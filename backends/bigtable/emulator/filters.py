@@ -5,46 +5,38 @@ What the comments of data.proto do not allow is refused here, before a row is re
 
 from collections.abc import Callable, Container
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
-
-from attrs import field
+from typing import Any, Final, TypeAlias, cast
 
 from odm.backends.bigtable.emulator import limits
 from odm.backends.bigtable.emulator.refusals import invalid
-from odm.immutable import frozen
+from odm.immutable import Immutable, field, force_setattr
 
 
-@frozen
-class Pass:
+class Pass(Immutable):
     """All cells."""
 
 
-@frozen
-class Block:
+class Block(Immutable):
     """No cell."""
 
 
-@frozen
-class Sink:
+class Sink(Immutable):
     """The cells go to the result of the whole filter, whatever the filters after it do; no cell goes on."""
 
 
-@frozen
-class Chain:
+class Chain(Immutable):
     """The filters one after the other."""
 
     filters: "tuple[Filter, ...]"
 
 
-@frozen
-class Interleave:
+class Interleave(Immutable):
     """What each filter returns, together; a cell is repeated for each that returns it."""
 
     filters: "tuple[Filter, ...]"
 
 
-@frozen
-class Condition:
+class Condition(Immutable):
     """The second filter if the first returns a cell, else the third; None: no cell."""
 
     predicate: "Filter"
@@ -52,16 +44,15 @@ class Condition:
     unmatched: "Filter | None"
 
 
-@frozen
-class Matches:
+class Matches(Immutable):
     """Whether a text as a whole matches an expression of RE2; of bytes, not of characters."""
 
     pattern: bytes
-    _known: dict[bytes, bool] = field(init=False, factory=dict, eq=False, repr=False)
-    _test: Callable[[bytes], bool] = field(init=False, eq=False, repr=False)
+    _known: dict[bytes, bool] = field(factory=dict, eq=False, repr=False)
+    _test: Callable[[bytes], bool] = field(default=cast(Any, None), eq=False, repr=False)
 
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "_test", _compiled(self.pattern))
+    def __post_init__(self) -> None:
+        force_setattr(self, "_test", _compiled(self.pattern))
 
     def __call__(self, text: bytes) -> bool:
         found = self._known.get(text)
@@ -79,43 +70,37 @@ _KNOWN: Final = 1000
 """The number of texts that `Matches` remembers."""
 
 
-@frozen
-class RowKey:
+class RowKey(Immutable):
     """All cells of a row whose key matches."""
 
     matches: Matches
 
 
-@frozen
-class Sample:
+class Sample(Immutable):
     """All cells of a row with this probability."""
 
     share: float
 
 
-@frozen
-class Family:
+class Family(Immutable):
     """Cells of families whose name matches."""
 
     matches: Matches
 
 
-@frozen
-class Qualifier:
+class Qualifier(Immutable):
     """Cells whose qualifier matches."""
 
     matches: Matches
 
 
-@frozen
-class Value:
+class Value(Immutable):
     """Cells whose value matches."""
 
     matches: Matches
 
 
-@frozen
-class Span:
+class Span(Immutable):
     """An interval of bytes; None: no bound."""
 
     start: bytes
@@ -129,64 +114,55 @@ class Span:
         return self.end is None or value < self.end or (not self.end_open and value == self.end)
 
 
-@frozen
-class Columns:
+class Columns(Immutable):
     """Cells of a family whose qualifier is in an interval."""
 
     family: str
     span: Span
 
 
-@frozen
-class Values:
+class Values(Immutable):
     """Cells whose value is in an interval."""
 
     span: Span
 
 
-@frozen
-class Bits:
+class Bits(Immutable):
     """Cells whose value has these bits, and the length of the mask."""
 
     mask: bytes
 
 
-@frozen
-class Times:
+class Times(Immutable):
     """Cells whose timestamp is in ``[start, end)``."""
 
     start: int
     end: int
 
 
-@frozen
-class Offset:
+class Offset(Immutable):
     """Without the first cells of the row."""
 
     count: int
 
 
-@frozen
-class First:
+class First(Immutable):
     """Only the first cells of the row."""
 
     count: int
 
 
-@frozen
-class Newest:
+class Newest(Immutable):
     """Only the first cells of each column."""
 
     count: int
 
 
-@frozen
-class Strip:
+class Strip(Immutable):
     """Without their values."""
 
 
-@frozen
-class Label:
+class Label(Immutable):
     """With a label."""
 
     label: str

@@ -3,15 +3,14 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from attrs import define, evolve, field
+from attrs import define, field
 from google.cloud.bigtable_v2 import types
 
 from odm.backends.bigtable.emulator.rows import Version
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 
 
-@frozen
-class Change:
+class Change(Immutable):
     """A change of a row.
 
     Attributes:

@@ -13,7 +13,7 @@ from odm.backends.bigtable.emulator.rows import Cell, Row
 from odm.backends.bigtable.emulator.tables import Table
 from odm.backends.bigtable.encoding import field as wire
 from odm.backends.bigtable.encoding import number_field
-from odm.immutable import frozen
+from odm.immutable import Immutable
 
 ROWS: Final = 100
 """The most rows of a message."""
@@ -35,8 +35,7 @@ class Interval(NamedTuple):
     end: bytes | None
 
 
-@frozen
-class Found:
+class Found(Immutable):
     """The next rows of a read.
 
     Attributes:

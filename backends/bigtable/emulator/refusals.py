@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from odm.immutable import frozen
+from attrs import frozen
 
 
 @frozen
-class Refused(Exception):
+class Refused(Exception):  # which a struct cannot be
     """A call is refused.
 
     Attributes:

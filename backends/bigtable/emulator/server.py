@@ -21,7 +21,7 @@ from odm.backends.bigtable.emulator.refusals import Refused
 from odm.backends.bigtable.emulator.streams import Streams
 from odm.backends.bigtable.emulator.tables import Tables
 from odm.errors import BackendError, BadValue, brief
-from odm.immutable import frozen
+from odm.immutable import Immutable
 
 _LOG: Final = logging.getLogger("odm.bigtable")
 
@@ -91,8 +91,7 @@ class Server:
         self._pool.shutdown()
 
 
-@frozen
-class _Injector:
+class _Injector(Immutable):
     """Injects faults before calls."""
 
     faults: Faults

@@ -10,14 +10,12 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any, Literal
 
-from attrs import frozen
-
 from odm import Entity, Explanation, Query, Store, collection, select, set_, starts_with
 from odm.cli.demo.models import Airport, Customer, Order
+from odm.immutable import Immutable
 
 
-@frozen
-class Question:
+class Question(Immutable):
     """A query and how it is sent.
 
     Attributes:
@@ -29,8 +27,7 @@ class Question:
     send: Literal["query", "page", "count"] = "query"
 
 
-@frozen
-class Answer:
+class Answer(Immutable):
     """What the store answered.
 
     Attributes:

@@ -4,8 +4,6 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from attrs import field, frozen
-
 from odm.backends.bigtable.layout import MAX_ROW_KEY
 from odm.backends.bigtable.native import FAMILY, Column, Row
 from odm.backends.bigtable.native_admin import ColumnFamily, Families
@@ -17,6 +15,7 @@ from odm.cli.inspect.row_keys import KeyPart, RowGroup, fixed_width, group_rows
 from odm.codec import TAG
 from odm.codec.faults import show
 from odm.errors import BadValue
+from odm.immutable import Immutable, field
 from odm.schema.cells import MAX_QUALIFIER
 from odm.schema.checks import NAMES, is_name
 from odm.schema.families import FAMILY_NAMES, is_family
@@ -27,8 +26,7 @@ _DATE: Final = "date"
 """The name of a type; a field of that name would hide it from the fields behind it."""
 
 
-@frozen
-class RowFacts:
+class RowFacts(Immutable):
     """What is known of a table.
 
     Attributes:
@@ -44,7 +42,7 @@ class RowFacts:
     families: Families = field(factory=dict)
     rows: tuple[Row, ...] = ()
 
-    def __attrs_post_init__(self) -> None:
+    def __post_init__(self) -> None:
         if not is_name(self.name):
             raise BadValue(f"{show(self.name)} cannot name a table: a name has {NAMES}")
         for family in {*self.families, *(column.family for row in self.rows for column in row.columns)}:

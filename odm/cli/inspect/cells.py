@@ -12,18 +12,16 @@ from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
-from attrs import frozen
-
 from odm.backends.bigtable.cell_forms import JsonForm
 from odm.backends.bigtable.cells import write
 from odm.cli.inspect.types import FORMATS
 from odm.codec.faults import Unfit
 from odm.codec.numbers import canonical
 from odm.codec.stored_moments import format_type
+from odm.immutable import Immutable
 
 
-@frozen
-class CellGuess:
+class CellGuess(Immutable):
     """What the values of a column are.
 
     Attributes:

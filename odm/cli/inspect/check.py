@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
-from attrs import frozen
-
 from odm.backends.dynamodb.attributes import from_attribute
 from odm.backends.dynamodb.codec import put_values, read_item, read_key, to_attribute
 from odm.backends.dynamodb.schema import layout_of
@@ -15,6 +13,7 @@ from odm.cli.inspect.design import Design
 from odm.cli.inspect.facts import Attributes
 from odm.cli.inspect.source import table_name
 from odm.errors import OdmError
+from odm.immutable import Immutable
 from odm.protocol.requests import Put
 from odm.schema.table import Table
 
@@ -29,8 +28,7 @@ def load(source: str, design: Design) -> Table:
     return declared(source, f"inspected_{table_name(design)}")
 
 
-@frozen
-class Fault:
+class Fault(Immutable):
     """What is wrong with models.
 
     Attributes:

@@ -5,11 +5,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from attrs import frozen
-
 from odm.backends.bigtable.native import Column, Row
 from odm.cli.inspect.cells import CellGuess, guess
 from odm.cli.inspect.texts import words_of
+from odm.immutable import Immutable
 
 _DATA: Final = re.compile(
     r"[0-9]+|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{16,}|[0-9]{4}-[0-9]{2}-[0-9]{2}.*",
@@ -38,8 +37,7 @@ class NamedColumn(NamedTuple):
     guess: CellGuess
 
 
-@frozen
-class DataColumns:
+class DataColumns(Immutable):
     """Columns of a family whose names are data, such as times.
 
     Attributes:

@@ -8,13 +8,12 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from attrs import field, frozen
-
 from odm.backends.dynamodb.attributes import read_binary, read_number
 from odm.codec.attributes import is_attribute_name
 from odm.codec.depth import LEVELS
 from odm.codec.faults import show
 from odm.errors import BackendError, BadValue
+from odm.immutable import Immutable, field
 from odm.protocol.limits import PARTITION_BYTES
 from odm.schema.checks import MAX_KEY_NAME, NAMES, is_index_name, is_name
 from odm.schema.model import KeyNames, flat
@@ -32,8 +31,7 @@ _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]
 _SETS: Final = {"SS": "S", "NS": "N", "BS": "B"}
 
 
-@frozen
-class IndexFacts:
+class IndexFacts(Immutable):
     """An index.
 
     Attributes:
@@ -52,8 +50,7 @@ class IndexFacts:
         return flat(self.keys)
 
 
-@frozen
-class TableFacts:
+class TableFacts(Immutable):
     """A table.
 
     Attributes:
@@ -76,7 +73,7 @@ class TableFacts:
     items: tuple[Attributes, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def __attrs_post_init__(self) -> None:
+    def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not is_name(self.name):
             raise BadValue(f"{show(self.name)} cannot name a table: a name has {NAMES}")
         _check_keys(f"table {self.name!r}", self.keys, self.types)

@@ -11,11 +11,10 @@ from functools import cached_property
 from itertools import combinations
 from typing import Final
 
-from attrs import evolve, frozen
-
 from odm.cli.inspect.facts import Attributes, TableFacts
 from odm.cli.inspect.origins import words_in
 from odm.cli.inspect.texts import MOST_TYPES, Words, is_constant, is_word, prefixes_of, words_of
+from odm.immutable import Immutable, evolve
 
 _TAGS: Final = frozenset(
     {
@@ -31,8 +30,7 @@ _LONG: Final = 3
 """The least characters of a value with separators that is looked for in keys."""
 
 
-@frozen
-class ItemGroup:
+class ItemGroup(Immutable):
     """Items of one type.
 
     Attributes:
@@ -48,8 +46,7 @@ class ItemGroup:
     match: str = ""
 
 
-@frozen(slots=False)
-class Keys:
+class Keys(Immutable, dict=True):
     """The key attributes of a sample, divided into words.
 
     Attributes:
@@ -174,8 +171,7 @@ def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
     return len(one & other) > _ALIKE * min(len(one), len(other)) or not (one and other)
 
 
-@frozen(slots=False)
-class _Forms:
+class _Forms(Immutable, dict=True):
     keys: Keys
 
     @cached_property

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from attrs import frozen
-
 from odm.backends.dynamodb.codec import read_item, read_key
 from odm.backends.dynamodb.schema import layout_of
 from odm.cli.inspect.check import Fault, faults, load
@@ -14,12 +12,12 @@ from odm.cli.inspect.grouping import ItemGroup, Keys, group_items, halves, match
 from odm.cli.inspect.infer import design_of, infer_plain
 from odm.cli.inspect.source import source_of
 from odm.errors import BadValue
+from odm.immutable import Immutable
 from odm.procedures.raw import RawItem
 from odm.schema.table import Table
 
 
-@frozen
-class Models:
+class Models(Immutable):
     """Generated models.
 
     Attributes:

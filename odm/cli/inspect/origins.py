@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from attrs import frozen
+from odm.immutable import Immutable
 
 _IDENTIFIERS: Final = (
     *("id", "ids", "uuid", "guid", "ulid", "identifier", "key", "no", "nr", "num", "number", "code", "sku", "slug"),
@@ -31,8 +31,7 @@ _MOST_SHOWN: Final = 4
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 
-@frozen
-class Place:
+class Place(Immutable):
     """A part of a key.
 
     Attributes:

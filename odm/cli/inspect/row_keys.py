@@ -12,11 +12,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import combinations
 from typing import Final, TypeAlias
 
-from attrs import evolve, frozen
-
 from odm.cli.inspect.cells import MILLIS, SECONDS, moments
 from odm.cli.inspect.texts import Words, words_of
 from odm.cli.inspect.types import FORMATS
+from odm.immutable import Immutable, evolve
 
 Columns: TypeAlias = Collection[tuple[str, bytes]]
 """The columns of a row: family and qualifier."""
@@ -40,8 +39,7 @@ _MOST_DIGITS: Final = 18
 _WHOLE: Final = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
 
 
-@frozen
-class KeyPart:
+class KeyPart(Immutable):
     """What stands at one place of the keys of a group.
 
     Attributes:
@@ -68,8 +66,7 @@ class KeyPart:
         return self.type in ("date", "datetime")
 
 
-@frozen
-class RowGroup:
+class RowGroup(Immutable):
     """Rows with keys of one form.
 
     Attributes:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from odm._published import public
-from odm.immutable import frozen
+from odm.immutable import Immutable
 
 Severity = Literal["error", "warning", "advice"]
 Cloud = Literal["dynamodb", "bigtable"]
@@ -21,8 +21,7 @@ _GOOGLE: Final = "https://docs.cloud.google.com/bigtable/docs"
 AVOID: Final = f"{_GOOGLE}/schema-design#row-keys-avoid"
 
 
-@frozen
-class Rule:
+class Rule(Immutable):
     """A rule of the linter.
 
     Attributes:
@@ -36,8 +35,7 @@ class Rule:
 
 
 @public
-@frozen
-class LintFinding:
+class LintFinding(Immutable):
     """A problem that the linter found.
 
     Attributes:

@@ -9,9 +9,8 @@ from collections.abc import Collection, Iterable, Iterator
 from difflib import get_close_matches
 from typing import Final
 
-from attrs import evolve
-
 from odm.errors import BadValue
+from odm.immutable import evolve
 from odm.schema.entity import EntitySchema
 from odm.schema.lint.finding import BOTH, RULES, SEVERITIES, UNSTABLE_VALUE, UNUSED_IGNORE, Cloud, LintFinding, found
 from odm.schema.lint.growth import (

@@ -11,16 +11,13 @@ from collections.abc import Iterator
 from textwrap import dedent
 from typing import Final
 
-from attrs import field
-
-from odm.immutable import frozen
+from odm.immutable import Immutable, field
 from odm.schema.entity import EntitySchema
 
 _COMMENT: Final = re.compile(r"#\s*odm:\s*ignore\[([\w\s,-]*)\]")
 
 
-@frozen
-class Comment:
+class Comment(Immutable):
     """A comment that suppresses rules.
 
     Attributes:
@@ -33,8 +30,7 @@ class Comment:
     rules: tuple[str, ...]
 
 
-@frozen
-class Places:
+class Places(Immutable):
     """The declarations of an entity in its source.
 
     Attributes:

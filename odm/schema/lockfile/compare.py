@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from attrs import evolve
-
+from odm.immutable import evolve
 from odm.schema.lockfile.compare_checks import compare_checks
 from odm.schema.lockfile.compare_fields import compare_fields
 from odm.schema.lockfile.compare_patterns import compare_patterns, compare_primary

@@ -3,9 +3,7 @@
 import re
 from typing import Final, Literal
 
-from attrs import evolve
-
-from odm.immutable import frozen
+from odm.immutable import Immutable, evolve
 
 Level = Literal["orphans", "rewrites", "backfill", "unknown", "safe"]
 
@@ -37,8 +35,7 @@ def backfill_of(what: str) -> str:
     return f"odm backfill {TARGET} {what} {PLACE}"
 
 
-@frozen
-class Finding:
+class Finding(Immutable):
     """One change between two descriptions of a table.
 
     Attributes:

@@ -4,16 +4,14 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
 
-from attrs import evolve, frozen
-
 from odm.entities.collections import collection
+from odm.immutable import Immutable, evolve
 from odm.testing.stateful.entities import Locked, Note, Task
 from odm.testing.stateful.model import Predicate
 from odm.testing.stateful.strategies import PROJECTS, STATUSES
 
 
-@frozen
-class Listing:
+class Listing(Immutable):
     """A query, and its equivalent in Python.
 
     Attributes:

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from attrs import evolve
 
 from odm import (
     BadValue,
@@ -20,6 +19,7 @@ from odm import (
     collection,
     set_,
 )
+from odm.immutable import evolve
 from odm.protocol import requests as req
 from odm.stores.sync import Store
 from odm.testing.capabilities import Capabilities, needs

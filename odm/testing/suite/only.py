@@ -6,9 +6,9 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from attrs import evolve
 
 from odm import BadValue, ItemInvalid, ItemNotFound, Partial, collection, increment, procedure, set_, some
+from odm.immutable import evolve
 from odm.procedures.calls import Calls
 from odm.protocol.connection import CoreGen
 from odm.stores.sync import Store

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from typing import TypeAlias
 
 import pytest
-from attrs import evolve
 
 from odm import Query, between, collection, select, starts_with
+from odm.immutable import evolve
 from odm.protocol import requests as req
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import pytest
-from attrs import evolve
 
 from odm import (
     AccessPattern,
@@ -21,6 +20,7 @@ from odm import (
     missing,
     set_,
 )
+from odm.immutable import evolve
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.stores import Stores

@@ -4,14 +4,13 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import pytest
-from attrs import frozen
 
 from odm.errors import TransactionFailed
+from odm.immutable import Immutable
 from odm.stores.sync import Store, Transaction
 
 
-@frozen
-class InTransaction:
+class InTransaction(Immutable):
     """Sends each write as its own transaction, and raises the reason if the transaction fails."""
 
     db: Store

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.driver import BigtableConnection
@@ -11,6 +11,7 @@ from odm.backends.bigtable.errors import NATIVE_FAILURES
 from odm.backends.bigtable.native import Call, Concurrent, Native
 from odm.backends.bigtable.writer import now_micros
 from odm.concurrency import Background
+from odm.immutable import evolve
 from odm.protocol.connection import Connection, Later
 from odm.protocol.requests import Notice, Sleep
 from odm.schema.model import Schema

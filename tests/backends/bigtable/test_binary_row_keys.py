@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final
 from uuid import UUID
 
 import pytest
-from attrs import evolve
 from google.cloud.bigtable.data import BigtableDataClient, ReadRowsQuery
 from google.cloud.bigtable.data import SetCell as GoogleCell
 
@@ -34,6 +33,7 @@ from odm.backends.bigtable.admin import Admin
 from odm.backends.bigtable.byte_keys import bytes_of
 from odm.backends.bigtable.drop_rows import Dropper
 from odm.backends.local import Memory
+from odm.immutable import evolve
 from tests.backends.bigtable.test_existing_rows import Place, open_
 
 __all__ = ["open_"]

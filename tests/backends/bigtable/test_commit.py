@@ -1,7 +1,6 @@
 """Read, claim, commit, clean: the native requests, their order and number; without I/O."""
 
 import pytest
-from attrs import evolve
 
 from odm.backends.bigtable.expressions import revision_is
 from odm.backends.bigtable.form import Form
@@ -24,6 +23,7 @@ from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.wire import Wire
 from odm.errors import BackendError, ItemTooLarge, Throttled
 from odm.expressions.nodes import Compare, Const, Increment, Path, Remove, Set
+from odm.immutable import evolve
 from odm.protocol.predicates import ABSENT, EXISTS
 from odm.protocol.requests import Delete, Put, Refused, Sleep, Update, Written
 from odm.schema.entity import Key

@@ -3,7 +3,6 @@
 from typing import Any, Literal
 
 import pytest
-from attrs import evolve
 from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from odm.backends.bigtable.entries import (
 from odm.backends.bigtable.layout import MAX_ROW_KEY, Layout, key_of
 from odm.backends.bigtable.native import Cell, Row, RowRange
 from odm.errors import ItemTooLarge, KeyValueError, SchemaError
+from odm.immutable import evolve
 from odm.protocol.limits import check_keys
 from odm.protocol.requests import Position
 from odm.schema.entity import Key, PatternSchema

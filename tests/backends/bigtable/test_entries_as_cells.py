@@ -9,7 +9,6 @@ from types import GenericAlias
 from typing import Annotated, Any, Final, Literal, cast, get_args
 
 import pytest
-from attrs import evolve
 from google.cloud.bigtable.data import BigtableDataClient
 from google.cloud.bigtable.data import SetCell as GoogleCell
 from google.cloud.bigtable.data.mutations import Mutation
@@ -54,6 +53,7 @@ from odm.backends.bigtable.native import (
 )
 from odm.backends.bigtable.native_streams import Touched
 from odm.backends.bigtable.writer import Writer
+from odm.immutable import evolve
 from odm.schema.lockfile import describe
 from odm.schema.lockfile.compare import compare
 from tests.backends.bigtable.test_exact_cells import FORMS

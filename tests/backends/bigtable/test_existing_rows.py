@@ -12,7 +12,6 @@ from types import new_class
 from typing import Annotated, Any, Literal
 
 import pytest
-from attrs import evolve
 
 from odm import (
     TTL,
@@ -62,6 +61,7 @@ from odm.backends.bigtable.native import (
 )
 from odm.backends.bigtable.native_admin import ColumnFamily, ModifyFamilies
 from odm.backends.bigtable.scrub import Scrubbed, scrub
+from odm.immutable import evolve
 from odm.schema.model import Schema
 
 MESSAGE = {

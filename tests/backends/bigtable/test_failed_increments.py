@@ -7,7 +7,6 @@ from itertools import permutations
 from typing import Annotated, Any
 
 import pytest
-from attrs import evolve
 
 from odm import Counter, Entity, PrimaryKey, Store, Table, increment
 from odm.backends.bigtable import Bigtable
@@ -27,6 +26,7 @@ from odm.backends.bigtable.retry import Retry
 from odm.backends.bigtable.scrub import scrub
 from odm.errors import ItemInvalid, ItemNotFound
 from odm.expressions.nodes import Increment, Path
+from odm.immutable import evolve
 from odm.protocol.connection import run
 from odm.protocol.predicates import EXISTS
 from odm.protocol.requests import Delete, Put, Refused, Update, Written

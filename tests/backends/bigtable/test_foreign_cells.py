@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import pytest
-from attrs import evolve
 
 from odm import TTL, AccessPattern, Entity, PrimaryKey, Store, Table, increment
 from odm.backends.bigtable import Bigtable, garbage, probes
@@ -31,6 +30,7 @@ from odm.backends.bigtable.scrub import Scrubbed, scrub
 from odm.backends.bigtable.tables import apply
 from odm.backends.bigtable.writer import Writer
 from odm.errors import BackendError, ItemInvalid, ItemNotFound
+from odm.immutable import evolve
 from odm.protocol.admin import silent
 from odm.protocol.connection import perform, run
 from odm.protocol.requests import BatchGet

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import pytest
-from attrs import evolve
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel, BeforeValidator, Field, RootModel, create_model
@@ -22,6 +21,7 @@ from odm.codec import EntityCodec, compile_codec
 from odm.codec.stored import NULL, TEXT
 from odm.codec.upgrades import Upgrades
 from odm.errors import BackendError
+from odm.immutable import evolve
 from tests.backends.bigtable.values import texts
 from tests.backends.dynamodb.test_loading import Inner, Level, Mixed, Side
 from tests.codec.test_laws import CODEC, Wide, wides

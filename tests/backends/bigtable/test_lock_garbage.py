@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import pytest
-from attrs import evolve
 
 from odm import AccessPattern, Counter, Entity, ItemNotFound, PrimaryKey, Store, Table, increment, set_
 from odm.backends.bigtable import Bigtable
@@ -14,6 +13,7 @@ from odm.backends.bigtable.drop_rows import Dropper
 from odm.backends.bigtable.filters import Newest
 from odm.backends.bigtable.native import CheckAndMutateRow, MutateRow, Native, ReadRows
 from odm.backends.bigtable.scrub import Scrubbed, scrub
+from odm.immutable import evolve
 
 MINUTE = 60.0
 

@@ -6,7 +6,6 @@ from itertools import count
 from typing import Annotated, Any
 
 import pytest
-from attrs import evolve
 
 from odm import Cell as InCell
 from odm import (
@@ -33,6 +32,7 @@ from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.retry import Retry
 from odm.errors import BackendError, Throttled
 from odm.expressions.nodes import AddTo, DiscardFrom, Path, Remove, Set
+from odm.immutable import evolve
 from odm.protocol.connection import perform
 from odm.protocol.requests import BatchMerge, Merge, Written
 from odm.schema.entity import Key

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from attrs import evolve
 
 from odm import Store
 from odm.backends.bigtable import Bigtable, garbage
@@ -31,6 +30,7 @@ from odm.backends.bigtable.native import (
 from odm.backends.bigtable.scrub import Scrubbed, ascrub, scrub
 from odm.backends.bigtable.writer import Writer
 from odm.errors import BackendError, BadValue, Throttled
+from odm.immutable import evolve
 from odm.protocol.connection import Connection
 from tests.backends.bigtable.stopping import LEASE, Scene, Steps, Visit, World, pages
 

@@ -5,13 +5,13 @@ import sys
 from typing import Annotated, Any, Literal
 
 import pytest
-from attrs import evolve
 from google.auth.credentials import AnonymousCredentials
 from pydantic import Field
 
 from odm import Entity, PrimaryKey, Stored, Table
 from odm.backends.bigtable import Bigtable
 from odm.errors import BackendError, BadValue, SchemaError
+from odm.immutable import evolve
 from odm.protocol.connection import perform
 from odm.protocol.requests import Get
 from odm.schema.entity import Key

@@ -7,9 +7,9 @@ from datetime import timedelta
 from types import SimpleNamespace
 from typing import Annotated, Any, ClassVar
 
+import attrs
 import grpc
 import pytest
-from attrs import evolve
 from google.cloud.bigtable_admin_v2 import BigtableTableAdminClient, types
 from google.cloud.bigtable_admin_v2.services.bigtable_table_admin.transports import BigtableTableAdminGrpcTransport
 from grpc import StatusCode
@@ -509,7 +509,7 @@ OPTIONS = Options(True, THREE, SEVEN, ("USER#5",))
 
 
 def test_a_new_table_has_the_options(name: str, backend: Bigtable, send: Send) -> None:
-    given = evolve(
+    given = attrs.evolve(
         backend,
         deletion_protection=True,
         stream=timedelta(days=3),
@@ -529,7 +529,7 @@ def test_a_new_table_has_the_options(name: str, backend: Bigtable, send: Send) -
         assert [send(GetTable(table)).settings.deletion_protection for table in (name, f"{name}.by_name")] == [True] * 2
         with pytest.raises(BackendError, match="deletion protection"):
             db.drop()
-    admin = Admin(evolve(backend, deletion_protection=False), users(name, "by_name").compile())
+    admin = Admin(attrs.evolve(backend, deletion_protection=False), users(name, "by_name").compile())
     assert [change.kind for change in admin.survey(0).changes] == ["change", "change"]
     admin.apply(drop=False, tell=silent)
     assert not send(GetTable(name)).settings.deletion_protection
@@ -555,7 +555,7 @@ def test_an_update_that_takes_too_long_is_reported() -> None:
 async def test_protection_is_added_in_an_event_loop(name: str, backend: Bigtable, send: Send) -> None:
     async with AsyncStore(users(name), backend) as db:
         await db.create()
-    async with AsyncStore(users(name), evolve(backend, deletion_protection=True)) as db:
+    async with AsyncStore(users(name), attrs.evolve(backend, deletion_protection=True)) as db:
         await db.create()
     assert send(GetTable(name)).settings.deletion_protection
 

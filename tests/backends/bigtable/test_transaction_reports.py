@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Callable, Iterator
 
+import attrs
 import pytest
-from attrs import evolve
 
 from odm import BadValue, Entity, Meter, PrimaryKey, Store, Table, increment, set_
 from odm.backends.bigtable import Bigtable
@@ -124,7 +124,7 @@ def test_what_a_lock_costs_those_who_meet_it(backend: Bigtable, monkeypatch: pyt
     call, *expected = CALLS[name]
     found = []
     for committed in (None, True, False):
-        with Store(bank, evolve(backend, abort_after=1e-6), prefix=f"cost{committed}-") as db:
+        with Store(bank, attrs.evolve(backend, abort_after=1e-6), prefix=f"cost{committed}-") as db:
             db.create()
             db.put(Account(name="ann", cents=5))
             if committed is not None:

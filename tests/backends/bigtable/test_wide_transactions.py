@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 from itertools import product
 
 import pytest
-from attrs import evolve
 
 from odm.backends.bigtable.native import CheckAndMutateRow
 from odm.errors import BadValue, OutcomeUnknown, Unsupported
 from odm.expressions.nodes import Append, Compare, Const, Path, Set
+from odm.immutable import evolve
 from odm.protocol.predicates import ABSENT, EXISTS
 from odm.protocol.requests import Check, Delete, Put, Refusals, Refused, Request, Transact, Update, Written
 from odm.schema.entity import Key

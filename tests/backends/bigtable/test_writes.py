@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from attrs import evolve
 
 from odm.backends.bigtable.expressions import predicate
 from odm.backends.bigtable.native import (
@@ -24,6 +23,7 @@ from odm.backends.bigtable.ownership import REMOVED
 from odm.errors import BadValue, OutcomeUnknown
 from odm.expressions.nodes import AddTo, Compare, Const, IsIn, Missing, Or, Path, Set
 from odm.expressions.nodes import Increment as Add
+from odm.immutable import evolve
 from odm.protocol.predicates import ABSENT, EXISTS, every
 from odm.protocol.requests import Check, Delete, Put, Refusals, Refused, Sleep, Transact, Update, Written
 from tests.backends.bigtable import playing

@@ -7,8 +7,6 @@ the record says "committed"; otherwise its attributes, with the counters that it
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Final, TypeAlias
 
-from attrs import evolve
-
 from odm import AccessPattern, Counter, Entity, PrimaryKey, Table
 from odm.backends.bigtable.codec import stored
 from odm.backends.bigtable.entries import entry_row, index_table
@@ -19,6 +17,7 @@ from odm.backends.bigtable.schema import name_of
 from odm.backends.bigtable.verbatim import with_row_keys
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import Action, Compare, Condition, Const, Increment, Item, Path, Remove, Set
+from odm.immutable import evolve
 from odm.protocol.predicates import ABSENT, EXISTS, condition_of, every
 from odm.protocol.requests import Check, Delete, Operation, Put, Transact, Update
 from odm.schema.entity import Key

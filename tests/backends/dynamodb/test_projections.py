@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from attrs import evolve
 
 from odm import AccessPattern, Entity, PrimaryKey, Table
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.native import Call, Native
 from odm.backends.dynamodb.schema import create_table, layout_of
 from odm.expressions.nodes import Compare, Condition, Const, Path
+from odm.immutable import evolve
 from odm.protocol.connection import run
 from odm.protocol.requests import Page, Query
 from odm.schema.entity import Key
