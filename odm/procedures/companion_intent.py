@@ -5,14 +5,13 @@ changed, the write is planned again. The former values of fields with `odm.CellV
 the blobs of fields with `odm.Blob` are replaced.
 """
 
-from functools import cached_property
 from typing import Any, cast
 
 from odm.entities.companions import Effect
 from odm.errors import OdmError
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import Condition, Item, Value
-from odm.immutable import Immutable, evolve
+from odm.immutable import Immutable, evolve, force_setattr
 from odm.procedures.blobs import concerns, misplaced, same_pointers
 from odm.procedures.cell_versions import keeps, remembering, same_values
 from odm.procedures.companion import Companion
@@ -27,14 +26,14 @@ from odm.protocol.predicates import ABSENT, EXISTS, equals, every, judged, revis
 from odm.schema.entity import EntitySchema
 
 
-class IntentWithCompanions(Immutable, dict=True):
+class IntentWithCompanions(Immutable):
     """An operation on an entity, with the companions that must write with it."""
 
     intent: WriteIntent
+    companions: tuple[Companion, ...] = ()
 
-    @cached_property
-    def companions(self) -> tuple[Companion, ...]:
-        return concerned(self.intent)
+    def __post_init__(self) -> None:
+        force_setattr(self, "companions", concerned(self.intent))
 
     def reads(self, context: Context, *, in_transaction: bool) -> bool:
         """Whether the item must be read first."""

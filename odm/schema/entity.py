@@ -13,7 +13,7 @@ from odm.entities.signatures import wrong_names
 from odm.errors import BadValue, KeyValueError, brief
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import And, Compare, Condition, Exists, IsIn, Item, Missing, Not, Or, Path, paths
-from odm.immutable import Immutable, evolve, field
+from odm.immutable import Immutable, evolve, field, force_setattr
 from odm.keys import Shards, Template, pair_encoder, random_suffix, suffix_of
 from odm.schema.automatic import Automatic
 from odm.schema.computed import Computed
@@ -71,6 +71,11 @@ class PatternSchema(Immutable, dict=True):
     hashed: Template | None = None
     projection: tuple[str, ...] | None = None
     computed: tuple[Computed, ...] = ()
+    fields: tuple[str, ...] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        sort = self.sort.fields if self.sort is not None else ()
+        force_setattr(self, "fields", tuple(dict.fromkeys(self.partition.fields + sort)))
 
     @cached_property
     def full_name(self) -> str:
@@ -83,11 +88,6 @@ class PatternSchema(Immutable, dict=True):
         if not self.computed:
             return made
         return lambda values: made({**values, **{one.name: one.of(values) for one in self.computed}})
-
-    @cached_property
-    def fields(self) -> tuple[str, ...]:
-        sort = self.sort.fields if self.sort is not None else ()
-        return tuple(dict.fromkeys(self.partition.fields + sort))
 
     @property
     def sources(self) -> tuple[str, ...]:

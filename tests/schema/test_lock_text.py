@@ -453,7 +453,7 @@ KNOWN: dict[type[Struct], set[str]] = {
     },
     PatternSchema: {
         *("entity", "name", "kind", "index", "partition", "sort", "when", "shared", "shards", "hashed"),
-        *("projection", "computed"),
+        *("projection", "computed", "fields"),
     },
 }
 """The attributes that are described, or follow from what is."""
