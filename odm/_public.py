@@ -76,14 +76,12 @@ from odm.observe.events import RequestInfo
 from odm.observe.meter import Meter, Usage
 from odm.planner.compiled import planned
 from odm.procedures.backfilled import Backfilled, Unfilled
-from odm.procedures.calls import Calls
+from odm.procedures.calls import Calls, Companion, Procedure, procedure
 from odm.procedures.cell_versions import CellVersion
 from odm.procedures.changes import Changes
-from odm.procedures.companion import Companion
 from odm.procedures.companion_writes import CompanionWrites
 from odm.procedures.explain import Explanation
 from odm.procedures.partial import Partial
-from odm.procedures.procedure import Procedure, procedure
 from odm.procedures.raw import RawItem
 from odm.procedures.session import Page
 from odm.procedures.sweep import Swept

@@ -14,7 +14,6 @@ from odm.entities.patterns import BoundPattern
 from odm.errors import BadValue, ItemInvalid, OdmError, brief
 from odm.immutable import evolve
 from odm.procedures.backfilled import MOST_FAILURES, Backfilled, Unfilled
-from odm.procedures.companion import Companion
 from odm.procedures.concurrent import concurrent
 from odm.procedures.context import Context
 from odm.procedures.fill import Fill, Row, Wanted, apart, due, filled, row_of
@@ -25,7 +24,7 @@ from odm.schema.entity import Key
 from odm.schema.model import Schema
 
 if TYPE_CHECKING:
-    from odm.procedures.calls import Calls
+    from odm.procedures.calls import Calls, Companion
 
 CONCURRENT: Final = 64
 """The number of items written concurrently."""

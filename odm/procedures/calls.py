@@ -1,32 +1,32 @@
-"""`Calls`: the calls of a store as generators, for the store and for procedures.
+"""`Calls`: the calls of a store as generators; and what is written with them, companions and procedures.
 
 A procedure is a generator function that makes its calls with ``yield from do.get(...)``. It does no I/O itself:
 ``db.run(...)`` of an `odm.Store` or ``await db.run(...)`` of an `odm.AsyncStore` runs it.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from functools import wraps
 from random import Random
-from typing import Any, Final, Never, TypeAlias, TypeVar, overload
+from typing import Any, Concatenate, Final, Generic, Never, ParamSpec, TypeAlias, TypeVar, overload
 
 import odm
 from odm._published import public
 from odm.entities.companions import BaseCompanion, Effect
 from odm.entities.entity import Entity
-from odm.entities.query import Query
-from odm.errors import ItemNotFound
+from odm.entities.query import Finding, Query
+from odm.errors import BadValue, ItemNotFound, Unsupported, brief
 from odm.expressions.nodes import Action, Condition
+from odm.immutable import Immutable
 from odm.procedures import read, store_writes
 from odm.procedures.automatic import assigned, new_id
 from odm.procedures.batch import BatchSteps
 from odm.procedures.cell_versions import CellVersion, cell_versions
-from odm.procedures.companion import Companion
 from odm.procedures.companion_intent import companion_writes_of
 from odm.procedures.companion_writes import CompanionWrites
 from odm.procedures.concurrent import concurrent, counted
 from odm.procedures.context import Context
 from odm.procedures.merge import merge
 from odm.procedures.partial import Partial
-from odm.procedures.procedure import Procedure, whole_procedure
 from odm.procedures.session import Page, Session
 from odm.procedures.transaction import TransactionSteps
 from odm.procedures.update import Returning, Validate, item_update
@@ -35,7 +35,9 @@ from odm.protocol.connection import CoreGen
 from odm.protocol.requests import Sleep
 
 E = TypeVar("E", bound=Entity)
+P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
 Only: TypeAlias = Sequence[object]
 When: TypeAlias = Condition | bool | None
@@ -115,7 +117,7 @@ class Calls:
             return self._found(whole_procedure(which, consistent, key, only))
         return read.one(self._context, self._context.schema.key_of(which, key), consistent=consistent, only=only)
 
-    def _found(self, procedure: Procedure[Any]) -> CoreGen[Any]:
+    def _found(self, procedure: "Procedure[Any]") -> CoreGen[Any]:
         found = yield from procedure(self)
         if found is None:
             raise ItemNotFound(f"{procedure}: there is no such item in table {self._context.schema.name!r}")
@@ -435,3 +437,150 @@ class CurrentCalls(Calls):
     @property
     def _session(self) -> Session:
         return self._current()
+
+
+@public
+class Companion(BaseCompanion):
+    """A declaration in an entity's body that updates items of its own with every write of the entity.
+
+    Its items are written with every put, insert, update or delete by a store or in a transaction. A batch has no
+    conditions, so it refuses entities with companions; `Calls.load_new` writes new ones. On the class, ``Order.latest``
+    is the result of `of`.
+
+    Attributes:
+        name: the attribute name.
+        reads: a put reads the previous item first; if another writer changes the item before the write, odm reads and
+            writes again. Updates and deletes always do this, inserts never.
+        reads_without_transaction: the same, on backends that write one item at a time.
+        deletes: the companion also writes when the entity is deleted.
+        loads: whether `Calls.load_new` writes its items "before" or "after" the entity's own item; None: it refuses the
+            entity. Its writes for a new item must then be puts and deletes that are right when they are collected and
+            applied again: "before", while the item is not stored; "after", also when it is.
+    """
+
+    def companion_writes(self, tx: CompanionWrites, effect: Effect[Any]) -> None:
+        """Collect the writes for an item: ``tx.put(...)``, as in a transaction.
+
+        `odm.Store.backfill` calls it for stored items, and sends what differs from the stored items: with the effect of
+        an insert if the item does not have the companion's mark, otherwise with ``old`` and ``new`` the same.
+
+        Raises:
+            BadValue: a value does not fit the model; nothing is sent.
+        """
+
+    def without_transaction(
+        self, do: Calls, effect: Effect[Any], commit: Callable[..., CoreGen[None]]
+    ) -> CoreGen[None]:
+        """Write an item on a backend that writes one item at a time; by default, the item first, then the companion's.
+
+        Args:
+            do: the calls of the store.
+            effect: as for `companion_writes`.
+            commit: ``yield from commit()`` writes the item itself, if it was not changed since it was read.
+                ``commit(mark=...)`` marks it, see `CompanionWrites.mark`; ``commit(until=...)`` only writes it before
+                that instant, in epoch seconds. Do not suppress its errors. After an `odm.BadValue`,
+                `odm.ConditionFailed`, `odm.ItemExists` or `odm.ItemNotFound`, the item was certainly not written. The
+                item is written at most once, so no later item has this mark.
+        """
+        writes = do.companion_writes(self, effect)
+        yield from commit(mark=writes.marked)
+        yield from do.write(writes)
+
+    def rekey_writes(
+        self, tx: CompanionWrites, freed: CompanionWrites, before: "Companion", old: Effect[Any], new: Effect[Any]
+    ) -> None:
+        """Collect the writes for an item that `odm.Store.rekey` moves to another key; by default, raise Unsupported.
+
+        Args:
+            tx: collects the writes of this companion, and the mark of the new item.
+            freed: collects deletes of items that the old companion wrote; one of a key that ``tx`` writes is left out.
+            before: the companion of the same name of the old class.
+            old: the delete of the old item, with its mark.
+            new: the insert of the new item.
+
+        Raises:
+            Unsupported: its items cannot follow.
+        """
+        raise Unsupported(
+            f"rekey() to {new.key}: {self.name} does not say how its items follow: define rekey_writes() of "
+            f"{type(self).__name__}"
+        )
+
+    def settle(self, do: Calls, effect: Effect[Any]) -> CoreGen[None]:
+        """Called after a write was applied, for work that need not be atomic with it; does nothing by default.
+
+        Transactions call it too, and so does a delete that finds no item (``old`` and ``new`` are None). A program may
+        stop before or during this call: whatever is left then must be harmless, and a second delete must remove it.
+
+        Args:
+            do: the calls of the store.
+            effect: as for `companion_writes`, but without the mark.
+        """
+        yield from ()
+
+
+@public
+class Procedure(Finding, Immutable, Generic[R_co]):
+    """The result of calling a `procedure` function: its steps, ready for ``db.run(...)``."""
+
+    steps: Callable[[Calls], CoreGen[R_co]]
+    text: str = ""
+
+    def __call__(self, do: Calls) -> CoreGen[R_co]:
+        """The generator of the steps, on a store. A procedure runs another one with ``yield from other(do)``."""
+        return self.steps(do)
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+@public
+def procedure(steps: Callable[Concatenate[Calls, P], CoreGen[R]]) -> Callable[P, Procedure[R]]:
+    """Make a procedure from a generator function whose first parameter is the `Calls` of the store that runs it.
+
+    ::
+
+        @procedure
+        def rename(do: Calls, key: Query[Customer], name: str) -> Gen[str]:
+            customer = yield from do.one(key)
+            yield from do.update(customer, set_(Customer.name, name))
+            return customer.name
+
+
+        db.run(rename(Customer.primary(customer_id="c1"), "Ann"))  # await db.run(...), of an AsyncStore
+
+    Args:
+        steps: the generator function.
+
+    Returns:
+        A function that takes the other parameters and returns a `Procedure`.
+    """
+
+    @wraps(steps)
+    def make(*args: P.args, **kwargs: P.kwargs) -> Procedure[R]:
+        given = [*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
+        return Procedure(lambda do: steps(do, *args, **kwargs), f"{steps.__name__}({', '.join(given)})")
+
+    return make
+
+
+def whole_procedure(made: Procedure[R], consistent: bool, key: Mapping[str, Any], only: object = None) -> Procedure[R]:
+    """A procedure passed in place of a key; raises BadValue for arguments that are only allowed with a key."""
+    for name, given in {"consistent": not consistent, "only": only is not None, **dict.fromkeys(key, True)}.items():
+        if given:
+            raise BadValue(f"{made} is a procedure, which has its own {name}: leave {name}= out")
+    return made
+
+
+def started(made: Callable[[Calls], CoreGen[R]], do: Calls) -> CoreGen[R]:
+    """The generator of the steps that ``db.run(...)`` runs.
+
+    Raises:
+        TypeError: the argument does not return a generator.
+    """
+    steps = made(do) if callable(made) else None
+    if not isinstance(steps, Generator):
+        raise TypeError(
+            f"run({brief(made)}): give what a @procedure makes when it is called, as in run(rename(key, 'Ann'))"
+        )
+    return steps

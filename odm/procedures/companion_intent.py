@@ -5,7 +5,7 @@ changed, the write is planned again. The former values of fields with `odm.CellV
 the blobs of fields with `odm.Blob` are replaced.
 """
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from odm.entities.companions import Effect
 from odm.errors import OdmError
@@ -14,7 +14,6 @@ from odm.expressions.nodes import Condition, Item, Value
 from odm.immutable import Immutable, evolve, force_setattr
 from odm.procedures.blobs import concerns, misplaced, same_pointers
 from odm.procedures.cell_versions import keeps, remembering, same_values
-from odm.procedures.companion import Companion
 from odm.procedures.companion_writes import CompanionWrites
 from odm.procedures.context import Context
 from odm.procedures.update import ItemUpdate
@@ -25,12 +24,15 @@ from odm.protocol import requests as req
 from odm.protocol.predicates import ABSENT, EXISTS, equals, every, judged, revision_is
 from odm.schema.entity import EntitySchema
 
+if TYPE_CHECKING:
+    from odm.procedures.calls import Companion
+
 
 class IntentWithCompanions(Immutable):
     """An operation on an entity, with the companions that must write with it."""
 
     intent: WriteIntent
-    companions: tuple[Companion, ...] = ()
+    companions: "tuple[Companion, ...]" = ()
 
     def __post_init__(self) -> None:
         force_setattr(self, "companions", concerned(self.intent))
@@ -132,14 +134,14 @@ def _returns(intent: WriteIntent) -> bool:
     return isinstance(intent, ItemUpdate) and intent.returning != "none"
 
 
-def companion_writes_of(context: Context, companion: Companion, effect: Effect[Any]) -> CompanionWrites:
+def companion_writes_of(context: Context, companion: "Companion", effect: Effect[Any]) -> CompanionWrites:
     """The writes of a companion for an item, and its mark."""
     tx = CompanionWrites(context)
     companion.companion_writes(tx, effect)
     return tx
 
 
-def concerned(intent: WriteIntent) -> tuple[Companion, ...]:
+def concerned(intent: WriteIntent) -> "tuple[Companion, ...]":
     """The companions that must write with an operation."""
     # Every companion derives from Companion. The entity's module is below this one, so it only knows BaseCompanion.
     companions = cast("tuple[Companion, ...]", intent.target.entity.companions)
@@ -154,7 +156,7 @@ def concerned(intent: WriteIntent) -> tuple[Companion, ...]:
     entity = intent.target.entity
     roots = {action.path.root for action in intent.actions}
 
-    def touched(one: Companion) -> bool:
+    def touched(one: "Companion") -> bool:
         names = one.sources(entity.cls)
         return names is None or any(entity.codec.stored[name] in roots for name in names)
 

@@ -19,7 +19,6 @@ from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item
 from odm.immutable import Immutable, evolve, field
 from odm.procedures.commit import ALONE, InTransaction, Sender, commit
-from odm.procedures.companion import Companion
 from odm.procedures.companion_commit import InSteps
 from odm.procedures.companion_intent import companion_writes_of
 from odm.procedures.companion_writes import CompanionWrites, SideWrite
@@ -36,7 +35,7 @@ from odm.schema.evidence import same_entry
 from odm.schema.target import Target
 
 if TYPE_CHECKING:
-    from odm.procedures.calls import Calls
+    from odm.procedures.calls import Calls, Companion
 
 REFUSALS: Final = (BadValue, ConditionFailed, ItemExists, ItemInvalid, ItemNotFound)
 """Errors that concern one item: it was not written, and the others still can be."""
@@ -57,7 +56,7 @@ class Wanted(Immutable):
 
     entity: EntitySchema
     patterns: tuple[PatternSchema, ...] = ()
-    companions: tuple[Companion, ...] = ()
+    companions: "tuple[Companion, ...]" = ()
     whole: bool = False
 
 
@@ -89,7 +88,7 @@ class Fill(Immutable):
     """
 
     row: Row
-    companions: tuple[Companion, ...] = ()
+    companions: "tuple[Companion, ...]" = ()
     ranks: Mapping[Key, Any] = field(factory=dict)
 
     name: ClassVar[str] = "backfill"
@@ -125,7 +124,7 @@ class Fill(Immutable):
         operation = self._operation(context, there, due)
         return evolve(plan, operation=operation, due=due, lone_check=context.transactions)
 
-    def _operation(self, context: Context, there: Item, due: Sequence[Companion]) -> req.Operation:
+    def _operation(self, context: Context, there: Item, due: "Sequence[Companion]") -> req.Operation:
         target = self.target
         if self.row.whole:
             there_now = up_to_date(context, target.entity, there, target.key)
@@ -150,7 +149,7 @@ class FillPlan(Planned):
         lone_check: an item that need not change is only checked, in the transaction of its companions' writes.
     """
 
-    due: tuple[Companion, ...] = ()
+    due: "tuple[Companion, ...]" = ()
     lone_check: bool = False
 
     @property
@@ -267,7 +266,7 @@ def _stale(
     return tuple(stale)
 
 
-def _needed(change: ItemUpdate, due: Sequence[Companion]) -> tuple[str, ...]:
+def _needed(change: ItemUpdate, due: "Sequence[Companion]") -> tuple[str, ...]:
     """The attributes, by stored name, that must be unchanged: for the entries and the companions, and the marks."""
     entity = change.target.entity
     names = list(change.needed)
@@ -283,7 +282,7 @@ def _marks(entity: EntitySchema, item: Item) -> dict[str, Any]:
     return {name: item[name] for name in names if name in item}
 
 
-def _writes(context: Context, row: Row, companion: Companion) -> CompanionWrites:
+def _writes(context: Context, row: Row, companion: "Companion") -> CompanionWrites:
     """The writes of a companion for an item.
 
     Raises:

@@ -27,7 +27,6 @@ from odm.expressions.nodes import Item
 from odm.immutable import Immutable, evolve
 from odm.procedures.automatic import times_of
 from odm.procedures.cell_versions import first_put
-from odm.procedures.companion import Companion
 from odm.procedures.companion_intent import companion_writes_of
 from odm.procedures.companion_writes import CompanionWrites, SideWrite
 from odm.procedures.context import Context
@@ -41,10 +40,10 @@ from odm.schema.entity import Key
 from odm.schema.target import Target
 
 if TYPE_CHECKING:
-    from odm.procedures.calls import Calls
+    from odm.procedures.calls import Calls, Companion
 
 Operations: TypeAlias = dict[Key, req.Put | req.Delete]
-Writes: TypeAlias = Sequence[tuple[Companion, CompanionWrites]]
+Writes: TypeAlias = "Sequence[tuple[Companion, CompanionWrites]]"
 
 
 class _New(Immutable):
@@ -60,7 +59,7 @@ class _New(Immutable):
     put: req.Put
 
     @property
-    def companions(self) -> tuple[Companion, ...]:
+    def companions(self) -> "tuple[Companion, ...]":
         return cast("tuple[Companion, ...]", self.target.entity.companions)
 
 
@@ -91,7 +90,7 @@ def _new(context: Context, entity: Entity) -> _New:
     return evolve(new, put=first_put(context, target.entity, put)) if target.entity.versioned else new
 
 
-def _unsupported(new: _New, companion: Companion, why: str) -> Unsupported:
+def _unsupported(new: _New, companion: "Companion", why: str) -> Unsupported:
     name = new.target.entity.name
     return Unsupported(f"{name} has {name}.{companion.name}, which load_new() cannot write, because {why}: insert() it")
 

@@ -7,7 +7,7 @@ program stops, an item is under one key and never under two, and another call mo
 
 from collections.abc import Callable, Mapping, Sequence
 from inspect import iscoroutinefunction
-from typing import Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from pydantic import ValidationError
 
@@ -20,7 +20,6 @@ from odm.expressions.nodes import Condition, Item
 from odm.immutable import Immutable, evolve, field
 from odm.procedures.backfill import Tell, paced
 from odm.procedures.backfilled import MOST_FAILURES, Backfilled, Unfilled
-from odm.procedures.companion import Companion
 from odm.procedures.companion_writes import CompanionWrites, SideWrite
 from odm.procedures.concurrent import concurrent
 from odm.procedures.context import Context
@@ -35,6 +34,9 @@ from odm.protocol.limits import check_item, check_transaction, stored_size
 from odm.protocol.predicates import EXISTS, equals, every, revision_is
 from odm.schema.entity import EntitySchema, Key
 from odm.schema.target import Target
+
+if TYPE_CHECKING:
+    from odm.procedures.calls import Companion
 
 CONCURRENT: Final = 32
 """The number of items moved concurrently; those with companions, which may share an item, one after another."""
@@ -361,7 +363,7 @@ class _Plan(Immutable):
                 was.companion_writes(self.freed, self._old(was, item, before))
         return marks
 
-    def _old(self, companion: Companion, item: Item, before: Any) -> Effect[Any]:
+    def _old(self, companion: "Companion", item: Item, before: Any) -> Effect[Any]:
         """The delete of the old item, for a companion of its class."""
         mark = item.get(mark_of(companion))
         return Effect(self.source.query, before, None, None if mark is None else str(mark))

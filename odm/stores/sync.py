@@ -16,10 +16,9 @@ from odm.hints import BATCH, SYNC_IN_ASYNC, Hinted, Sync, refuse_waiting
 from odm.procedures import read
 from odm.procedures.batch import Pending
 from odm.procedures.blobs import create
-from odm.procedures.calls import DAY, PAGE, Calls
+from odm.procedures.calls import DAY, PAGE, Calls, Procedure, started
 from odm.procedures.cell_versions import CellVersion
 from odm.procedures.partial import Partial
-from odm.procedures.procedure import Procedure, started
 from odm.procedures.session import Page
 from odm.procedures.transaction import Operations
 from odm.protocol import requests as req
