@@ -10,6 +10,7 @@ class says ``dict=True``; `evolve` copies the fields and not what was computed f
 
 from abc import ABCMeta
 from collections.abc import Callable
+from inspect import Parameter, Signature
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar, dataclass_transform, overload
@@ -74,6 +75,28 @@ class _Meta(StructMeta):
         if cls.__unprinted__ and own.__repr__ is Struct.__repr__:
             own.__repr__ = _repr
         return cls
+
+    @property
+    def __signature__(cls) -> Signature:
+        """The constructor's. Annotations stay as written: what they name may be loaded later than the class."""
+        hints = {
+            name: hint for base in reversed(cls.__mro__) for name, hint in vars(base).get("__annotations__", {}).items()
+        }
+        defaults = (
+            *[NODEFAULT] * (len(cls.__struct_fields__) - len(cls.__struct_defaults__)),
+            *cls.__struct_defaults__,
+        )
+        return Signature(
+            [
+                Parameter(
+                    name,
+                    Parameter.POSITIONAL_OR_KEYWORD if name in cls.__match_args__ else Parameter.KEYWORD_ONLY,
+                    default=Parameter.empty if default is NODEFAULT else default,
+                    annotation=hints[name],
+                )
+                for name, default in zip(cls.__struct_fields__, defaults, strict=True)
+            ]
+        )
 
 
 class _AbstractMeta(_Meta, ABCMeta):

@@ -1,6 +1,7 @@
 """The data classes of `odm.immutable`: what they add to the structs of msgspec, and what odm relies on."""
 
 import copy
+import inspect
 import pickle
 import weakref
 from abc import abstractmethod
@@ -9,6 +10,8 @@ from typing import Any, Generic, TypeVar
 
 import pytest
 
+import odm
+from odm import Effect
 from odm.immutable import Abstract, Immutable, evolve, field
 
 T = TypeVar("T")
@@ -122,3 +125,8 @@ def test_an_abstract_method_must_be_defined() -> None:
     assert Square(3).area() == 9
     with pytest.raises(TypeError, match="abstract"):
         Shape()  # type: ignore[abstract]
+
+
+def test_a_signature_needs_no_name_that_is_loaded_later() -> None:
+    assert list(inspect.signature(odm.Query).parameters)[:3] == ["entity", "pattern", "values"]
+    assert inspect.signature(Effect).parameters["key"].annotation == "Query[Any]"

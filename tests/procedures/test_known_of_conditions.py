@@ -129,7 +129,8 @@ def operations(draw: st.DrawFn) -> Put | Delete | Check:
     cls = draw(st.sampled_from(ENTITIES))
     context = CONTEXTS["owned" if cls is Later else "shared"]
     when = draw(st.one_of(st.none(), conditions(cls)))
-    entity = cls(id="a", **({"number": draw(st.integers(0, 2))} if cls is Brief else {}))
+    number: Any = {"number": draw(st.integers(0, 2))} if cls is Brief else {}
+    entity = cls(id="a", **number)
     call = draw(st.integers(0, 4))
     if call == 0:
         write = put_write(context, entity, when)
@@ -183,7 +184,8 @@ def test_an_update(data: st.DataObject, cls: Any, items: list[Item | None]) -> N
             unique_by=lambda action: action.path.root,
         )
     )
-    which = data.draw(st.sampled_from([cls(id="a", **({"number": 2} if cls is Brief else {})), cls.primary(id="a")]))
+    number: Any = {"number": 2} if cls is Brief else {}
+    which = data.draw(st.sampled_from([cls(id="a", **number), cls.primary(id="a")]))
     update = item_update(context, which, actions, data.draw(st.one_of(st.none(), conditions(cls)))).first(context)
     assert isinstance(update, Update)
     condition = condition_of(update)
