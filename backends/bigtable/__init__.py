@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from attrs import Factory, field, frozen
 
-from odm.backends.bigtable.codec import MAX_CELL
-from odm.backends.bigtable.layout import MAX_ROW_KEY
-from odm.backends.bigtable.options import ABORT_AFTER, Options, checked_options
-from odm.backends.bigtable.schema import check, name_of
-from odm.backends.bigtable.verbatim import with_row_keys
+from odm.backends.bigtable.admin.schema import check, name_of
+from odm.backends.bigtable.client.native_admin import ABORT_AFTER, Options, checked_options
+from odm.backends.bigtable.rows.codec import MAX_CELL
+from odm.backends.bigtable.rows.keys import MAX_ROW_KEY, with_row_keys
 from odm.errors import BadValue, Unsupported, brief
 from odm.hints import BIGTABLE_OPTIONS, options_of
 from odm.immutable import evolve

@@ -13,15 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from google.api_core.exceptions import DeadlineExceeded
 
-from odm.backends.bigtable import admin_wire
-from odm.backends.bigtable.byte_keys import with_bytes
-from odm.backends.bigtable.clients import Clients
-from odm.backends.bigtable.collectors import COLLECTORS, One
-from odm.backends.bigtable.commit import COMMIT_WITHIN, COMMITS
-from odm.backends.bigtable.entries import index_table
-from odm.backends.bigtable.errors import NATIVE_FAILURES, Closed, at_deadline
-from odm.backends.bigtable.generate import write_item
-from odm.backends.bigtable.native import (
+from odm.backends.bigtable.client import admin_wire
+from odm.backends.bigtable.client.clients import Clients
+from odm.backends.bigtable.client.errors import NATIVE_FAILURES, Closed, at_deadline
+from odm.backends.bigtable.client.native import (
     Call,
     Concurrent,
     Mutated,
@@ -29,15 +24,18 @@ from odm.backends.bigtable.native import (
     Read,
     Row,
     Steps,
+    Streamed,
 )
-from odm.backends.bigtable.native_admin import UpdateTable
-from odm.backends.bigtable.native_streams import Streamed
+from odm.backends.bigtable.client.native_admin import UpdateTable
+from odm.backends.bigtable.client.read_rows import COLLECTORS, One
+from odm.backends.bigtable.client.retry import ATTEMPT_SECONDS, COMMIT_WITHIN, Retry
+from odm.backends.bigtable.client.wire import Message, Wire
+from odm.backends.bigtable.index.commit import COMMITS
 from odm.backends.bigtable.profiles import may_lag, reading_from
 from odm.backends.bigtable.rehearsal import rehearse
 from odm.backends.bigtable.requests import Procedures
-from odm.backends.bigtable.retry import ATTEMPT_SECONDS, Retry
-from odm.backends.bigtable.verbatim import steps_of, with_row_keys
-from odm.backends.bigtable.wire import Message, Wire
+from odm.backends.bigtable.rows.keys import index_table, steps_of, with_bytes, with_row_keys
+from odm.backends.bigtable.rows.loading import write_item
 from odm.backends.bigtable.writer import now_micros
 from odm.codec import EntityCodec
 from odm.concurrency import in_tasks, in_threads

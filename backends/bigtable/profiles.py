@@ -8,7 +8,7 @@ times, so that an item that changes its place in the index could be in neither.
 
 from typing import Any, assert_never
 
-from odm.backends.bigtable.native import Concurrent, Native, ReadRows, Steps
+from odm.backends.bigtable.client.native import Concurrent, Native, ReadRows, Steps
 from odm.immutable import evolve
 from odm.protocol import requests as req
 

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
-from odm.backends.bigtable.cells import read_counter
-from odm.backends.bigtable.filters import shown
-from odm.backends.bigtable.native import (
+from odm.backends.bigtable.client.filters import shown
+from odm.backends.bigtable.client.native import (
     COUNTERS,
     SERVER_TIME,
     AddToCell,
@@ -28,6 +27,7 @@ from odm.backends.bigtable.native import (
     Status,
     Steps,
 )
+from odm.backends.bigtable.rows.cells import read_counter
 from odm.protocol.connection import Later, Rehearsal
 
 _RULE: Final = 40 * "-"

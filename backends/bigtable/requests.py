@@ -5,33 +5,30 @@ A procedure yields native requests, is sent their responses, and returns the res
 
 Reads and changes of tables are retried after a lost response. For writes, see `writes`, `commit`, `counters` and
 `batches`.
+
+What a table without ``transactions=True`` does not support: Bigtable itself is atomic for one row only.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, assert_never
 
-from odm.backends.bigtable import transactions
-from odm.backends.bigtable.batches import batch_merge, batch_write, merge, merge_document
-from odm.backends.bigtable.entries import entry_range, entry_row
-from odm.backends.bigtable.filters import Filter
-from odm.backends.bigtable.index_pages import Entries
-from odm.backends.bigtable.layout import Layout
-from odm.backends.bigtable.loading import Loader, RowItems
-from odm.backends.bigtable.native import ITEM, Sample, SampleRowKeys, Steps
-from odm.backends.bigtable.options import ABORT_AFTER, NO_OPTIONS, Options
-from odm.backends.bigtable.pages import Items, read_page
-from odm.backends.bigtable.partitions import rows_of
-from odm.backends.bigtable.parts import CONCURRENT_ONLY, cut
-from odm.backends.bigtable.retry import Retry, read_many, until_answered
-from odm.backends.bigtable.single_rows import ONCE, unsupported_reason
-from odm.backends.bigtable.snapshots import read_at_once
+from odm.backends.bigtable.admin.tables import create, drop, identify, measure, names, unaltered
+from odm.backends.bigtable.client.filters import Filter
+from odm.backends.bigtable.client.native import ITEM, Sample, SampleRowKeys, Steps
+from odm.backends.bigtable.client.native_admin import ABORT_AFTER, NO_OPTIONS, Options
+from odm.backends.bigtable.client.retry import Retry, read_many, until_answered
+from odm.backends.bigtable.index.pages import Entries
+from odm.backends.bigtable.rows.keys import Layout, entry_range, entry_row
+from odm.backends.bigtable.rows.loading import Loader, RowItems
+from odm.backends.bigtable.rows.pages import CONCURRENT_ONLY, Documents, Items, Reader, cut, read_page, rows_of
+from odm.backends.bigtable.rows.wide import Wide
 from odm.backends.bigtable.streams import Feed
-from odm.backends.bigtable.tables import create, drop, identify, measure, names, unaltered
-from odm.backends.bigtable.wide import Wide
-from odm.backends.bigtable.wide_pages import Documents, Reader
 from odm.backends.bigtable.writer import Writer, new_id, now_micros
-from odm.backends.bigtable.writes import transact, write
+from odm.backends.bigtable.writes import transact as transactions
+from odm.backends.bigtable.writes.batches import batch_merge, batch_write, merge, merge_document
+from odm.backends.bigtable.writes.single import transact, write
+from odm.backends.bigtable.writes.transact import read_at_once
 from odm.codec import Lazy
 from odm.concurrency import Background
 from odm.errors import Unsupported
@@ -40,6 +37,28 @@ from odm.immutable import Immutable, evolve, field
 from odm.protocol import requests as req
 from odm.schema.entity import Key
 from odm.schema.model import Schema
+
+_INSTEAD = (
+    "declare Table(..., transactions=True), in all programs that use the table; write them one by one, in an order in "
+    "which stopping in between does no harm, or with batch() if the order does not matter; or keep what must change "
+    "together in one item"
+)
+
+ONCE = (
+    "an update with retry_safe=True on Bigtable: if the answer is lost and another writer changes the row, nothing "
+    "shows whether the update was applied. Declare Table(..., transactions=True), in all programs that use the table; "
+    "remove retry_safe, and read the item on an OutcomeUnknown; or give the item a Revision and update the entity that "
+    "you read, which cannot be applied twice"
+)
+"""Why an `odm.protocol.requests.Transact` with ``once`` is not supported."""
+
+
+def unsupported_reason(row_keys: Sequence[str]) -> str | None:
+    """Why these rows cannot be changed in one transaction, and what to do instead; None if they are one row."""
+    rows = tuple(dict.fromkeys(row_keys))
+    if len(rows) < 2:
+        return None
+    return f"Bigtable changes one row at a time, and these are {len(rows)}: {', '.join(map(repr, rows))}: {_INSTEAD}"
 
 
 class Procedures(Immutable, dict=True):

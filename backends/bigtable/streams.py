@@ -1,6 +1,6 @@
 """The change feed of a table, from its change stream.
 
-A shard is a partition of the stream; see `odm.backends.bigtable.native_streams` for its name and positions. Bigtable
+A shard is a partition of the stream; see `odm.backends.bigtable.client.native` for its name and positions. Bigtable
 reports the mutations of a row and not its content. So a page reads the items that the mutations touch, after the
 changes have arrived, in one read: ``new`` is the stored item at that time, which may be newer than the change and is
 never older. A change is "remove" if there is no item then, otherwise "modify", also of a new item.
@@ -19,14 +19,24 @@ from typing import Final
 
 from grpc import StatusCode
 
-from odm.backends.bigtable.errors import status, text_of, translate
-from odm.backends.bigtable.layout import key_in, key_of
-from odm.backends.bigtable.loading import Loader
-from odm.backends.bigtable.native import GenerateInitialChangeStreamPartitions, ReadChangeStream, Steps
-from odm.backends.bigtable.native_admin import GetTable, TableInfo
-from odm.backends.bigtable.native_streams import Begin, RowChange, Span, Streamed, Token, begin_of, time_position
-from odm.backends.bigtable.places import Places
-from odm.backends.bigtable.retry import Retry, once, pause, until_answered
+from odm.backends.bigtable.client.errors import status, text_of, translate
+from odm.backends.bigtable.client.native import (
+    Begin,
+    GenerateInitialChangeStreamPartitions,
+    ReadChangeStream,
+    RowChange,
+    Span,
+    Steps,
+    Streamed,
+    Token,
+    begin_of,
+    time_position,
+)
+from odm.backends.bigtable.client.native_admin import GetTable, TableInfo
+from odm.backends.bigtable.client.retry import Retry, once, pause, until_answered
+from odm.backends.bigtable.rows.items import Places
+from odm.backends.bigtable.rows.keys import key_in, key_of
+from odm.backends.bigtable.rows.loading import Loader
 from odm.codec import TAG
 from odm.errors import BadCursor, Unsupported, brief
 from odm.expressions.nodes import Item

@@ -1,4 +1,4 @@
-"""What all writes of a table share: its schema and layout, timestamps, and the ids of attempts."""
+"""What all writes of a table share: its schema, the layout of its rows, timestamps, and the ids of attempts."""
 
 import secrets
 import time
@@ -6,16 +6,19 @@ from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Final
 
-from odm.backends.bigtable.codec import TAG
-from odm.backends.bigtable.filters import Filter
-from odm.backends.bigtable.form import Form
-from odm.backends.bigtable.layout import Layout
-from odm.backends.bigtable.layouts import places_of
-from odm.backends.bigtable.native import ITEM, Row, Steps
-from odm.backends.bigtable.options import ABORT_AFTER
-from odm.backends.bigtable.places import Places
-from odm.backends.bigtable.resolving import Resolver
-from odm.backends.bigtable.retry import Retry
+from odm.backends.bigtable.client.filters import Filter
+from odm.backends.bigtable.client.native import FAMILY, ITEM, Row, Steps
+from odm.backends.bigtable.client.native_admin import ABORT_AFTER
+from odm.backends.bigtable.client.retry import Retry
+from odm.backends.bigtable.rows.codec import TAG, Form
+from odm.backends.bigtable.rows.foreign import Declared
+from odm.backends.bigtable.rows.items import Placed, Places
+from odm.backends.bigtable.rows.keys import Layout, is_wide
+from odm.backends.bigtable.rows.kinds import kinds_of
+from odm.backends.bigtable.rows.wide import Wide
+from odm.backends.bigtable.transactions.committed import Locks, Resolver
+from odm.backends.bigtable.transactions.locks import LockCells
+from odm.backends.bigtable.transactions.wide_locks import WideLockCells
 from odm.concurrency import Background
 from odm.expressions.nodes import Value
 from odm.immutable import Immutable, field
@@ -23,6 +26,27 @@ from odm.protocol.limits import Local
 from odm.protocol.requests import Delete, Put
 from odm.schema.entity import Key
 from odm.schema.model import Schema
+
+
+def places_of(schema: Schema, form: Form, layout: Layout, abort_after: float) -> Places:
+    """Where the items of a table stand; ``abort_after`` as for `odm.backends.bigtable.transactions.committed.Locks`."""
+    if schema.verbatim_rows:
+        return Declared(schema.name, form, layout, kinds_of(schema, form))
+    if is_wide(schema):
+        return _wide(schema, form, layout, abort_after)
+    cells = LockCells(schema.name, form.owned, loads_rows=not form.placements)
+    locks = Locks(schema.name, cells, abort_after) if schema.transactions else None
+    return (Placed if form.placements else Places)(schema.name, form, layout, locks=locks)
+
+
+def _wide(schema: Schema, form: Form, layout: Layout, abort_after: float) -> Wide:
+    of_tag = {tag: entity.family for tag, entity in schema.entities.items() if entity.family is not None}
+    families = (FAMILY, *sorted({*of_tag.values()}))
+    places = Wide(schema.name, form, layout, families, of_tag)
+    if not schema.transactions:
+        return places
+    cells = WideLockCells(schema.name, form.owned, places=places)
+    return Wide(schema.name, form, layout, families, of_tag, locks=Locks(schema.name, cells, abort_after))
 
 
 def now_micros() -> int:

@@ -4,7 +4,7 @@ from typing import Any
 
 from benchmarks.contender import Contender, Looped
 from odm import AsyncStore, Store, collection, increment, set_
-from odm.backends.bigtable.native import ReadRows, Row, RowRange
+from odm.backends.bigtable.client.native import ReadRows, Row, RowRange
 
 
 class _Ours(Contender):

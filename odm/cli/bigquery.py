@@ -11,10 +11,10 @@ from datetime import date
 from functools import partial
 from typing import Any, Final
 
-from odm.backends.bigtable.cells import qualifier
-from odm.backends.bigtable.layout import is_wide
-from odm.backends.bigtable.native import COUNTERS, FAMILY
-from odm.backends.bigtable.placement import VERSIONS
+from odm.backends.bigtable.client.native import COUNTERS, FAMILY
+from odm.backends.bigtable.rows.cells import qualifier
+from odm.backends.bigtable.rows.keys import is_wide
+from odm.backends.bigtable.rows.placement import VERSIONS
 from odm.codec import TAG
 from odm.codec.moments import DateTimeType, DateType
 from odm.codec.scalars import BoolType, BytesType, FloatType, IntType

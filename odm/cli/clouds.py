@@ -62,7 +62,7 @@ class Cloud(Immutable, kw_only=True):
         """
         self._check()
         if self.backend == "bigtable":
-            from odm.backends.bigtable.admin import Admin as BigtableAdmin
+            from odm.backends.bigtable.admin.commands import Admin as BigtableAdmin
 
             return BigtableAdmin(self._bigtable(), schema)
         from odm.backends.dynamodb.admin import Admin as DynamoDBAdmin

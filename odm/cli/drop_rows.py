@@ -32,7 +32,7 @@ def drop_rows(
         BadUsage: not exactly one of ``rows`` and ``every`` is given, or ``rows`` is empty.
         OdmError: the models do not compile, or the table cannot be read or changed.
     """
-    from odm.backends.bigtable.drop_rows import Dropper  # imports Google's packages
+    from odm.backends.bigtable.maintenance.drop_rows import Dropper  # imports Google's packages
 
     if every is (rows is not None) or rows == "":
         raise BadUsage("write --rows with the beginning of the row keys, as in --rows 'CUSTOMER#c1#', or --all")

@@ -63,7 +63,7 @@ def show_sql(target: str, location: str | None) -> None:
         OdmError: the table cannot be loaded, does not compile, or cannot be stored on Bigtable.
     """
     from odm.backends.bigtable import Bigtable
-    from odm.backends.bigtable.schema import check
+    from odm.backends.bigtable.admin.schema import check
     from odm.cli.bigquery import statements
 
     place, prefix = Bigtable("PROJECT", "INSTANCE"), ""

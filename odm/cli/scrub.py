@@ -14,7 +14,7 @@ from odm.cli.usage import checked
 from odm.immutable import evolve
 
 if TYPE_CHECKING:
-    from odm.backends.bigtable.garbage import Scrubbed
+    from odm.backends.bigtable.maintenance.garbage import Scrubbed
 
 
 def scrub(  # noqa: PLR0913  # its options
@@ -53,8 +53,8 @@ def scrub(  # noqa: PLR0913  # its options
         BadUsage: the models have no such table, or ``after`` is of another one.
         OdmError: the models do not compile, or the tables cannot be read or changed.
     """
-    from odm.backends.bigtable import scrub as procedure  # imports Google's packages
-    from odm.backends.bigtable.garbage import check_after
+    from odm.backends.bigtable.maintenance import scrub as procedure  # imports Google's packages
+    from odm.backends.bigtable.maintenance.garbage import check_after
 
     found = load_target(target)
     with checked(f"--after {after}: "):

@@ -2,7 +2,7 @@
 
 Keys of odm are text. In a table with a binary part, each character of a key is one byte, ``chr(0)`` to ``chr(255)``:
 text in such keys is that of its UTF-8. So keys sort as the bytes do, and a part of a fixed number of bytes has that
-number of characters. `odm.backends.bigtable.byte_keys` sends them as bytes.
+number of characters. `odm.backends.bigtable.rows.keys` sends them as bytes.
 """
 
 import math

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from odm.entities.entity import Entity
 
 OWN_FAMILIES: Final = frozenset({"d", "c", "i"})
-"""The names of odm's own families, which models cannot declare; see `odm.backends.bigtable.native`."""
+"""The names of odm's own families, which models cannot declare; see `odm.backends.bigtable.client.native`."""
 
 _NAME: Final = r"[-_.a-zA-Z0-9]{1,64}"
 """google.bigtable.admin.v2, ModifyColumnFamiliesRequest.Modification.id."""

@@ -11,8 +11,8 @@ from attrs import frozen
 from google.api_core.exceptions import ServiceUnavailable
 
 from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.client.native import DataCall, Mutated, MutateRows, Native, Read, ReadRows
 from odm.backends.bigtable.driver import BigtableConnection
-from odm.backends.bigtable.native import DataCall, Mutated, MutateRows, Native, Read, ReadRows
 from odm.protocol.connection import Connection
 from odm.schema.model import Schema
 

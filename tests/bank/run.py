@@ -10,9 +10,9 @@ from typing import Final
 from attrs import evolve, field, frozen
 
 from odm import OdmError, Store
-from odm.backends.bigtable.filters import Newest
-from odm.backends.bigtable.native import ReadRows
-from odm.backends.bigtable.scrub import Scrubbed, scrub
+from odm.backends.bigtable.client.filters import Newest
+from odm.backends.bigtable.client.native import ReadRows
+from odm.backends.bigtable.maintenance.scrub import Scrubbed, scrub
 from tests.bank.losing import LATEST
 from tests.bank.models import FIXED, TEMPORARY, Account, Ledger, bank, fill, wrong_guards, wrong_index, wrong_now
 from tests.bank.tally import Tally

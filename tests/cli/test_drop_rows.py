@@ -9,10 +9,10 @@ import pytest
 
 from odm import Store
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.drop_rows import LOOKED_AT
-from odm.backends.bigtable.filters import Newest
-from odm.backends.bigtable.native import DeleteFamily, Entry, MutateRow, ReadRows, SetCell
-from odm.backends.bigtable.native_admin import ModifyFamilies
+from odm.backends.bigtable.client.filters import Newest
+from odm.backends.bigtable.client.native import DeleteFamily, Entry, MutateRow, ReadRows, SetCell
+from odm.backends.bigtable.client.native_admin import ModifyFamilies
+from odm.backends.bigtable.maintenance.drop_rows import LOOKED_AT
 from odm.cli.target import load_target
 from tests.backends.bigtable.families import kept
 from tests.cli.conftest import Application, Done, Run
@@ -144,7 +144,7 @@ def test_rows_behind_the_first_hundred_are_searched_on_the_server(
     send(ModifyFamilies(f"{prefix}shop", create=kept({"MD": 1})))
     for number in range(LOOKED_AT + 1):
         send(MutateRow(f"{prefix}shop", Entry(f"CUSTOMER#d{number:03}#PROFILE", (tag,))))
-    ghost = (SetCell("_t", b"", 1000), SetCell("~r", b"", 1000))  # see `odm.backends.bigtable.garbage`
+    ghost = (SetCell("_t", b"", 1000), SetCell("~r", b"", 1000))  # see `odm.backends.bigtable.maintenance.garbage`
     send(MutateRow(f"{prefix}shop", Entry("CUSTOMER#dghost#PROFILE", ghost)))
     send(MutateRow(f"{prefix}shop", Entry("CUSTOMER#e#PROFILE", (tag, cell) if cell.family == "MD" else (cell,))))
     done = drop("--rows", "CUSTOMER#", "--yes")

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from odm import BackendError, BadValue, OdmError
-from odm.backends.bigtable.native import Cell, Row
-from odm.backends.bigtable.native_admin import ColumnFamily
+from odm.backends.bigtable.client.native import Cell, Row
+from odm.backends.bigtable.client.native_admin import ColumnFamily
 from odm.cli.inspect import workbench
 from odm.cli.inspect.bigtable import RowFacts
 from odm.cli.inspect.facts import facts_of

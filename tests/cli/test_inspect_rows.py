@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from odm.backends.bigtable.native import Cell, Row
-from odm.backends.bigtable.native_admin import ColumnFamily
+from odm.backends.bigtable.client.native import Cell, Row
+from odm.backends.bigtable.client.native_admin import ColumnFamily
 from odm.cli.inspect.bigtable import RowFacts, infer_rows
 from odm.cli.inspect.cells import CellGuess, guess
 from odm.cli.inspect.columns import data_names

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from odm import MaxAge, MaxVersions, Store
-from odm.backends.bigtable import Bigtable, admin
-from odm.backends.bigtable.filters import Newest
-from odm.backends.bigtable.native import Entry, MutateRow, ReadRows, SetCell
-from odm.backends.bigtable.native_admin import (
+from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.admin import commands as admin
+from odm.backends.bigtable.client.filters import Newest
+from odm.backends.bigtable.client.native import Entry, MutateRow, ReadRows, SetCell
+from odm.backends.bigtable.client.native_admin import (
     ColumnFamily,
     CreateTable,
     DeleteTable,
@@ -490,7 +491,7 @@ def test_an_index_that_was_dropped_and_comes_back_is_empty(
 
 
 def test_a_service_that_is_not_there(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odm.backends.bigtable.admin.SECONDS", 0.1)
+    monkeypatch.setattr("odm.backends.bigtable.admin.commands.SECONDS", 0.1)
     done = run("plan", "shop:shop", *BIGTABLE, "--project", "p", "--instance", "i", "--endpoint", "127.0.0.1:1")
     assert done.code == 1
     assert done.line.startswith("odm: ListTables on Bigtable table 'shop': UNAVAILABLE, ")

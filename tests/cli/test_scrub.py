@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from odm import Store
-from odm.backends.bigtable import Bigtable, garbage
-from odm.backends.bigtable.filters import Newest
-from odm.backends.bigtable.native import ENTRIES, Entry, MutateRow, ReadRows, SetCell
-from odm.backends.bigtable.native_admin import CreateTable, DeleteTable
+from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.client.filters import Newest
+from odm.backends.bigtable.client.native import ENTRIES, Entry, MutateRow, ReadRows, SetCell
+from odm.backends.bigtable.client.native_admin import CreateTable, DeleteTable
+from odm.backends.bigtable.maintenance import garbage
 from odm.cli.target import load_target
 from tests.backends.bigtable.families import kept
 from tests.cli.conftest import Application, Done, Run

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, create_model
 
 from odm import TTL, AccessPattern, Entity, PrimaryKey, SchemaError, Store, Stored, Table
-from odm.backends.bigtable import generate as bigtable
-from odm.backends.bigtable.form import Form
-from odm.backends.bigtable.loading import Loader as RowLoader
-from odm.backends.bigtable.loading import RowItem
-from odm.backends.bigtable.native import Cell, Row
+from odm.backends.bigtable.client.native import Cell, Row
+from odm.backends.bigtable.rows import loading as bigtable
+from odm.backends.bigtable.rows.codec import Form
+from odm.backends.bigtable.rows.loading import Loader as RowLoader
+from odm.backends.bigtable.rows.loading import RowItem
 from odm.backends.dynamodb import codec as dynamodb
 from odm.backends.dynamodb.loading import AttributesItem, Loader
 from odm.backends.dynamodb.schema import layout_of

@@ -6,7 +6,7 @@ import pytest
 
 from odm import Entity, PrimaryKey, SchemaError, Store, Table
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.native import MutateRow
+from odm.backends.bigtable.client.native import MutateRow
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import Memory
 from odm.testing.suite.helpers import fill

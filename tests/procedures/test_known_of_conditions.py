@@ -21,7 +21,7 @@ from odm import (
     set_if_missing,
     upgrade,
 )
-from odm.backends.bigtable.actions import settled
+from odm.backends.bigtable.rows.mutations import settled
 from odm.errors import BadValue
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import Condition, Increment, Item

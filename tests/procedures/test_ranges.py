@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from odm import Cell, Entity, PrimaryKey, Table
-from odm.backends.bigtable.layout import Layout
-from odm.backends.bigtable.partitions import rows_of
+from odm.backends.bigtable.rows.keys import Layout
+from odm.backends.bigtable.rows.pages import rows_of
 from odm.expressions.evaluate import holds
 from odm.procedures.partitions import partitions_of
 from odm.protocol.requests import Scan

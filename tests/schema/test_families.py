@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from odm import Entity, MaxAge, MaxVersions, PrimaryKey, Stored, Table
-from odm.backends.bigtable.native import COUNTERS, ENTRIES, FAMILY
+from odm.backends.bigtable.client.native import COUNTERS, ENTRIES, FAMILY
 from odm.patterns.pointer import Pointer
 from odm.schema.families import OWN_FAMILIES
 from odm.schema.lockfile import compare, describe

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from odm import BadValue, LintFinding, Table
-from odm.backends.bigtable.schema import check
+from odm.backends.bigtable.admin.schema import check
 from odm.errors import SchemaError
 from odm.schema.lint.finding import RULES
 from tests.schema.lint_cases import CASES, ORDER, Case

@@ -38,7 +38,7 @@ from odm import (
     set_,
 )
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.admin import Admin as BigtableAdmin
+from odm.backends.bigtable.admin.commands import Admin as BigtableAdmin
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.admin import Admin as DynamoDBAdmin
 from odm.immutable import evolve

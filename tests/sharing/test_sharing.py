@@ -19,8 +19,8 @@ from grpc import insecure_channel
 
 from odm import Store
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.admin import Admin as BigtableAdmin
-from odm.backends.bigtable.scrub import scrub
+from odm.backends.bigtable.admin.commands import Admin as BigtableAdmin
+from odm.backends.bigtable.maintenance.scrub import scrub
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.admin import Admin as DynamoDBAdmin
 from odm.backends.local import LocalFile, Memory

@@ -7,6 +7,7 @@ import grpc
 from google.cloud.bigtable_v2 import types
 from google.rpc.status_pb2 import Status
 
+from odm.backends.bigtable.client.encoding import field as wire
 from odm.backends.bigtable.emulator import limits, mutations
 from odm.backends.bigtable.emulator.calls import CallInfo, Method
 from odm.backends.bigtable.emulator.filters import read_filter
@@ -14,7 +15,6 @@ from odm.backends.bigtable.emulator.reading import Found, Reader, intervals_of, 
 from odm.backends.bigtable.emulator.refusals import Refused, invalid
 from odm.backends.bigtable.emulator.streams import Streams
 from odm.backends.bigtable.emulator.tables import Table, Tables, Writing
-from odm.backends.bigtable.encoding import field as wire
 
 NAME: Final = "google.bigtable.v2.Bigtable"
 

@@ -6,13 +6,13 @@ from typing import Any, Final, NamedTuple
 
 from attrs import define, field
 
+from odm.backends.bigtable.client.encoding import field as wire
+from odm.backends.bigtable.client.encoding import number_field
 from odm.backends.bigtable.emulator import limits
 from odm.backends.bigtable.emulator.filters import Filter, Pass, read_filter
 from odm.backends.bigtable.emulator.refusals import Refused, invalid
 from odm.backends.bigtable.emulator.rows import Cell, Row
 from odm.backends.bigtable.emulator.tables import Table
-from odm.backends.bigtable.encoding import field as wire
-from odm.backends.bigtable.encoding import number_field
 from odm.immutable import Immutable
 
 ROWS: Final = 100

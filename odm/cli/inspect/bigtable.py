@@ -4,9 +4,9 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from odm.backends.bigtable.layout import MAX_ROW_KEY
-from odm.backends.bigtable.native import FAMILY, Column, Row
-from odm.backends.bigtable.native_admin import ColumnFamily, Families
+from odm.backends.bigtable.client.native import FAMILY, Column, Row
+from odm.backends.bigtable.client.native_admin import ColumnFamily, Families
+from odm.backends.bigtable.rows.keys import MAX_ROW_KEY
 from odm.cli.inspect.binary_keys import UNKNOWN_BYTES, binary_parts, has_other_bytes
 from odm.cli.inspect.columns import DataColumns, NamedColumn, columns_of, common
 from odm.cli.inspect.design import Design, EntityDesign, FieldDesign, PatternDesign, class_name, python_name

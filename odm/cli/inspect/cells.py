@@ -12,8 +12,8 @@ from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
-from odm.backends.bigtable.cell_forms import JsonForm
-from odm.backends.bigtable.cells import write
+from odm.backends.bigtable.rows.cell_forms import JsonForm
+from odm.backends.bigtable.rows.cells import write
 from odm.cli.inspect.types import FORMATS
 from odm.codec.faults import Unfit
 from odm.codec.numbers import canonical

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from odm.backends.bigtable.native import Column, Row
+from odm.backends.bigtable.client.native import Column, Row
 from odm.cli.inspect.cells import CellGuess, guess
 from odm.cli.inspect.texts import words_of
 from odm.immutable import Immutable

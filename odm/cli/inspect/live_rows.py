@@ -1,9 +1,9 @@
 """The facts of a live table on Bigtable."""
 
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.admin import SECONDS
-from odm.backends.bigtable.retry import Retry
-from odm.backends.bigtable.sampling import describe
+from odm.backends.bigtable.admin.commands import SECONDS
+from odm.backends.bigtable.admin.misfits import describe
+from odm.backends.bigtable.client.retry import Retry
 from odm.cli.inspect.bigtable import RowFacts
 from odm.cli.usage import BadUsage
 from odm.codec.faults import show

@@ -7,12 +7,8 @@ from typing import Any, NamedTuple
 from attrs import field, frozen
 
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.cell_forms import JsonForm
-from odm.backends.bigtable.driver import BigtableConnection
-from odm.backends.bigtable.filters import utf8
-from odm.backends.bigtable.form import Form
-from odm.backends.bigtable.kinds import Kind, kinds_of
-from odm.backends.bigtable.native import (
+from odm.backends.bigtable.client.filters import utf8
+from odm.backends.bigtable.client.native import (
     CheckAndMutateRow,
     Column,
     DeleteColumn,
@@ -25,6 +21,10 @@ from odm.backends.bigtable.native import (
     Row,
     SetCell,
 )
+from odm.backends.bigtable.driver import BigtableConnection
+from odm.backends.bigtable.rows.cell_forms import JsonForm
+from odm.backends.bigtable.rows.codec import Form
+from odm.backends.bigtable.rows.kinds import Kind, kinds_of
 from odm.cli.inspect.bigtable import RowFacts, infer_binary_rows, infer_plain_rows, infer_rows
 from odm.cli.inspect.check import Fault, load
 from odm.cli.inspect.design import Design

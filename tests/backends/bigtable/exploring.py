@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 from attrs import Factory, define, evolve, field, frozen
 from google.api_core import exceptions
 
-from odm.backends.bigtable.native import Call, Concurrent, Mutated, MutateRows, Read, ReadRows, Steps
+from odm.backends.bigtable.client.native import Call, Concurrent, Mutated, MutateRows, Read, ReadRows, Steps
+from odm.backends.bigtable.client.retry import Retry
 from odm.backends.bigtable.requests import Procedures
-from odm.backends.bigtable.retry import Retry
 from odm.errors import OdmError
 from odm.protocol.connection import Later
 from odm.protocol.requests import Notice, Request, Sleep

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from odm.backends.bigtable.native_admin import ColumnFamily, Families
+from odm.backends.bigtable.client.native_admin import ColumnFamily, Families
 from odm.expressions.collection import MaxVersions
 
 

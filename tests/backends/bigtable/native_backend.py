@@ -6,9 +6,9 @@ from typing import Any
 from attrs import field, frozen
 
 from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.client.errors import NATIVE_FAILURES
+from odm.backends.bigtable.client.native import Call, Concurrent, Native
 from odm.backends.bigtable.driver import BigtableConnection
-from odm.backends.bigtable.errors import NATIVE_FAILURES
-from odm.backends.bigtable.native import Call, Concurrent, Native
 from odm.backends.bigtable.writer import now_micros
 from odm.concurrency import Background
 from odm.immutable import evolve

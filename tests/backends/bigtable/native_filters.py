@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from odm.backends.bigtable.filters import (
+from odm.backends.bigtable.client.filters import (
     AnyFamily,
     Before,
     Behind,
@@ -24,7 +24,7 @@ from odm.backends.bigtable.filters import (
     ValueMatches,
     ValueRange,
 )
-from odm.backends.bigtable.native import Cell
+from odm.backends.bigtable.client.native import Cell
 
 Cells: TypeAlias = tuple[Cell, ...]
 

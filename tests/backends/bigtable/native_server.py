@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 
 from google.api_core import exceptions
 
-from odm.backends.bigtable.native import (
+from odm.backends.bigtable.admin.schema import tables
+from odm.backends.bigtable.client.native import (
     SERVER_TIME,
     AddToCell,
     AppendValue,
@@ -34,8 +35,7 @@ from odm.backends.bigtable.native import (
     SetCell,
     Status,
 )
-from odm.backends.bigtable.native_admin import Aggregate, CreateTable, DeleteTable
-from odm.backends.bigtable.schema import tables
+from odm.backends.bigtable.client.native_admin import Aggregate, CreateTable, DeleteTable
 from odm.protocol.connection import Later
 from odm.protocol.requests import Notice, Sleep
 from odm.schema.model import Schema

@@ -4,10 +4,10 @@ from typing import Any
 
 from google.api_core import exceptions
 
-from odm.backends.bigtable.native import Cell, Read, Row, SetCell, Steps
-from odm.backends.bigtable.ownership import REMOVED
+from odm.backends.bigtable.client.native import Cell, Read, Row, SetCell, Steps
+from odm.backends.bigtable.client.retry import Retry
 from odm.backends.bigtable.requests import Procedures
-from odm.backends.bigtable.retry import Retry
+from odm.backends.bigtable.rows.ownership import REMOVED
 from odm.expressions.nodes import Compare, Const, Exists, Missing, Path
 from odm.protocol.connection import Later
 from odm.protocol.requests import Position, Request, Sleep

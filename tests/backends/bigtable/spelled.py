@@ -6,7 +6,7 @@ from typing import Any, assert_never
 
 from google.cloud.bigtable_v2 import types
 
-from odm.backends.bigtable.filters import (
+from odm.backends.bigtable.client.filters import (
     AnyFamily,
     Before,
     Behind,
@@ -26,7 +26,7 @@ from odm.backends.bigtable.filters import (
     ValueMatches,
     ValueRange,
 )
-from odm.backends.bigtable.native import (
+from odm.backends.bigtable.client.native import (
     AddToCell,
     CheckAndMutateRow,
     DataCall,
@@ -43,8 +43,8 @@ from odm.backends.bigtable.native import (
     RowRange,
     SampleRowKeys,
     SetCell,
+    Span,
 )
-from odm.backends.bigtable.native_streams import Span
 
 REQUESTS: Mapping[type, Any] = {
     ReadRows: types.ReadRowsRequest,

@@ -13,17 +13,15 @@ from google.api_core import exceptions
 
 from odm import TTL, AccessPattern, Counter, Entity, PrimaryKey, Table
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.codec import Stored
+from odm.backends.bigtable.client.filters import Newest
+from odm.backends.bigtable.client.native import Concurrent, Mutated, MutateRows, Read, ReadRows, Row, RowRange
+from odm.backends.bigtable.client.native import Steps as NativeSteps
+from odm.backends.bigtable.client.retry import Retry
 from odm.backends.bigtable.driver import BigtableConnection
-from odm.backends.bigtable.entries import entry_row, index_table
-from odm.backends.bigtable.filters import Newest
-from odm.backends.bigtable.garbage import Rules, Scrubbed, collect
-from odm.backends.bigtable.native import Concurrent, Mutated, MutateRows, Read, ReadRows, Row, RowRange
-from odm.backends.bigtable.native import Steps as NativeSteps
-from odm.backends.bigtable.probes import server_time
+from odm.backends.bigtable.maintenance.garbage import Rules, Scrubbed, collect, server_time
 from odm.backends.bigtable.requests import Procedures
-from odm.backends.bigtable.retry import Retry
-from odm.backends.bigtable.verbatim import with_row_keys
+from odm.backends.bigtable.rows.codec import Stored
+from odm.backends.bigtable.rows.keys import entry_row, index_table, with_row_keys
 from odm.errors import OdmError
 from odm.expressions.nodes import Action, Condition, Item, Path, Remove, Set
 from odm.protocol.connection import Later, run

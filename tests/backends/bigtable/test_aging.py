@@ -10,12 +10,12 @@ from attrs import frozen
 
 from odm import AccessPattern, Columns, Entity, MaxAge, PrimaryKey, Store, Stored, Table, add_to, remove, set_
 from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.client.filters import Newest
+from odm.backends.bigtable.client.native import CheckAndMutateRow, ReadRows
+from odm.backends.bigtable.client.native_admin import ColumnFamily, ModifyFamilies
+from odm.backends.bigtable.client.retry import Retry
 from odm.backends.bigtable.driver import BigtableConnection
-from odm.backends.bigtable.drop_index import drop_index
-from odm.backends.bigtable.filters import Newest
-from odm.backends.bigtable.native import CheckAndMutateRow, ReadRows
-from odm.backends.bigtable.native_admin import ColumnFamily, ModifyFamilies
-from odm.backends.bigtable.retry import Retry
+from odm.backends.bigtable.index.repair import drop_index
 from odm.protocol.connection import Connection, run
 from odm.schema.model import Schema
 

@@ -29,9 +29,9 @@ from odm import (
     set_,
     starts_with,
 )
-from odm.backends.bigtable.admin import Admin
-from odm.backends.bigtable.byte_keys import bytes_of
-from odm.backends.bigtable.drop_rows import Dropper
+from odm.backends.bigtable.admin.commands import Admin
+from odm.backends.bigtable.maintenance.drop_rows import Dropper
+from odm.backends.bigtable.rows.keys import bytes_of
 from odm.backends.local import Memory
 from odm.immutable import evolve
 from tests.backends.bigtable.test_existing_rows import Place, open_

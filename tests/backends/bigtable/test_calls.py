@@ -33,7 +33,7 @@ from odm import (
     upgrade,
 )
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.native import AppendValue, Increment, ReadModifyWriteRow
+from odm.backends.bigtable.client.native import AppendValue, Increment, ReadModifyWriteRow
 from odm.patterns.unique import Unique
 
 house = Table("house", row_key_join="##")

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from odm import Entity, PrimaryKey, Table
-from odm.backends.bigtable.layout import Layout
+from odm.backends.bigtable.rows.keys import Layout
 
 cases = Table("cases", row_key_join="#")
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from odm.backends.bigtable.cells import (
+from odm.backends.bigtable.rows.cells import (
     INT64,
     NUMBER,
     member_qualifier,
@@ -21,7 +21,7 @@ from odm.backends.bigtable.cells import (
     write,
     write_counter,
 )
-from odm.backends.bigtable.codec import UNREADABLE
+from odm.backends.bigtable.rows.codec import UNREADABLE
 from odm.errors import BadValue
 from tests.backends.bigtable.values import numbers, texts, typed, values
 from tests.effort import times

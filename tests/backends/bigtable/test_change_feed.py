@@ -28,8 +28,8 @@ from odm import (
     set_,
 )
 from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.client.native import DeleteFamily, Entry, MutateRow, Native, SetCell
 from odm.backends.bigtable.emulator import Emulator
-from odm.backends.bigtable.native import DeleteFamily, Entry, MutateRow, Native, SetCell
 from odm.protocol.connection import CoreGen
 
 DAY = timedelta(days=1)

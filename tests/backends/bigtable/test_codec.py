@@ -6,10 +6,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import odm
-from odm.backends.bigtable.codec import (
+from odm.backends.bigtable.client.native import Cell, DeleteColumn, Mutation, Row, SetCell
+from odm.backends.bigtable.rows.codec import (
     MAX_CELL,
     MAX_CELLS,
     MAX_QUALIFIER,
+    Form,
+    Kind,
     Listed,
     attribute_cells,
     attribute_gone,
@@ -19,9 +22,7 @@ from odm.backends.bigtable.codec import (
     replacement,
     stored,
 )
-from odm.backends.bigtable.form import Form, Kind
-from odm.backends.bigtable.native import Cell, DeleteColumn, Mutation, Row, SetCell
-from odm.backends.bigtable.ownership import REMOVED, Owned
+from odm.backends.bigtable.rows.ownership import REMOVED, Owned
 from odm.errors import BackendError, BadValue, ItemTooLarge
 from odm.schema.entity import Key
 from tests.backends.bigtable.values import texts, typed, values

@@ -2,8 +2,14 @@
 
 import pytest
 
-from odm.backends.bigtable.collectors import COLLECTORS, One
-from odm.backends.bigtable.native import CheckAndMutateRow, DataCall, MutateRows, ReadModifyWriteRow, SampleRowKeys
+from odm.backends.bigtable.client.native import (
+    CheckAndMutateRow,
+    DataCall,
+    MutateRows,
+    ReadModifyWriteRow,
+    SampleRowKeys,
+)
+from odm.backends.bigtable.client.read_rows import COLLECTORS, One
 from odm.errors import BackendError, OutcomeUnknown
 
 

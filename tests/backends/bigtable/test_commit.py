@@ -2,10 +2,7 @@
 
 import pytest
 
-from odm.backends.bigtable.expressions import revision_is
-from odm.backends.bigtable.form import Form
-from odm.backends.bigtable.loading import Loader, RowItem
-from odm.backends.bigtable.native import (
+from odm.backends.bigtable.client.native import (
     Cell,
     CheckAndMutateRow,
     Concurrent,
@@ -18,9 +15,12 @@ from odm.backends.bigtable.native import (
     SetCell,
     Status,
 )
-from odm.backends.bigtable.ownership import REMOVED
+from odm.backends.bigtable.client.wire import Wire
 from odm.backends.bigtable.requests import Procedures
-from odm.backends.bigtable.wire import Wire
+from odm.backends.bigtable.rows.codec import Form
+from odm.backends.bigtable.rows.loading import Loader, RowItem
+from odm.backends.bigtable.rows.ownership import REMOVED
+from odm.backends.bigtable.rows.predicates import revision_is
 from odm.errors import BackendError, ItemTooLarge, Throttled
 from odm.expressions.nodes import Compare, Const, Increment, Path, Remove, Set
 from odm.immutable import evolve

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odm import Cell, Columns, Counter, Entity, PrimaryKey, Stored, Sum, Table
-from odm.backends.bigtable.actions import Blind, Parted, Whole, blind, compiled
-from odm.backends.bigtable.expressions import predicate, predicate_of_own
-from odm.backends.bigtable.filters import Filter
-from odm.backends.bigtable.form import Form
-from odm.backends.bigtable.native import Mutation
+from odm.backends.bigtable.client.filters import Filter
+from odm.backends.bigtable.client.native import Mutation
+from odm.backends.bigtable.rows.codec import Form
+from odm.backends.bigtable.rows.mutations import Blind, Parted, Whole, blind, compiled
+from odm.backends.bigtable.rows.predicates import predicate, predicate_of_own
 from odm.errors import BadValue, ItemTooLarge
 from odm.expressions.nodes import (
     Action,

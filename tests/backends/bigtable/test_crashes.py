@@ -9,7 +9,7 @@ from itertools import product
 
 import pytest
 
-from odm.backends.bigtable.native import MutateRows
+from odm.backends.bigtable.client.native import MutateRows
 from odm.errors import OutcomeUnknown
 from odm.protocol.requests import Request
 from tests.backends.bigtable.stopping import Scene, Steps, World

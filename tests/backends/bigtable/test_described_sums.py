@@ -22,7 +22,7 @@ from odm import (
     set_,
 )
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.native import AddToCell, Entry, MutateRow
+from odm.backends.bigtable.client.native import AddToCell, Entry, MutateRow
 from tests.backends.bigtable.test_existing_rows import Place
 
 meters = Table("meters", row_style="verbatim")

@@ -9,9 +9,9 @@ import pytest
 from google.cloud.bigtable_v2 import types
 
 from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.client.native import ReadRows
+from odm.backends.bigtable.client.retry import Retry
 from odm.backends.bigtable.driver import BigtableConnection, usual_retry
-from odm.backends.bigtable.native import ReadRows
-from odm.backends.bigtable.retry import Retry
 from odm.errors import BackendError, OutcomeUnknown, Throttled
 from odm.protocol.connection import aperform, perform
 from odm.protocol.requests import BatchWrite, Delete, Get, Put, Query, Request

@@ -6,13 +6,12 @@ from typing import Any
 import pytest
 
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.codec import Listed, bookkeeping, stored
-from odm.backends.bigtable.drop_index import drop_index
-from odm.backends.bigtable.entries import entry_row, index_table
-from odm.backends.bigtable.form import Form
-from odm.backends.bigtable.native import CheckAndMutateRow, Entry, MutateRow, ReadRows, SetCell
-from odm.backends.bigtable.native_admin import CreateTable, DeleteTable
-from odm.backends.bigtable.retry import Retry
+from odm.backends.bigtable.client.native import CheckAndMutateRow, Entry, MutateRow, ReadRows, SetCell
+from odm.backends.bigtable.client.native_admin import CreateTable, DeleteTable
+from odm.backends.bigtable.client.retry import Retry
+from odm.backends.bigtable.index.repair import drop_index
+from odm.backends.bigtable.rows.codec import Form, Listed, bookkeeping, stored
+from odm.backends.bigtable.rows.keys import entry_row, index_table
 from odm.errors import BackendError, Throttled
 from odm.protocol.connection import run
 from odm.protocol.requests import Sleep

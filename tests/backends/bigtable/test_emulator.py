@@ -14,7 +14,7 @@ from google.cloud.bigtable_v2 import BigtableClient
 from google.cloud.bigtable_v2.services.bigtable.transports import BigtableGrpcTransport
 
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.clients import Clients
+from odm.backends.bigtable.client.clients import Clients
 from odm.errors import BackendError, ItemTooLarge
 from odm.expressions.nodes import Compare, Const, Exists, Missing, Path
 from odm.protocol.connection import Connection, aperform, perform

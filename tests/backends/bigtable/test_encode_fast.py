@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, JsonValue, create_model
 
 from odm import TTL, Stored
-from odm.backends.bigtable.codec import replacement
-from odm.backends.bigtable.form import Form
-from odm.backends.bigtable.generate import write_item
+from odm.backends.bigtable.rows.codec import Form, replacement
+from odm.backends.bigtable.rows.loading import write_item
 from odm.codec import Draft, compile_codec
 from odm.errors import BadValue
 from odm.protocol.limits import item_size

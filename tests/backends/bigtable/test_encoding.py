@@ -7,13 +7,14 @@ from google.cloud.bigtable_v2 import types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odm.backends.bigtable import filters
-from odm.backends.bigtable.encoding import filter_of, mutations_of, varint
-from odm.backends.bigtable.filters import Chain, Filter, Unless
-from odm.backends.bigtable.native import (
+from odm.backends.bigtable.client import filters
+from odm.backends.bigtable.client.encoding import filter_of, mutations_of, varint
+from odm.backends.bigtable.client.filters import Chain, Filter, Unless
+from odm.backends.bigtable.client.native import (
     SERVER_TIME,
     AddToCell,
     AppendValue,
+    Begin,
     CheckAndMutateRow,
     DataCall,
     DeleteColumn,
@@ -30,9 +31,10 @@ from odm.backends.bigtable.native import (
     RowRange,
     SampleRowKeys,
     SetCell,
+    Span,
+    Token,
 )
-from odm.backends.bigtable.native_streams import Begin, Span, Token
-from odm.backends.bigtable.wire import Wire
+from odm.backends.bigtable.client.wire import Wire
 from tests.backends.bigtable import spelled
 
 SHORT = st.text(max_size=5)

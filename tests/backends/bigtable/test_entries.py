@@ -8,17 +8,19 @@ from hypothesis import strategies as st
 
 from odm import AccessPattern, Entity, PrimaryKey, Table
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.entries import (
+from odm.backends.bigtable.client.native import Cell, Row, RowRange
+from odm.backends.bigtable.rows.keys import (
+    MAX_ROW_KEY,
+    Layout,
     check_entries,
     claims,
     entry_range,
     entry_row,
     index_table,
     is_odms,
+    key_of,
     position,
 )
-from odm.backends.bigtable.layout import MAX_ROW_KEY, Layout, key_of
-from odm.backends.bigtable.native import Cell, Row, RowRange
 from odm.errors import ItemTooLarge, KeyValueError, SchemaError
 from odm.immutable import evolve
 from odm.protocol.limits import check_keys

@@ -39,9 +39,8 @@ from odm import (
     size,
 )
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.admin import Admin
-from odm.backends.bigtable.drop_rows import LOOKED_AT, Dropper
-from odm.backends.bigtable.native import (
+from odm.backends.bigtable.admin.commands import Admin
+from odm.backends.bigtable.client.native import (
     CheckAndMutateRow,
     DeleteColumn,
     Entry,
@@ -50,8 +49,9 @@ from odm.backends.bigtable.native import (
     MutateRows,
     ReadModifyWriteRow,
     SetCell,
+    Touched,
 )
-from odm.backends.bigtable.native_streams import Touched
+from odm.backends.bigtable.maintenance.drop_rows import LOOKED_AT, Dropper
 from odm.backends.bigtable.writer import Writer
 from odm.immutable import evolve
 from odm.schema.lockfile import describe

@@ -47,9 +47,9 @@ from odm import (
     upgrade,
 )
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.admin import Admin
-from odm.backends.bigtable.filters import Newest
-from odm.backends.bigtable.native import (
+from odm.backends.bigtable.admin.commands import Admin
+from odm.backends.bigtable.client.filters import Newest
+from odm.backends.bigtable.client.native import (
     SERVER_TIME,
     Entry,
     Increment,
@@ -59,8 +59,8 @@ from odm.backends.bigtable.native import (
     ReadRows,
     SetCell,
 )
-from odm.backends.bigtable.native_admin import ColumnFamily, ModifyFamilies
-from odm.backends.bigtable.scrub import Scrubbed, scrub
+from odm.backends.bigtable.client.native_admin import ColumnFamily, ModifyFamilies
+from odm.backends.bigtable.maintenance.scrub import Scrubbed, scrub
 from odm.immutable import evolve
 from odm.schema.model import Schema
 
@@ -530,8 +530,8 @@ def test_an_answer_that_is_lost(open_: Callable[[Table], Place], monkeypatch: py
     """The row does not show which write was the last, so the outcome is not known."""
     from google.api_core.exceptions import ServiceUnavailable
 
+    from odm.backends.bigtable.client.native import CheckAndMutateRow
     from odm.backends.bigtable.driver import BigtableConnection
-    from odm.backends.bigtable.native import CheckAndMutateRow
 
     place = open_(market)
     place.db.put(QUOTE)

@@ -5,11 +5,9 @@ from decimal import Decimal
 
 import pytest
 
-from odm.backends.bigtable import filters
-from odm.backends.bigtable.actions import Blind, blind, increments, settled
-from odm.backends.bigtable.encoding import filter_of
-from odm.backends.bigtable.expressions import predicate, revision_is, there
-from odm.backends.bigtable.filters import (
+from odm.backends.bigtable.client import filters
+from odm.backends.bigtable.client.encoding import filter_of
+from odm.backends.bigtable.client.filters import (
     Behind,
     Chain,
     Column,
@@ -26,9 +24,11 @@ from odm.backends.bigtable.filters import (
     interleave,
     newest,
 )
-from odm.backends.bigtable.form import Form
-from odm.backends.bigtable.native import DeleteColumn, SetCell
-from odm.backends.bigtable.native import Increment as Add
+from odm.backends.bigtable.client.native import DeleteColumn, SetCell
+from odm.backends.bigtable.client.native import Increment as Add
+from odm.backends.bigtable.rows.codec import Form
+from odm.backends.bigtable.rows.mutations import Blind, blind, increments, settled
+from odm.backends.bigtable.rows.predicates import predicate, revision_is, there
 from odm.errors import BadValue
 from odm.expressions.nodes import (
     Action,

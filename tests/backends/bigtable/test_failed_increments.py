@@ -10,8 +10,8 @@ import pytest
 
 from odm import Counter, Entity, PrimaryKey, Store, Table, increment
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.filters import Newest
-from odm.backends.bigtable.native import (
+from odm.backends.bigtable.client.filters import Newest
+from odm.backends.bigtable.client.native import (
     CheckAndMutateRow,
     Entry,
     MutateRow,
@@ -20,10 +20,10 @@ from odm.backends.bigtable.native import (
     ReadRows,
     SetCell,
 )
-from odm.backends.bigtable.native_admin import ModifyFamilies
+from odm.backends.bigtable.client.native_admin import ModifyFamilies
+from odm.backends.bigtable.client.retry import Retry
+from odm.backends.bigtable.maintenance.scrub import scrub
 from odm.backends.bigtable.requests import Procedures
-from odm.backends.bigtable.retry import Retry
-from odm.backends.bigtable.scrub import scrub
 from odm.errors import ItemInvalid, ItemNotFound
 from odm.expressions.nodes import Increment, Path
 from odm.immutable import evolve

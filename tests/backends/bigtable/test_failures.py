@@ -12,8 +12,8 @@ from grpc import StatusCode
 
 from odm import AsyncStore, Counter, Entity, PrimaryKey, Store, Table, increment
 from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.client.retry import Retry
 from odm.backends.bigtable.driver import BigtableConnection
-from odm.backends.bigtable.retry import Retry
 from odm.errors import BackendError, OdmError, OutcomeUnknown, Throttled
 from odm.expressions.nodes import Exists, Missing, Path
 from odm.protocol.connection import Connection, RetryPolicy, aperform, perform

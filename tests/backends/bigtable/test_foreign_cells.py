@@ -9,9 +9,10 @@ from typing import Annotated, Any
 import pytest
 
 from odm import TTL, AccessPattern, Entity, PrimaryKey, Store, Table, increment
-from odm.backends.bigtable import Bigtable, garbage, probes
-from odm.backends.bigtable.filters import Newest
-from odm.backends.bigtable.native import (
+from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.admin.tables import apply
+from odm.backends.bigtable.client.filters import Newest
+from odm.backends.bigtable.client.native import (
     ENTRIES,
     AppendValue,
     CheckAndMutateRow,
@@ -23,11 +24,12 @@ from odm.backends.bigtable.native import (
     ReadRows,
     SetCell,
 )
-from odm.backends.bigtable.native_admin import ModifyFamilies
-from odm.backends.bigtable.ownership import PROBE_PREFIX
-from odm.backends.bigtable.retry import Retry
-from odm.backends.bigtable.scrub import Scrubbed, scrub
-from odm.backends.bigtable.tables import apply
+from odm.backends.bigtable.client.native_admin import ModifyFamilies
+from odm.backends.bigtable.client.retry import Retry
+from odm.backends.bigtable.maintenance import garbage
+from odm.backends.bigtable.maintenance import garbage as probes
+from odm.backends.bigtable.maintenance.scrub import Scrubbed, scrub
+from odm.backends.bigtable.rows.ownership import PROBE_PREFIX
 from odm.backends.bigtable.writer import Writer
 from odm.errors import BackendError, ItemInvalid, ItemNotFound
 from odm.immutable import evolve

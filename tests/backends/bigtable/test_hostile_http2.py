@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from odm.backends.bigtable import Bigtable, http2
+from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.client import http2
+from odm.backends.bigtable.client.retry import Retry
 from odm.backends.bigtable.driver import BigtableConnection
-from odm.backends.bigtable.retry import Retry
 from odm.errors import BackendError, OutcomeUnknown, Throttled
 from odm.protocol.connection import RetryPolicy, aperform, perform
 from odm.protocol.predicates import ABSENT

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from odm.backends.bigtable import pages, retry
-from odm.backends.bigtable.codec import LISTED, REVISION
-from odm.backends.bigtable.index_pages import LIST_ONLY, ROW_ONLY
-from odm.backends.bigtable.native import ITEM, Cell, Read, ReadRows, Row, RowRange
+from odm.backends.bigtable.client import retry
+from odm.backends.bigtable.client.native import ITEM, Cell, Read, ReadRows, Row, RowRange
+from odm.backends.bigtable.client.retry import Retry
+from odm.backends.bigtable.index.pages import LIST_ONLY, ROW_ONLY
 from odm.backends.bigtable.requests import Procedures
-from odm.backends.bigtable.retry import Retry
+from odm.backends.bigtable.rows import pages
+from odm.backends.bigtable.rows.codec import LISTED, REVISION
 from odm.errors import BackendError
 from odm.protocol.requests import Page, Position, Query
 from odm.schema.entity import Key

@@ -23,10 +23,10 @@ from odm import (
     increment,
 )
 from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.client.filters import Newest
+from odm.backends.bigtable.client.native import Read, ReadRows
+from odm.backends.bigtable.client.retry import Retry
 from odm.backends.bigtable.driver import BigtableConnection
-from odm.backends.bigtable.filters import Newest
-from odm.backends.bigtable.native import Read, ReadRows
-from odm.backends.bigtable.retry import Retry
 from odm.concurrency import Background
 from odm.protocol.connection import Later
 from odm.protocol.requests import Delete

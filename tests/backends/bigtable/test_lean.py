@@ -26,15 +26,16 @@ from grpc import StatusCode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odm.backends.bigtable import Bigtable, errors, http2, routes
-from odm.backends.bigtable import clients as clients_module
+from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.client import clients as clients_module
+from odm.backends.bigtable.client import errors, http2, routes
+from odm.backends.bigtable.client.errors import CallFailed
+from odm.backends.bigtable.client.http2 import failure_of, framed, messages, timeout_of
+from odm.backends.bigtable.client.native import ReadRows
+from odm.backends.bigtable.client.retry import Retry, read_all
+from odm.backends.bigtable.client.routes import Route, route_of
+from odm.backends.bigtable.client.wire import Message
 from odm.backends.bigtable.driver import BigtableConnection
-from odm.backends.bigtable.errors import CallFailed
-from odm.backends.bigtable.http2 import failure_of, framed, messages, timeout_of
-from odm.backends.bigtable.native import ReadRows
-from odm.backends.bigtable.retry import Retry, read_all
-from odm.backends.bigtable.routes import Route, route_of
-from odm.backends.bigtable.wire import Message
 from odm.errors import BackendError, BadValue, OutcomeUnknown, Unsupported
 from odm.protocol.connection import RetryPolicy, aperform, arun, perform, run
 from odm.protocol.requests import Get, Put

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, BeforeValidator, Field, RootModel, create_model
 
 from odm import Columns, Counter, Revision, Stored
-from odm.backends.bigtable.codec import decode, replacement
-from odm.backends.bigtable.form import Form
-from odm.backends.bigtable.loading import Loader, RowItem, RowItems
-from odm.backends.bigtable.native import Cell, Column, Row, SetCell
+from odm.backends.bigtable.client.native import Cell, Column, Row, SetCell
+from odm.backends.bigtable.rows.codec import Form, decode, replacement
+from odm.backends.bigtable.rows.loading import Loader, RowItem, RowItems
 from odm.codec import EntityCodec, compile_codec
 from odm.codec.stored import NULL, TEXT
 from odm.codec.upgrades import Upgrades

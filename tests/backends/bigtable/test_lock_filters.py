@@ -1,8 +1,8 @@
 """The filters that find locks, over rows in which an increment has found no item."""
 
-from odm.backends.bigtable.locks import Lock, LockCells
-from odm.backends.bigtable.native import Cell
-from odm.backends.bigtable.ownership import Owned
+from odm.backends.bigtable.client.native import Cell
+from odm.backends.bigtable.rows.ownership import Owned
+from odm.backends.bigtable.transactions.locks import Lock, LockCells
 from tests.backends.bigtable.native_filters import passing
 
 ROW = "row"

@@ -8,11 +8,11 @@ import pytest
 
 from odm import AccessPattern, Counter, Entity, ItemNotFound, PrimaryKey, Store, Table, increment, set_
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.commit import LEASE_SECONDS
-from odm.backends.bigtable.drop_rows import Dropper
-from odm.backends.bigtable.filters import Newest
-from odm.backends.bigtable.native import CheckAndMutateRow, MutateRow, Native, ReadRows
-from odm.backends.bigtable.scrub import Scrubbed, scrub
+from odm.backends.bigtable.client.filters import Newest
+from odm.backends.bigtable.client.native import CheckAndMutateRow, MutateRow, Native, ReadRows
+from odm.backends.bigtable.client.retry import LEASE_SECONDS
+from odm.backends.bigtable.maintenance.drop_rows import Dropper
+from odm.backends.bigtable.maintenance.scrub import Scrubbed, scrub
 from odm.immutable import evolve
 
 MINUTE = 60.0

@@ -8,7 +8,7 @@ import pytest
 
 from odm import Counter, Entity, PrimaryKey, Store, Table, increment, set_
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.native import CheckAndMutateRow, Native
+from odm.backends.bigtable.client.native import CheckAndMutateRow, Native
 
 table = Table("locked-scans", transactions=True)
 RECORDS = ".transactions"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from odm.backends.bigtable.native import CheckAndMutateRow, MutateRow, MutateRows, Read, ReadRows
+from odm.backends.bigtable.client.native import CheckAndMutateRow, MutateRow, MutateRows, Read, ReadRows
 from odm.errors import BackendError, OutcomeUnknown
 from odm.expressions.nodes import Increment, Path, Set
 from odm.protocol.predicates import ABSENT, EXISTS

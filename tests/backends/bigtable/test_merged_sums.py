@@ -9,7 +9,7 @@ from google.cloud.bigtable_v2 import types
 
 from odm import BackendError, Entity, Max, OutcomeUnknown, PrimaryKey, Store, Sum, Table, add_value, set_
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.native import (
+from odm.backends.bigtable.client.native import (
     AddToCell,
     CheckAndMutateRow,
     Mutated,
@@ -17,8 +17,8 @@ from odm.backends.bigtable.native import (
     MutateRows,
     Status,
 )
+from odm.backends.bigtable.client.retry import Retry
 from odm.backends.bigtable.requests import Procedures
-from odm.backends.bigtable.retry import Retry
 from odm.errors import Throttled
 from odm.expressions.nodes import Action, AddValue, Increment, Path, Set
 from odm.procedures.context import Context

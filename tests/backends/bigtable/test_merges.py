@@ -24,12 +24,13 @@ from odm import (
     remove,
     set_,
 )
-from odm.backends.bigtable import Bigtable, retry
-from odm.backends.bigtable.form import Form
-from odm.backends.bigtable.merges import OLDEST, merging
-from odm.backends.bigtable.native import DeleteColumn, Entry, Mutated, MutateRow, MutateRows, SetCell, Status
+from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.client import retry
+from odm.backends.bigtable.client.native import DeleteColumn, Entry, Mutated, MutateRow, MutateRows, SetCell, Status
+from odm.backends.bigtable.client.retry import Retry
 from odm.backends.bigtable.requests import Procedures
-from odm.backends.bigtable.retry import Retry
+from odm.backends.bigtable.rows.codec import Form
+from odm.backends.bigtable.rows.mutations import OLDEST, merging
 from odm.errors import BackendError, Throttled
 from odm.expressions.nodes import AddTo, DiscardFrom, Path, Remove, Set
 from odm.immutable import evolve

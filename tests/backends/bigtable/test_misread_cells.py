@@ -19,7 +19,7 @@ from odm import (
     not_,
     set_,
 )
-from odm.backends.bigtable.native import SERVER_TIME, DeleteColumn, Entry, MutateRow, SetCell
+from odm.backends.bigtable.client.native import SERVER_TIME, DeleteColumn, Entry, MutateRow, SetCell
 from tests.backends.bigtable.test_existing_rows import Place
 
 meters = Table("meters", row_style="verbatim")

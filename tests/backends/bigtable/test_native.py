@@ -1,9 +1,10 @@
 import pytest
 
-from odm.backends.bigtable.filters import Family, Stripped, newest
-from odm.backends.bigtable.native import (
+from odm.backends.bigtable.client.filters import Family, Stripped, newest
+from odm.backends.bigtable.client.native import (
     COUNTERS,
     AppendValue,
+    Begin,
     CheckAndMutateRow,
     Concurrent,
     DeleteColumn,
@@ -18,10 +19,18 @@ from odm.backends.bigtable.native import (
     ReadRows,
     RowRange,
     SetCell,
+    Span,
+    Token,
 )
-from odm.backends.bigtable.native_admin import CreateTable, DeleteTable, DropRows, GetTable, ListTables, ModifyFamilies
-from odm.backends.bigtable.native_streams import Begin, Span, Token
-from odm.backends.bigtable.ownership import REMOVED
+from odm.backends.bigtable.client.native_admin import (
+    CreateTable,
+    DeleteTable,
+    DropRows,
+    GetTable,
+    ListTables,
+    ModifyFamilies,
+)
+from odm.backends.bigtable.rows.ownership import REMOVED
 from odm.protocol.requests import Sleep
 from tests.backends.bigtable.families import kept
 

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.driver import BigtableConnection
-from odm.backends.bigtable.errors import NATIVE_FAILURES
-from odm.backends.bigtable.filters import (
+from odm.backends.bigtable.client.errors import NATIVE_FAILURES
+from odm.backends.bigtable.client.filters import (
     AnyFamily,
     Before,
     Behind,
@@ -35,8 +34,7 @@ from odm.backends.bigtable.filters import (
     interleave,
     newest,
 )
-from odm.backends.bigtable.index_pages import LIST_ONLY, ROW_ONLY
-from odm.backends.bigtable.native import (
+from odm.backends.bigtable.client.native import (
     ITEM,
     AddToCell,
     AppendValue,
@@ -57,7 +55,9 @@ from odm.backends.bigtable.native import (
     RowRange,
     SetCell,
 )
-from odm.backends.bigtable.native_admin import ColumnFamily, CreateTable, DeleteTable
+from odm.backends.bigtable.client.native_admin import ColumnFamily, CreateTable, DeleteTable
+from odm.backends.bigtable.driver import BigtableConnection
+from odm.backends.bigtable.index.pages import LIST_ONLY, ROW_ONLY
 from odm.backends.bigtable.requests import Procedures
 from odm.schema.model import Schema
 from tests.backends.bigtable.native_server import NativeServer

@@ -24,11 +24,11 @@ from odm import (
     TableNotFound,
 )
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.admin import Admin
-from odm.backends.bigtable.misfits import misfit
-from odm.backends.bigtable.native import Entry, MutateRow, SetCell
-from odm.backends.bigtable.native_admin import ColumnFamily, ModifyFamilies
-from odm.backends.bigtable.retry import Retry
+from odm.backends.bigtable.admin.commands import Admin
+from odm.backends.bigtable.admin.misfits import misfit
+from odm.backends.bigtable.client.native import Entry, MutateRow, SetCell
+from odm.backends.bigtable.client.native_admin import ColumnFamily, ModifyFamilies
+from odm.backends.bigtable.client.retry import Retry
 from odm.patterns.copy import copy
 from odm.protocol.admin import silent
 from odm.protocol.connection import run

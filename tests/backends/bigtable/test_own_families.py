@@ -24,10 +24,10 @@ from odm import (
     set_,
 )
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.filters import AnyFamily
-from odm.backends.bigtable.native import ReadRows, Row
-from odm.backends.bigtable.retry import Retry, read_all
-from odm.backends.bigtable.schema import tables
+from odm.backends.bigtable.admin.schema import tables
+from odm.backends.bigtable.client.filters import AnyFamily
+from odm.backends.bigtable.client.native import ReadRows, Row
+from odm.backends.bigtable.client.retry import Retry, read_all
 from odm.expressions.collection import MaxVersions
 from odm.protocol.connection import run
 from odm.testing import Clock

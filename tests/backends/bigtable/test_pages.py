@@ -2,14 +2,14 @@
 
 import pytest
 
-from odm.backends.bigtable import pages
-from odm.backends.bigtable.native import (
+from odm.backends.bigtable.client.native import (
     ITEM,
     Read,
     ReadRows,
     RowRange,
 )
-from odm.backends.bigtable.ownership import Owned
+from odm.backends.bigtable.rows import pages
+from odm.backends.bigtable.rows.ownership import Owned
 from odm.protocol.requests import Page, Position, Query, Scan
 from odm.schema.entity import Key
 from tests.backends.bigtable.playing import GHOST, OPEN, hat, numbered, play, procedures, row, rows

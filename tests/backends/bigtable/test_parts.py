@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from odm import Entity, PrimaryKey, Store, Table, Unsupported
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.layout import Layout
-from odm.backends.bigtable.native import Read, ReadRows, RowRange, Sample, SampleRowKeys
-from odm.backends.bigtable.parts import cut
+from odm.backends.bigtable.client.native import Read, ReadRows, RowRange, Sample, SampleRowKeys
+from odm.backends.bigtable.rows.keys import Layout
+from odm.backends.bigtable.rows.pages import cut
 from odm.protocol.requests import Part, Scan, Split
 from odm.schema.entity import Key
 from odm.schema.model import Schema

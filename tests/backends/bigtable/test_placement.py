@@ -44,8 +44,8 @@ from odm import (
     starts_with,
 )
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.filters import Newest
-from odm.backends.bigtable.native import (
+from odm.backends.bigtable.client.filters import Newest
+from odm.backends.bigtable.client.native import (
     SERVER_TIME,
     AppendValue,
     Entry,
@@ -56,8 +56,8 @@ from odm.backends.bigtable.native import (
     ReadRows,
     SetCell,
 )
-from odm.backends.bigtable.native_admin import ColumnFamily, ModifyFamilies
-from odm.backends.bigtable.scrub import scrub
+from odm.backends.bigtable.client.native_admin import ColumnFamily, ModifyFamilies
+from odm.backends.bigtable.maintenance.scrub import scrub
 from odm.schema.model import Schema
 
 videos = Table("videos")

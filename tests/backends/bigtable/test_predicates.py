@@ -13,12 +13,8 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.actions import blind
-from odm.backends.bigtable.codec import cells, decode, replacement
-from odm.backends.bigtable.expressions import Predicate, predicate, there
-from odm.backends.bigtable.filters import chained
-from odm.backends.bigtable.form import Form
-from odm.backends.bigtable.native import (
+from odm.backends.bigtable.client.filters import chained
+from odm.backends.bigtable.client.native import (
     CheckAndMutateRow,
     DeleteColumn,
     Entry,
@@ -27,7 +23,10 @@ from odm.backends.bigtable.native import (
     ReadRows,
     SetCell,
 )
-from odm.backends.bigtable.native_admin import CreateTable, DeleteTable
+from odm.backends.bigtable.client.native_admin import CreateTable, DeleteTable
+from odm.backends.bigtable.rows.codec import Form, cells, decode, replacement
+from odm.backends.bigtable.rows.mutations import blind
+from odm.backends.bigtable.rows.predicates import Predicate, predicate, there
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import (
     Action,

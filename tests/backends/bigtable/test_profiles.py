@@ -9,9 +9,9 @@ from google.cloud.bigtable_v2 import types
 
 from odm import AccessPattern, Entity, PrimaryKey, Store, Table, set_
 from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.client.native import Concurrent, ReadRows
+from odm.backends.bigtable.client.wire import Wire
 from odm.backends.bigtable.driver import BigtableConnection
-from odm.backends.bigtable.native import Concurrent, ReadRows
-from odm.backends.bigtable.wire import Wire
 
 shop = Table(f"t{uuid.uuid4().hex[:16]}")
 

@@ -8,7 +8,7 @@ import pytest
 
 from odm import AccessPattern, Counter, Entity, PrimaryKey, Store, Table, set_
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.native import (
+from odm.backends.bigtable.client.native import (
     COUNTERS,
     ENTRIES,
     SERVER_TIME,
@@ -24,8 +24,8 @@ from odm.backends.bigtable.native import (
     SetCell,
     Steps,
 )
-from odm.backends.bigtable.ownership import REMOVED
 from odm.backends.bigtable.rehearsal import quoted, rehearse
+from odm.backends.bigtable.rows.ownership import REMOVED
 from odm.concurrency import Background
 from odm.protocol.connection import Later
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pytest
 
 from odm import AccessPattern, Entity, PrimaryKey, Table
-from odm.backends.bigtable import garbage
-from odm.backends.bigtable.native import DeleteColumn, Entry, MutateRow, MutateRows, ReadRows, SetCell
-from odm.backends.bigtable.native_admin import DeleteTable
-from odm.backends.bigtable.scrub import Scrubbed, ascrub
+from odm.backends.bigtable.client.native import DeleteColumn, Entry, MutateRow, MutateRows, ReadRows, SetCell
+from odm.backends.bigtable.client.native_admin import DeleteTable
+from odm.backends.bigtable.maintenance import garbage
+from odm.backends.bigtable.maintenance.scrub import Scrubbed, ascrub
 from odm.backends.bigtable.writer import Writer
 from odm.errors import BackendError, Throttled
 from tests.backends.bigtable.stopping import LEASE, Steps, World

@@ -4,9 +4,8 @@ import re
 
 import pytest
 
-from odm.backends.bigtable import retry
-from odm.backends.bigtable.expressions import there
-from odm.backends.bigtable.native import (
+from odm.backends.bigtable.client import retry
+from odm.backends.bigtable.client.native import (
     CheckAndMutateRow,
     Entry,
     Mutated,
@@ -16,8 +15,9 @@ from odm.backends.bigtable.native import (
     ReadRows,
     Status,
 )
-from odm.backends.bigtable.ownership import REMOVED, Owned
 from odm.backends.bigtable.requests import Procedures
+from odm.backends.bigtable.rows.ownership import REMOVED, Owned
+from odm.backends.bigtable.rows.predicates import there
 from odm.backends.bigtable.writer import new_id
 from odm.errors import BackendError, ItemTooLarge, Throttled
 from odm.protocol.requests import BatchGet, BatchWrite, Delete, Get, Put, Query, Refused, Request, Sleep, Written

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from odm.backends.bigtable.native import MutateRow, Read, ReadRows, RowRange
-from odm.backends.bigtable.retry import Retry
+from odm.backends.bigtable.client.native import MutateRow, Read, ReadRows, RowRange
+from odm.backends.bigtable.client.retry import Retry
 from odm.errors import BackendError, OdmError, OutcomeUnknown, Throttled
 from odm.protocol.requests import BatchGet, Delete, Get, Put, Query, Request, Scan, Sleep, Written
 from odm.schema.entity import Key

@@ -8,8 +8,8 @@ import pytest
 
 from odm import Cell, Entity, ItemInvalid, PrimaryKey, Store, Table, exists, field, set_
 from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.client.native import CheckAndMutateRow, Entry, MutateRow, SetCell
 from odm.backends.bigtable.driver import BigtableConnection
-from odm.backends.bigtable.native import CheckAndMutateRow, Entry, MutateRow, SetCell
 
 
 def declared() -> tuple[Any, Any]:

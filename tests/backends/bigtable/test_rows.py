@@ -8,10 +8,10 @@ from google.protobuf.json_format import ParseDict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odm.backends.bigtable import rows as reading
-from odm.backends.bigtable.messages import ReadRowsResponse
-from odm.backends.bigtable.native import Cell, Column, Read, ReadRows, Row
-from odm.backends.bigtable.rows import RowMerger
+from odm.backends.bigtable.client import read_rows as reading
+from odm.backends.bigtable.client.native import Cell, Column, Read, ReadRows, Row
+from odm.backends.bigtable.client.read_rows import RowMerger
+from odm.backends.bigtable.client.wire import ReadRowsResponse
 from odm.errors import BackendError
 from tests.effort import times
 

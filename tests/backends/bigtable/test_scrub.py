@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 from odm import Store
-from odm.backends.bigtable import Bigtable, garbage
-from odm.backends.bigtable.codec import REVISION, TAG
-from odm.backends.bigtable.entries import entry_row, index_table
-from odm.backends.bigtable.filters import Newest
-from odm.backends.bigtable.native import (
+from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.client.filters import Newest
+from odm.backends.bigtable.client.native import (
     ENTRIES,
     SERVER_TIME,
     AppendValue,
@@ -27,7 +25,10 @@ from odm.backends.bigtable.native import (
     Row,
     SetCell,
 )
-from odm.backends.bigtable.scrub import Scrubbed, ascrub, scrub
+from odm.backends.bigtable.maintenance import garbage
+from odm.backends.bigtable.maintenance.scrub import Scrubbed, ascrub, scrub
+from odm.backends.bigtable.rows.codec import REVISION, TAG
+from odm.backends.bigtable.rows.keys import entry_row, index_table
 from odm.backends.bigtable.writer import Writer
 from odm.errors import BackendError, BadValue, Throttled
 from odm.immutable import evolve

@@ -8,12 +8,13 @@ import pytest
 
 from odm import Cell as InCell
 from odm import CellVersions, Columns, Counter, Entity, ItemInvalid, PrimaryKey, Store, Stored, Sum, Table, increment
-from odm.backends.bigtable import Bigtable, selected
-from odm.backends.bigtable.filters import MAX_BYTES, size
-from odm.backends.bigtable.form import Form
-from odm.backends.bigtable.native import Cell, Entry, MutateRow, Row, SetCell
-from odm.backends.bigtable.partitions import rows_of
-from odm.backends.bigtable.selected import Selected
+from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.client.filters import MAX_BYTES, size
+from odm.backends.bigtable.client.native import Cell, Entry, MutateRow, Row, SetCell
+from odm.backends.bigtable.rows import items as selected
+from odm.backends.bigtable.rows.codec import Form
+from odm.backends.bigtable.rows.items import Selected
+from odm.backends.bigtable.rows.pages import rows_of
 from odm.expressions.nodes import Path
 from odm.protocol.reading import Only, Partitions
 from odm.protocol.requests import Part, Scan
@@ -94,7 +95,7 @@ def db(backend: Bigtable, prefix: str) -> Iterator[Store]:
 @pytest.fixture
 def received(monkeypatch: pytest.MonkeyPatch) -> list[Row]:
     """The rows that reads of pages got from the server."""
-    from odm.backends.bigtable import pages
+    from odm.backends.bigtable.rows import pages
 
     rows: list[Row] = []
     kept = pages.Items.kept

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 import odm
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.cells import write
-from odm.backends.bigtable.codec import decode, replacement
-from odm.backends.bigtable.expressions import predicate
-from odm.backends.bigtable.native import DeleteColumn, Entry, MutateRow, MutateRows, ReadRows, SetCell
-from odm.backends.bigtable.ownership import REMOVED
+from odm.backends.bigtable.client.native import DeleteColumn, Entry, MutateRow, MutateRows, ReadRows, SetCell
+from odm.backends.bigtable.rows.cells import write
+from odm.backends.bigtable.rows.codec import decode, replacement
+from odm.backends.bigtable.rows.ownership import REMOVED
+from odm.backends.bigtable.rows.predicates import predicate
 from odm.errors import BackendError
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import (

@@ -16,14 +16,21 @@ from hypothesis import strategies as st
 
 from odm import BackendError, BadCursor, Entity, PrimaryKey, Store, Table
 from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.client.errors import CallFailed
+from odm.backends.bigtable.client.native import (
+    Begin,
+    ReadChangeStream,
+    RowChange,
+    Span,
+    Streamed,
+    Token,
+    Touched,
+    begin_of,
+)
+from odm.backends.bigtable.client.native_admin import GetTable, Settings, TableInfo
+from odm.backends.bigtable.client.retry import Retry
 from odm.backends.bigtable.emulator import Emulator
-from odm.backends.bigtable.errors import CallFailed
-from odm.backends.bigtable.native import ReadChangeStream
-from odm.backends.bigtable.native_admin import GetTable, TableInfo
-from odm.backends.bigtable.native_streams import Begin, RowChange, Span, Streamed, Token, Touched, begin_of
-from odm.backends.bigtable.options import Settings
 from odm.backends.bigtable.requests import Procedures
-from odm.backends.bigtable.retry import Retry
 from odm.protocol.changes import ChangePage
 from odm.protocol.connection import aperform, perform
 from odm.protocol.requests import ReadChanges

@@ -29,12 +29,14 @@ from odm import (
     increment,
     set_,
 )
-from odm.backends.bigtable import Bigtable, admin_wire, driver
-from odm.backends.bigtable.admin import Admin
-from odm.backends.bigtable.changes import deletes_more, differences
-from odm.backends.bigtable.errors import explain
-from odm.backends.bigtable.native import Concurrent, Read, ReadRows
-from odm.backends.bigtable.native_admin import (
+from odm.backends.bigtable import Bigtable, driver
+from odm.backends.bigtable.admin.commands import Admin
+from odm.backends.bigtable.admin.schema import tables
+from odm.backends.bigtable.admin.tables import deletes_more, differences, plan
+from odm.backends.bigtable.client import admin_wire
+from odm.backends.bigtable.client.errors import explain
+from odm.backends.bigtable.client.native import Concurrent, Read, ReadRows
+from odm.backends.bigtable.client.native_admin import (
     ColumnFamily,
     CreateTable,
     DeleteTable,
@@ -42,15 +44,14 @@ from odm.backends.bigtable.native_admin import (
     GetTable,
     ListTables,
     ModifyFamilies,
+    Options,
+    Settings,
     TableInfo,
     Tables,
     UpdateTable,
 )
-from odm.backends.bigtable.options import Options, Settings
+from odm.backends.bigtable.client.wire import Wire
 from odm.backends.bigtable.requests import Procedures
-from odm.backends.bigtable.schema import tables
-from odm.backends.bigtable.tables import plan
-from odm.backends.bigtable.wire import Wire
 from odm.errors import BackendError, BadValue
 from odm.protocol.admin import silent
 from odm.protocol.connection import run

@@ -12,9 +12,8 @@ from pydantic import Field, RootModel
 
 import odm
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.codec import attribute_cells, cells, decode
-from odm.backends.bigtable.form import Form
-from odm.backends.bigtable.native import Cell, Row
+from odm.backends.bigtable.client.native import Cell, Row
+from odm.backends.bigtable.rows.codec import Form, attribute_cells, cells, decode
 from odm.errors import BackendError, BadValue
 from tests.backends.bigtable.values import texts
 

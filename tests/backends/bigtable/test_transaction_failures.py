@@ -7,9 +7,17 @@ from typing import Any, TypeAlias
 import pytest
 from google.api_core import exceptions
 
-from odm.backends.bigtable.native import CheckAndMutateRow, Concurrent, MutateRow, Native, ReadRows, SetCell, Steps
+from odm.backends.bigtable.client.native import (
+    CheckAndMutateRow,
+    Concurrent,
+    MutateRow,
+    Native,
+    ReadRows,
+    SetCell,
+    Steps,
+)
+from odm.backends.bigtable.client.retry import Retry
 from odm.backends.bigtable.requests import Procedures
-from odm.backends.bigtable.retry import Retry
 from odm.errors import BackendError, OutcomeUnknown, Throttled
 from odm.protocol.requests import BatchMerge, BatchWrite, Merge, Request, Sleep, Transact
 from tests.backends.bigtable.native_server import NativeServer

@@ -7,7 +7,7 @@ import pytest
 
 from odm import AccessPattern, BackendError, Counter, Entity, PrimaryKey, Store, Table, increment, set_
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.scrub import scrub
+from odm.backends.bigtable.maintenance.scrub import scrub
 
 shop = Table("names")
 

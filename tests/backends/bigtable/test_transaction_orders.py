@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from odm.backends.bigtable.native import Call
+from odm.backends.bigtable.client.native import Call
 from odm.backends.bigtable.requests import Procedures
 from odm.protocol.requests import BatchWrite, Delete
 from tests.backends.bigtable.native_server import NativeServer

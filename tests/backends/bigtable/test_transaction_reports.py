@@ -8,7 +8,7 @@ import pytest
 
 from odm import BadValue, Entity, Meter, PrimaryKey, Store, Table, increment, set_
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.native import CheckAndMutateRow, Native
+from odm.backends.bigtable.client.native import CheckAndMutateRow, Native
 
 bank = Table("reports", transactions=True)
 

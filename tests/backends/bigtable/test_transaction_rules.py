@@ -32,8 +32,8 @@ from odm import (
     set_,
     upgrade,
 )
-from odm.backends.bigtable.commit import LEASE_SECONDS
-from odm.backends.bigtable.scrub import scrub
+from odm.backends.bigtable.client.retry import LEASE_SECONDS
+from odm.backends.bigtable.maintenance.scrub import scrub
 from tests.backends.bigtable.native_backend import NativeBigtable
 from tests.effort import times
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from odm.backends.bigtable import garbage, lock_garbage
-from odm.backends.bigtable.commit import LEASE_SECONDS
-from odm.backends.bigtable.garbage import Rules, Scrubbed, collect
-from odm.backends.bigtable.native import Call
+from odm.backends.bigtable.client.native import Call
+from odm.backends.bigtable.client.retry import LEASE_SECONDS
+from odm.backends.bigtable.maintenance import garbage
+from odm.backends.bigtable.maintenance import garbage as lock_garbage
+from odm.backends.bigtable.maintenance.garbage import Rules, Scrubbed, collect
 from odm.backends.bigtable.requests import Procedures
 from odm.protocol.requests import Delete, Transact
 from tests.backends.bigtable.exploring import Moment, World, Wrong

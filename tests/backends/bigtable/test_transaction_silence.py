@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from google.api_core import exceptions
 
-from odm.backends.bigtable.native import (
+from odm.backends.bigtable.client.native import (
     CheckAndMutateRow,
     Concurrent,
     MutateRow,
@@ -14,8 +14,8 @@ from odm.backends.bigtable.native import (
     Native,
     ReadRows,
 )
+from odm.backends.bigtable.client.retry import Retry
 from odm.backends.bigtable.requests import Procedures
-from odm.backends.bigtable.retry import Retry
 from odm.errors import BackendError, OutcomeUnknown
 from odm.protocol.connection import Later, run
 from odm.protocol.requests import Request, Sleep

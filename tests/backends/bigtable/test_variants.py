@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from odm.backends.bigtable.codec import Listed
-from odm.backends.bigtable.commit import COMMIT_WITHIN, LEASE_SECONDS
-from odm.backends.bigtable.native import CheckAndMutateRow, DeleteColumn, MutateRows, ReadRows, SetCell
-from odm.backends.bigtable.retry import ATTEMPT_SECONDS
+from odm.backends.bigtable.client.native import CheckAndMutateRow, DeleteColumn, MutateRows, ReadRows, SetCell
+from odm.backends.bigtable.client.retry import ATTEMPT_SECONDS, COMMIT_WITHIN, LEASE_SECONDS
+from odm.backends.bigtable.rows.codec import Listed
 from odm.backends.bigtable.writer import new_id
 from odm.errors import OutcomeUnknown
 from odm.protocol.connection import RetryPolicy

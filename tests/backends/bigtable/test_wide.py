@@ -25,10 +25,12 @@ from odm import (
     remove,
     set_,
 )
-from odm.backends.bigtable import Bigtable, wide_size, wide_writes
-from odm.backends.bigtable.cells import read_counter, write_counter
-from odm.backends.bigtable.filters import Newest, ValueRange, chain, newest
-from odm.backends.bigtable.native import Read, ReadRows
+from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.client.filters import Newest, ValueRange, chain, newest
+from odm.backends.bigtable.client.native import Read, ReadRows
+from odm.backends.bigtable.rows import wide as wide_size
+from odm.backends.bigtable.rows.cells import read_counter, write_counter
+from odm.backends.bigtable.writes import wide as wide_writes
 from odm.backends.local import Memory
 from odm.entities.query import Query
 from tests.effort import times

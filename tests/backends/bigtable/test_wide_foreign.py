@@ -11,11 +11,11 @@ import pytest
 
 from odm import AccessPattern, Counter, Entity, ItemInvalid, PrimaryKey, Store, Table, collection, increment, set_
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.filters import Newest
-from odm.backends.bigtable.native import AddToCell, Entry, MutateRow, Read, ReadRows, SetCell
-from odm.backends.bigtable.native_admin import ModifyFamilies
-from odm.backends.bigtable.scrub import scrub
-from odm.backends.bigtable.wide_size import SENTINEL
+from odm.backends.bigtable.client.filters import Newest
+from odm.backends.bigtable.client.native import AddToCell, Entry, MutateRow, Read, ReadRows, SetCell
+from odm.backends.bigtable.client.native_admin import ModifyFamilies
+from odm.backends.bigtable.maintenance.scrub import scrub
+from odm.backends.bigtable.rows.wide import SENTINEL
 from odm.errors import OdmError
 from odm.schema.model import Schema
 from tests.backends.bigtable.families import kept

@@ -9,8 +9,8 @@ import pytest
 
 from odm import AccessPattern, Counter, Entity, PrimaryKey, Store, Table, TransactionFailed, increment
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.filters import Newest
-from odm.backends.bigtable.native import ReadRows
+from odm.backends.bigtable.client.filters import Newest
+from odm.backends.bigtable.client.native import ReadRows
 from tests.effort import full
 
 bank = Table("lockbank", layout="row_per_partition", transactions=True)

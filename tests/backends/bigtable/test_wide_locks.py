@@ -25,11 +25,9 @@ from odm import (
     increment,
     set_,
 )
-from odm.backends.bigtable import Bigtable, wide_size
-from odm.backends.bigtable.cells import read_counter, write_counter
-from odm.backends.bigtable.commit import LEASE_SECONDS
-from odm.backends.bigtable.filters import Newest, ValueRange, chain, newest
-from odm.backends.bigtable.native import (
+from odm.backends.bigtable import Bigtable
+from odm.backends.bigtable.client.filters import Newest, ValueRange, chain, newest
+from odm.backends.bigtable.client.native import (
     CheckAndMutateRow,
     Concurrent,
     Mutated,
@@ -39,7 +37,10 @@ from odm.backends.bigtable.native import (
     ReadRows,
     Row,
 )
-from odm.backends.bigtable.scrub import Scrubbed, scrub
+from odm.backends.bigtable.client.retry import LEASE_SECONDS
+from odm.backends.bigtable.maintenance.scrub import Scrubbed, scrub
+from odm.backends.bigtable.rows import wide as wide_size
+from odm.backends.bigtable.rows.cells import read_counter, write_counter
 from odm.backends.local import Memory
 from odm.protocol.requests import Sleep
 

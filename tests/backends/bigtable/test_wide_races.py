@@ -25,9 +25,9 @@ from odm import (
     set_,
 )
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.filters import Newest
-from odm.backends.bigtable.native import ReadRows
-from odm.backends.bigtable.scrub import scrub
+from odm.backends.bigtable.client.filters import Newest
+from odm.backends.bigtable.client.native import ReadRows
+from odm.backends.bigtable.maintenance.scrub import scrub
 from odm.errors import ConditionFailed
 from tests.effort import full
 

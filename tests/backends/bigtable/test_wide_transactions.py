@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from odm.backends.bigtable.native import CheckAndMutateRow
+from odm.backends.bigtable.client.native import CheckAndMutateRow
 from odm.errors import BadValue, OutcomeUnknown, Unsupported
 from odm.expressions.nodes import Append, Compare, Const, Path, Set
 from odm.immutable import evolve

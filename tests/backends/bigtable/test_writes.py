@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from odm.backends.bigtable.expressions import predicate
-from odm.backends.bigtable.native import (
+from odm.backends.bigtable.client.native import (
     AppendValue,
     Cell,
     CheckAndMutateRow,
@@ -19,7 +18,8 @@ from odm.backends.bigtable.native import (
     Row,
     SetCell,
 )
-from odm.backends.bigtable.ownership import REMOVED
+from odm.backends.bigtable.rows.ownership import REMOVED
+from odm.backends.bigtable.rows.predicates import predicate
 from odm.errors import BadValue, OutcomeUnknown
 from odm.expressions.nodes import AddTo, Compare, Const, IsIn, Missing, Or, Path, Set
 from odm.expressions.nodes import Increment as Add

@@ -8,13 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Final, TypeAlias
 
 from odm import AccessPattern, Counter, Entity, PrimaryKey, Table
-from odm.backends.bigtable.codec import stored
-from odm.backends.bigtable.entries import entry_row, index_table
-from odm.backends.bigtable.form import Form
-from odm.backends.bigtable.locks import Lock, LockCells
-from odm.backends.bigtable.native import COUNTERS, ENTRIES, RECORD, Cell, Row
-from odm.backends.bigtable.schema import name_of
-from odm.backends.bigtable.verbatim import with_row_keys
+from odm.backends.bigtable.admin.schema import name_of
+from odm.backends.bigtable.client.native import COUNTERS, ENTRIES, RECORD, Cell, Row
+from odm.backends.bigtable.rows.codec import Form, stored
+from odm.backends.bigtable.rows.keys import entry_row, index_table, with_row_keys
+from odm.backends.bigtable.transactions.locks import Lock, LockCells
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import Action, Compare, Condition, Const, Increment, Item, Path, Remove, Set
 from odm.immutable import evolve

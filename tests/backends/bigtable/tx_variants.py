@@ -13,17 +13,12 @@ from typing import Any
 import pytest
 from attrs import frozen
 
-from odm.backends.bigtable import (
-    batches,
-    committed,
-    counters,
-    locks,
-    places,
-    records,
-    resolving,
-    transactions,
-    writes,
-)
+from odm.backends.bigtable.rows import items as places
+from odm.backends.bigtable.transactions import committed, locks, records
+from odm.backends.bigtable.transactions import committed as resolving
+from odm.backends.bigtable.writes import batches, counters
+from odm.backends.bigtable.writes import single as writes
+from odm.backends.bigtable.writes import transact as transactions
 
 
 @frozen
@@ -130,7 +125,7 @@ VARIANTS: dict[str, Sequence[Change]] = {
             records,
             "commit",
             "return CheckAndMutateRow(records, id, unmatched=",
-            "from odm.backends.bigtable.filters import Nothing\n\n"
+            "from odm.backends.bigtable.client.filters import Nothing\n\n"
             "    return CheckAndMutateRow(records, id, Nothing(), unmatched=",
         )
     ],
@@ -150,8 +145,8 @@ VARIANTS: dict[str, Sequence[Change]] = {
         trial(
             "_claim",
             "stuck = yield from write_many(claims, self.writer.retry)",
-            "from odm.backends.bigtable.native import MutateRows\n"
-            "        from odm.backends.bigtable.retry import all_of\n"
+            "from odm.backends.bigtable.client.native import MutateRows\n"
+            "        from odm.backends.bigtable.client.retry import all_of\n"
             "        stuck, calls = None, [MutateRows(table, tuple(some)) for table, some in claims.items()]\n"
             "        if calls:\n"
             "            yield from all_of(calls)",

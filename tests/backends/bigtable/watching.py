@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 
 from attrs import Factory, define, evolve, field, frozen
 
-from odm.backends.bigtable.locks import MARK
-from odm.backends.bigtable.native import Call
+from odm.backends.bigtable.client.native import Call
 from odm.backends.bigtable.requests import Procedures
-from odm.backends.bigtable.resolving import Resolver
+from odm.backends.bigtable.transactions.committed import Resolver
+from odm.backends.bigtable.transactions.locks import MARK
 from odm.errors import OdmError, OutcomeUnknown
 from odm.protocol.connection import run
 from odm.protocol.requests import (

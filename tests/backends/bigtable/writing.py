@@ -4,7 +4,7 @@ from itertools import count
 from typing import Annotated, Any
 
 from odm import AccessPattern, Columns, Counter, Entity, PrimaryKey, Table
-from odm.backends.bigtable.native import (
+from odm.backends.bigtable.client.native import (
     Cell,
     CheckAndMutateRow,
     Concurrent,
@@ -16,8 +16,8 @@ from odm.backends.bigtable.native import (
     SetCell,
     Status,
 )
+from odm.backends.bigtable.client.retry import Retry
 from odm.backends.bigtable.requests import Procedures
-from odm.backends.bigtable.retry import Retry
 from odm.protocol.requests import Sleep
 from odm.schema.entity import Key
 from tests.backends.bigtable.playing import Clock

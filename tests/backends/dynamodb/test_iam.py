@@ -27,7 +27,7 @@ from odm import (
     procedure,
     set_,
 )
-from odm.backends.bigtable import admin_wire, native
+from odm.backends.bigtable.client import admin_wire, native
 from odm.backends.dynamodb import DynamoDB
 from odm.patterns.time_series import TimeSeries
 from tests.cli.command_line import odm_here

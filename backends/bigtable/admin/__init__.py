@@ -1,0 +1,1 @@
+"""Tables: families, garbage collection, backups, and what differs from the models."""

@@ -1,0 +1,611 @@
+"""Finds and removes the garbage of writers: procedures without I/O, one page of rows at a time. See `scrub`.
+
+Data of other programs is never removed or changed. odm owns the families ``d`` and ``c`` of rows that hold an item, its
+claims in index tables, and ghosts. A scrub does not read other families.
+
+**Index columns.** A claim that no item lists is garbage, unless its writer is still running. So a scrub checks only
+columns older than the lease, in this order: read the index row; then read the item; then remove the columns that the
+item does not list under their qualifier, and of these only cells from before the cut-off. In the opposite order, a
+claim that is committed in between would be taken for garbage. Rows are never removed, because they may have new claims.
+The stored list of the item decides, even if the item has expired. A column is a claim only if its value is the row key
+of the item that the index row's key names (`odm.backends.bigtable.rows.keys.claims`).
+
+**Ghosts.** An increment of a Counter without an item writes a row with an empty tag and an empty revision. Its writer
+undoes that (`odm.backends.bigtable.writes.counters`). If the writer stopped before that, a scrub removes exactly these
+cells and the counters of the models, in one CheckAndMutateRow that checks that both marks are still empty and old. A
+row with any other cell in ``d`` or ``c`` is not a ghost.
+
+**Expired items** (optional) are removed by an ordinary delete, on the condition that the item still has the tag of an
+entity with a TTL, and is still expired.
+
+**Locks and records** of interrupted transactions: see `odm.backends.bigtable.maintenance.garbage`.
+
+**Missing index rows** (optional) are written again: see `odm.backends.bigtable.index.repair`.
+
+The time of the server, for a scrub: claims have its timestamps, and the local clock may be wrong.
+
+Resolves the locks, and removes the records, that interrupted transactions left: a part of `garbage`.
+
+A lock older than a minute belongs to a program that has stopped: a transaction that is not committed is aborted, and
+one that is committed is carried forward. Writers that need a row do the same earlier; until then readers ask the record
+of the transaction at each read.
+
+A record is needed as long as a call of its transaction may come late. So only records older than two leases are
+removed, and one that says "committed" only after its rows have been carried forward.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Final
+
+from odm.backends.bigtable.client.errors import kind_of
+from odm.backends.bigtable.client.filters import (
+    Before,
+    ColumnRange,
+    Family,
+    Filter,
+    Newest,
+    ValueIs,
+    chain,
+    chained,
+    interleave,
+    newest,
+)
+from odm.backends.bigtable.client.native import (
+    COUNTERS,
+    ENTRIES,
+    FAMILY,
+    RECORDS,
+    SERVER_TIME,
+    Cell,
+    CheckAndMutateRow,
+    DeleteColumn,
+    Entry,
+    MutateRow,
+    ReadRows,
+    Row,
+    RowRange,
+    SetCell,
+    Steps,
+)
+from odm.backends.bigtable.client.retry import LEASE_SECONDS, read_all, read_many, until_answered, write_many
+from odm.backends.bigtable.index.commit import Work, settle
+from odm.backends.bigtable.index.pages import LIST_ONLY
+from odm.backends.bigtable.index.repair import repair
+from odm.backends.bigtable.rows.codec import LISTED, REVISION, TAG, Listed
+from odm.backends.bigtable.rows.keys import claims, index_table, key_of, place_of
+from odm.backends.bigtable.rows.ownership import PROBE_PREFIX
+from odm.backends.bigtable.rows.pages import items_after
+from odm.backends.bigtable.rows.wide import REVISED, SIDE, Wide
+from odm.backends.bigtable.transactions import records
+from odm.backends.bigtable.transactions.committed import MICROS, Locks, Resolver
+from odm.backends.bigtable.transactions.locks import LOCKED, Lock
+from odm.backends.bigtable.writer import Writer, new_id
+from odm.codec import TTL_ATTRIBUTE
+from odm.errors import BackendError, BadValue, OutcomeUnknown, Throttled, Unsupported, brief
+from odm.immutable import Immutable, evolve
+from odm.protocol.predicates import Now, every, has_tag
+from odm.protocol.requests import Delete, Position, Sleep, Written
+from odm.schema.model import Schema
+
+PROBE = "\0scrub"
+"""The row in which a scrub writes a cell to get the server's time; each scrub has its own column."""
+
+PROBE_COLUMN = re.compile(rb"~scrub-[0-9a-f]{20}")
+"""The qualifier of such a column. If a scrub stops before it deletes its column, a later scrub deletes it."""
+
+
+def server_time(writer: Writer) -> Steps[int]:
+    """The server's time in microseconds, which is also the timestamp of claims; the local clock may be wrong.
+
+    It is the timestamp of a new cell, in a column that only this call uses. So the call neither depends on nor changes
+    cells of other scrubs, or of another program's row with the same key.
+
+    Raises:
+        BackendError: the table did not keep the cell.
+    """
+    own = f"{PROBE_PREFIX}{new_id()}"
+    yield from until_answered(MutateRow(writer.table, Entry(PROBE, (SetCell(own, b"", SERVER_TIME),))), writer.retry)
+    probes = chain(ColumnRange(FAMILY, PROBE_PREFIX, "~scrub."), Newest(), ValueIs(b""))
+    rows = yield from read_all(ReadRows(writer.table, keys=(PROBE,), filter=probes), writer.retry)
+    found = {
+        cell.qualifier.decode(): cell.timestamp
+        for row in rows
+        for cell in row.cells
+        if PROBE_COLUMN.fullmatch(cell.qualifier)
+    }
+    if own not in found:
+        raise BackendError(
+            f"table {writer.table!r} did not keep the cell that odm wrote to get the server's time: run odm plan, "
+            "which reports whether the garbage collection rule of family 'd' deletes cells by their age"
+        )
+    stale = found[own] - int(LEASE_SECONDS * MICROS)
+    gone = (DeleteColumn(name, FAMILY) for name, written in found.items() if name == own or written < stale)
+    yield from until_answered(MutateRow(writer.table, Entry(PROBE, tuple(gone))), writer.retry)
+    return found[own]
+
+
+LOCK_SECONDS: Final = 60.0
+"""The age from which a scrub resolves a lock."""
+
+
+_OLDEST: Final = (0, "")
+"""Sorts before every transaction, so that its locks may be resolved."""
+
+
+def resolve_old(writer: Writer, locks: Locks, rows: Sequence[Row], now: int, seconds: float) -> Steps[int]:
+    """Resolve the locks among rows that are older than this. Returns their number.
+
+    Args:
+        writer: the writer of the table.
+        locks: the locks of the table.
+        rows: rows that were read with their locks.
+        now: the server's time, in microseconds.
+        seconds: the age of a lock from which it is resolved.
+    """
+    found = {row.text: locks.cells.lock_of(row) for row in locks.cells.held(rows)}
+    old = {key: one for key, one in found.items() if one is not None and one.at <= now - seconds * MICROS}
+    return (yield from _resolve(writer, locks, old.items())) if old else 0
+
+
+def _resolve(writer: Writer, locks: Locks, held: Iterable[tuple[str, Lock]]) -> Steps[int]:
+    resolver = Resolver(locks, writer.retry, writer.now, _OLDEST)
+    yield from resolver.resolve(held)
+    return resolver.resolved
+
+
+class WideLocks(Immutable):
+    """The locks of items in wide rows.
+
+    Attributes:
+        writer: the writer of the table.
+        places: where the items stand.
+        locks: the locks of the table.
+        now: the server's time, in microseconds.
+        seconds: the age of a lock from which it is resolved.
+    """
+
+    writer: Writer
+    places: Wide
+    locks: Locks
+    now: int
+    seconds: float
+
+    def page(self, span: RowRange) -> Steps[tuple[int, int, str | None]]:
+        """Resolve old locks in the next rows.
+
+        Args:
+            span: the rows that are left; its start may be the id of an item, whose row is looked at again.
+
+        Returns:
+            The number of rows with locks, and of locks that were resolved; and the last row, if there may be more.
+        """
+        first = self.places.row(span.start)
+        if first != span.start:
+            span = RowRange(first, span.end)
+        revisions = chain(interleave(*map(Family, self.places.families)), Newest(), LOCKED)
+        call = ReadRows(self.writer.table, range=span, limit=PAGE_ROWS, filter=revisions)
+        rows = yield from read_all(call, self.writer.retry)
+        ids = tuple(f"{row.text}{SIDE}{sort}" for row in rows for sort in _locked_in(row))
+        found = yield from self.locks.cells.read_locks(ids, self.writer.retry)
+        resolved = yield from resolve_old(self.writer, self.locks, [*found.values()], self.now, self.seconds)
+        return len(rows), resolved, rows[-1].text if len(rows) == PAGE_ROWS else None
+
+    def all(self, span: RowRange, last: str | None) -> Steps[int]:
+        """Resolve old locks up to the row of an item; None: in all rows. Returns their number."""
+        left = span if last is None else evolve(span, end=self.places.row(last) + "\0")
+        total = 0
+        while not left.empty:
+            _, resolved, row = yield from self.page(left)
+            total += resolved
+            if row is None:
+                break
+            left = left.beyond(row, reverse=False)
+        return total
+
+
+def _locked_in(row: Row) -> Iterator[str]:
+    """The sort keys of the locked items, in a row that was read with the revisions of locked items."""
+    for column in dict.fromkeys(column for _, column in row.columns):
+        sort, side, name = column.decode("utf-8", "surrogateescape").partition(SIDE)
+        if side + name == REVISED:
+            yield sort
+
+
+def remove_records(writer: Writer, locks: Locks, rows: Sequence[Row]) -> Steps[tuple[int, int]]:
+    """Remove old records. Returns the number of locks that were resolved before, and of records.
+
+    Args:
+        writer: the writer of the table.
+        locks: the locks of the table.
+        rows: the records, which are older than two leases.
+    """
+    resolved = 0
+    for record in rows:
+        if records.state_of(record) == "committed":
+            found = yield from locks.cells.read_locks(records.rows_of(record), writer.retry)
+            held = {key: locks.cells.lock_of(row) for key, row in found.items()}
+            mine = [(key, lock) for key, lock in held.items() if lock is not None and lock.id == record.text]
+            resolved += (yield from _resolve(writer, locks, mine)) if mine else 0
+        yield from records.remove(locks.records, (record.text,), writer.retry)
+    return resolved, len(rows)
+
+
+def both_states(writer: Writer, locks: Locks, row_keys: tuple[str, ...], cells: Filter) -> Steps[dict[str, list[Row]]]:
+    """Items as they are by both outcomes of the transaction that locks them, if one does."""
+    found = yield from locks.cells.read(row_keys, cells, writer.retry)
+    held = tuple(row.text for row in locks.cells.held(found.values()))
+    whole = (yield from locks.cells.read(held, locks.cells.whole, writer.retry)) if held else {}
+    states: dict[str, list[Row]] = {}
+    for key in row_keys:
+        row = whole.get(key) if key in held else found.get(key)
+        lock = None if row is None else locks.cells.lock_of(row)
+        rows = [row] if row is None or lock is None else [locks.cells.before(row, lock), locks.cells.after(row, lock)]
+        states[key] = [item for one in rows if one is not None and (item := writer.places.item_of(one)) is not None]
+    return states
+
+
+_LOG = logging.getLogger("odm.bigtable")
+
+PAGE_ROWS = 500
+"""The maximum rows of one page."""
+
+COUNTER_BYTES = 8
+
+
+class Scrubbed(Immutable):
+    """The progress of a scrub.
+
+    Attributes:
+        rows: rows read.
+        columns: columns removed from index rows.
+        ghosts: ghosts removed: rows that increments of Counters left without an item.
+        expired: items removed whose TTL had passed.
+        repaired: missing index entries of items written again.
+        locks: locks of interrupted transactions that were resolved.
+        records: records of transactions removed.
+        entries: columns of index rows that were looked at, in a dry run; those of running writers too.
+        items: items that were looked at, in a dry run.
+        following: where to continue, for ``after=``; None: the scrub has finished.
+    """
+
+    rows: int = 0
+    columns: int = 0
+    ghosts: int = 0
+    expired: int = 0
+    following: str | None = None
+    repaired: int = 0
+    locks: int = 0
+    records: int = 0
+    entries: int = 0
+    items: int = 0
+
+    def __str__(self) -> str:
+        removed = [(self.columns, "index column"), (self.ghosts, "ghost"), (self.expired, "expired item")]
+        removed += [(self.records, "record")] * bool(self.records)
+        repaired = _many(self.repaired, "index entry", "index entries")
+        resolved = f"; resolved: {_many(self.locks, 'lock')}" * bool(self.locks)
+        return (
+            f"{_many(self.rows, 'row')} read; removed: {', '.join(_many(*part) for part in removed)}; "
+            f"repaired: {repaired}{resolved}"
+        )
+
+    def __add__(self, other: "Scrubbed") -> "Scrubbed":
+        return Scrubbed(
+            self.rows + other.rows,
+            self.columns + other.columns,
+            self.ghosts + other.ghosts,
+            self.expired + other.expired,
+            repaired=self.repaired + other.repaired,
+            locks=self.locks + other.locks,
+            records=self.records + other.records,
+            entries=self.entries + other.entries,
+            items=self.items + other.items,
+        )
+
+
+class Rules(Immutable):
+    """The options of a scrub.
+
+    Attributes:
+        lease: the age in seconds up to which cells are kept.
+        expired: also remove items whose TTL has passed.
+        rate: the maximum rows per second; None: no limit.
+        after: where to continue, a `Scrubbed.following`; None: from the start.
+        clock: returns seconds since the epoch; None: use the server's time.
+        repair: also write missing index entries again.
+        dry_run: only count what would be removed; resolve no lock, and repair nothing.
+    """
+
+    lease: float
+    expired: bool = False
+    rate: float | None = None
+    after: str | None = None
+    clock: Callable[[], float] | None = None
+    repair: bool = False
+    dry_run: bool = False
+
+
+def collect(writer: Writer, rules: Rules, tell: Callable[[Scrubbed], object]) -> Steps[Scrubbed]:
+    """Scrub the tables of a schema: first the items' table, then its index tables.
+
+    Args:
+        writer: the writer of the items' table.
+        rules: the options.
+        tell: called with the progress so far after each page.
+
+    Raises:
+        Throttled: the server did not answer in time; continue after the ``following`` of the last reported progress.
+        OdmError: the server refused a call.
+    """
+    if not writer.places.tagged:  # neither counters nor indexes, and no cells of odm
+        if rules.expired:
+            raise Unsupported(
+                f"table {writer.table!r} has rows of other programs, and a scrub does not remove their expired items: "
+                "let a garbage collection rule of their column family do it, or delete_all()"
+            )
+        return Scrubbed()
+    now = int(rules.clock() * MICROS) if rules.clock is not None else (yield from server_time(writer))
+    cutoff = _stamp(now - int(rules.lease * MICROS))
+    collector = _Collector(writer, rules, now, cutoff)
+    steps = _begin(_tables(writer.schema), rules.after)
+    done = Scrubbed()
+    for table, index, span, following in steps:
+        left: RowRange | None = span
+        while left is not None:
+            page, last = yield from collector.page(table, index, left)
+            left = None if last is None else left.beyond(last, reverse=False)
+            done = evolve(done + page, following=following if last is None else f"{table}:{last}")
+            tell(done)
+            if rules.rate and done.following is not None:
+                yield Sleep(page.rows / rules.rate)
+    return done
+
+
+def check_after(schema: Schema, after: str | None) -> None:
+    """Refuse an ``after`` of other tables. Raises BadValue."""
+    if after is not None and after.partition(":")[0] not in dict(_tables(schema)):
+        raise BadValue(
+            f"after={brief(after)} is not of table {schema.name!r}: pass the `following` of an earlier scrub"
+        )
+
+
+def _tables(schema: Schema) -> list[tuple[str, str | None]]:
+    """The tables to scrub, with the name of their index; None for the items' table, `RECORDS` for the records."""
+    indexes = [*schema.indexes, *([RECORDS] * schema.transactions)]
+    return [(schema.name, None), *((index_table(schema.name, index), index) for index in indexes)]
+
+
+def _begin(
+    tables: Sequence[tuple[str, str | None]], after: str | None
+) -> Iterator[tuple[str, str | None, RowRange, str | None]]:
+    """The remaining tables: name, index, the range of remaining rows, and the `Scrubbed.following` after the table."""
+    names = [table for table, _ in tables]
+    table, _, row_key = (f"{names[0]}:" if after is None else after).partition(":")
+    first = names.index(table)
+    for number, (name, index) in enumerate(tables[first:], first):
+        span = RowRange(row_key, open=True) if number == first and row_key else RowRange()
+        yield name, index, span, f"{names[number + 1]}:" if number + 1 < len(names) else None
+
+
+def _stamp(micros: int) -> int:
+    """A timestamp that a server takes: in whole milliseconds, and not 0, which as the end of a range means no end."""
+    return max(1000, micros // 1000 * 1000)
+
+
+class _Collector(Immutable, dict=True):
+    """One scrub.
+
+    Attributes:
+        writer: the writer of the items' table.
+        rules: the options.
+        now: the time of the scrub, in microseconds.
+        cutoff: only cells with a timestamp before this are checked, in microseconds.
+        expiring: the tags of the entities that have a TTL.
+    """
+
+    writer: Writer
+    rules: Rules
+    now: int
+    cutoff: int
+
+    @cached_property
+    def expiring(self) -> frozenset[str]:
+        return _expiring(self.writer.schema)
+
+    def page(self, table: str, index: str | None, span: RowRange) -> Steps[tuple[Scrubbed, str | None]]:
+        """Scrub the next rows. Returns the progress, and the last row key, or None if there are no more rows."""
+        if index is None and isinstance(self.writer.places, Wide):
+            return (yield from self._wide(self.writer.places, span))
+        if index is None:
+            columns = self._columns
+        elif index == RECORDS and self.writer.schema.transactions:
+            columns = None if self.rules.dry_run else chain(Newest(), Before(_stamp(2 * self.cutoff - self.now)))
+        elif self.rules.dry_run:
+            columns = chain(Family(ENTRIES), Newest())
+        else:
+            columns = chain(Family(ENTRIES), Newest(), Before(self.cutoff))
+        if columns is None:
+            return Scrubbed(), None
+        rows = yield from read_all(ReadRows(table, range=span, limit=PAGE_ROWS, filter=columns), self.writer.retry)
+        if index is None:
+            done = yield from self._items(rows, columns)
+        elif index == RECORDS and self.locks is not None:
+            resolved, removed = yield from remove_records(self.writer, self.locks, rows)
+            done = Scrubbed(locks=resolved, records=removed)
+        else:
+            done = yield from self._entries(table, index, rows)
+        return done + Scrubbed(len(rows)), rows[-1].text if len(rows) == PAGE_ROWS else None
+
+    @property
+    def locks(self) -> Locks | None:
+        """The locks of the table, if it has any."""
+        return self.writer.places.locks
+
+    def _wide(self, places: Wide, span: RowRange) -> Steps[tuple[Scrubbed, str | None]]:
+        """The same for the items of wide rows, which have ids in place of row keys."""
+        locks = None
+        if self.locks is not None and not self.rules.dry_run:
+            locks = WideLocks(self.writer, places, self.locks, self.now, self._old_lock)
+        reads = (self.rules.repair and self.writer.schema.indexes) or (self.rules.expired and self.expiring)
+        if not reads:
+            if locks is None:
+                return Scrubbed(), None
+            read, resolved, last = yield from locks.page(span)
+            return Scrubbed(read, locks=resolved), last
+        rows, last = yield from items_after(places, span.start, self.writer.retry)
+        resolved = 0 if locks is None else (yield from locks.all(span, last))
+        return (yield from self._items_in(rows)) + Scrubbed(len(rows), locks=resolved), last
+
+    @property
+    def _old_lock(self) -> float:
+        """The age in seconds from which a lock is resolved."""
+        return min(LOCK_SECONDS, self.rules.lease)
+
+    def _listed(self, items: Sequence[Row], index: str, place: Position) -> frozenset[str] | None:
+        """The qualifiers under which an item lists an entry; None if its list cannot be read."""
+        entries: list[Listed] = []
+        for item in items:
+            try:
+                entries += self.writer.places.listed(item)
+            except BackendError as error:
+                _LOG.warning("index columns are left alone: %s", kind_of(error))
+                return None
+        return frozenset(entry.qualifier for entry in entries if (entry.index, entry.key) == (index, place.index_key))
+
+    def _states(self, ids: tuple[str, ...]) -> Steps[Mapping[str, Sequence[Row]]]:
+        """The lists of items; of an item that is locked, both the one that it has and the one that it may get."""
+        places = self.writer.places
+        if self.locks is None:
+            found = yield from places.read(ids, self.writer.retry, LIST_ONLY)
+            return {id: (row,) for id, row in found.items()}
+        return (yield from both_states(self.writer, self.locks, ids, places.cells(LIST_ONLY)))
+
+    def _entries(self, table: str, index: str, rows: list[Row]) -> Steps[Scrubbed]:
+        """Remove old columns that no item lists; ``rows`` are the index rows, and the items are read after them."""
+        layout = self.writer.layout
+        claimed: list[tuple[Row, Position, tuple[str, ...]]] = []
+        looked_at = 0
+        if self.rules.dry_run:  # it reads the columns of running writers too, to count them
+            looked_at = sum(len(claims(row, layout)) for row in rows)
+            rows = [Row(row.key, (cell for cell in row.cells if cell.timestamp < self.cutoff)) for row in rows]
+        for row in rows:
+            place, found = place_of(row.text, layout), claims(row, layout)
+            if place is not None and found:
+                claimed.append((row, place, found))
+        row_keys = [layout.row_key(place.key) for _, place, _ in claimed]
+        ids = tuple(dict.fromkeys(row_keys))
+        items = yield from self._states(ids)
+        entries: list[Entry] = []
+        for (row, place, found), row_key in zip(claimed, row_keys, strict=True):
+            kept = self._listed(items.get(row_key, ()), index, place)
+            if kept is None:
+                continue
+            gone = (DeleteColumn(one, ENTRIES, self.cutoff) for one in found if one not in kept)
+            if mutations := tuple(gone):
+                entries.append(Entry(row.text, mutations))
+        count = sum(len(entry.mutations) for entry in entries)
+        if self.rules.dry_run:
+            return Scrubbed(columns=count, entries=looked_at)
+        stuck = yield from write_many({table: entries}, self.writer.retry)
+        if stuck is not None:
+            raise Throttled(f"index {table!r} could not be scrubbed: {stuck.reason}; try again later", [])
+        return Scrubbed(columns=count)
+
+    @property
+    def _columns(self) -> Filter | None:
+        """The filter for the items' rows, which returns every row with a tag; None: the rows are not needed."""
+        expired, repair = self.rules.expired and self.expiring, self.rules.repair and self.writer.schema.indexes
+        places = self.writer.places
+        if not (self.writer.form.owned.counters or expired or repair):
+            return None if self.locks is None or self.rules.dry_run else self.locks.cells.any_lock
+        parts = [newest(FAMILY, TAG)]
+        parts += [newest(FAMILY, TTL_ATTRIBUTE)] * bool(expired)
+        parts += [newest(FAMILY, LISTED)] * bool(repair)
+        return places.shown(places.cells(interleave(*parts)))
+
+    def _items(self, rows: list[Row], columns: Filter) -> Steps[Scrubbed]:
+        """Scrub rows of items that were read with a filter; first their locks."""
+        places, resolved = self.writer.places, 0
+        if self.locks is not None and not self.rules.dry_run:
+            resolved = yield from resolve_old(self.writer, self.locks, rows, self.now, self._old_lock)
+        rows = yield from places.committed(rows, columns, self.writer.retry)
+        return (yield from self._items_in(places.items(rows))) + Scrubbed(locks=resolved)
+
+    def _items_in(self, rows: list[Row]) -> Steps[Scrubbed]:
+        repaired = (yield from repair(self.writer, rows)) if self.rules.repair and not self.rules.dry_run else 0
+        marked = tuple(row.text for row in rows if self.writer.form.owned.counters and _cell(row, TAG) == b"")
+        ghosts = (yield from self._remove_ghosts(marked)) if marked else 0
+        expired = (yield from self._remove_expired(rows)) if self.rules.expired else 0
+        items = len(rows) - len(marked) if self.rules.dry_run else 0
+        return Scrubbed(ghosts=ghosts, expired=expired, repaired=repaired, items=items)
+
+    def _remove_ghosts(self, row_keys: tuple[str, ...]) -> Steps[int]:
+        removed = 0
+        families = (FAMILY, *self.writer.form.owned.families, COUNTERS)
+        own = chain(interleave(*map(Family, families)), Newest())
+        found = yield from read_many(self.writer.table, row_keys, self.writer.retry, own)
+        for row_key, row in found.items():
+            if (call := self._ghost(row_key, row)) is not None:
+                removed += 1 if self.rules.dry_run else (yield from until_answered(call, self.writer.retry))
+        return removed
+
+    def _ghost(self, row_key: str, row: Row) -> CheckAndMutateRow | None:
+        """The call that removes the cells of a ghost if it still is one; None: the row is not a ghost."""
+        counters = [cell for cell in row.cells if cell.family == COUNTERS]
+        marks = {(cell.family, cell.qualifier): cell.value for cell in row.cells if cell.family != COUNTERS}
+        home = next((family for family, name in marks if name == TAG.encode()), FAMILY)
+        ghost = {(home, TAG.encode()): b"", (home, REVISION.encode()): b""}
+        if (
+            marks != ghost
+            or home not in self.writer.form.owned.tag_families
+            or not all(map(self._is_counter, counters))
+        ):
+            return None
+        # a later increment writes both marks again, with new timestamps, and its writer undoes it
+        same = [chain(newest(home, mark), Before(self.cutoff), ValueIs(b"")) for mark in (TAG, REVISION)]
+        gone = [DeleteColumn(mark, home, self.cutoff) for mark in (TAG, REVISION)]
+        gone += [DeleteColumn(cell.qualifier.decode(), COUNTERS, self.cutoff) for cell in counters]
+        return CheckAndMutateRow(self.writer.table, row_key, chained(*same), matched=tuple(gone))
+
+    def _is_counter(self, cell: Cell) -> bool:
+        return (
+            cell.qualifier.decode(errors="replace") in self.writer.form.owned.counters
+            and len(cell.value) == COUNTER_BYTES
+        )
+
+    def _remove_expired(self, rows: list[Row]) -> Steps[int]:
+        """Remove the expired items of the models' entities. Ignores items whose tag no model has."""
+        now = Now(self.now // MICROS)
+        works: list[Work] = []
+        for row in rows:
+            marks = self.writer.places.marks(row)
+            if (tag := str(marks.get(TAG))) not in self.expiring or not now.expired(marks):
+                continue
+            if (key := key_of(self.writer.schema, row.text, tag)) is not None:
+                works.append(Work(Delete(key, every(has_tag(tag), now.gone)), row.text))
+        if self.rules.dry_run:
+            return len(works)
+        if works:
+            try:
+                yield from settle(self.writer, works)
+            except OutcomeUnknown as error:
+                _LOG.warning("an expired item is left to the next scrub: %s", kind_of(error))
+        return sum(isinstance(work.answer, Written) and work.answer.existed for work in works)
+
+
+def _expiring(schema: Schema) -> frozenset[str]:
+    """The tags of the entities that have a TTL."""
+    return frozenset(tag for tag, entity in schema.entities.items() if entity.ttl is not None)
+
+
+def _many(number: int, what: str, several: str = "") -> str:
+    return f"{number} {what if number == 1 else several or f'{what}s'}"
+
+
+def _cell(row: Row, name: str) -> bytes | None:
+    """The value of a cell in the family of attributes; None if the cell does not exist."""
+    found = (cell.value for cell in row.cells if (cell.family, cell.qualifier) == (FAMILY, name.encode()))
+    return next(found, None)

@@ -1,0 +1,1 @@
+"""How writes are sent: of one item, a batch of them, or a transaction of several rows."""
