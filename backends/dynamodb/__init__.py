@@ -18,7 +18,7 @@ Outside this flow, `streams` serves Lambda functions, which get the records of a
 line: it applies the differences that `changes` finds between the layout and the existing table.
 """
 
+from odm.backends.dynamodb.client.native import Provisioned, TableOptions
 from odm.backends.dynamodb.driver import DynamoDB
-from odm.backends.dynamodb.options import Provisioned, TableOptions
 
 __all__ = ["DynamoDB", "Provisioned", "TableOptions"]

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from odm.backends.dynamodb.attributes import Attributes, from_attribute
-from odm.backends.dynamodb.codec import put_values, read_entries, read_item, read_key, to_attribute
+from odm.backends.dynamodb.client.native import Call, Steps
 from odm.backends.dynamodb.driver import DynamoDB
-from odm.backends.dynamodb.native import Call, Steps
+from odm.backends.dynamodb.items.attributes import Attributes, from_attribute
+from odm.backends.dynamodb.items.codec import put_values, read_entries, read_item, read_key, to_attribute
+from odm.backends.dynamodb.items.layout import Layout
 from odm.backends.dynamodb.requests import steps_of
-from odm.backends.dynamodb.schema import Layout
 from odm.backends.dynamodb.tables import apply, plan
 from odm.codec import TAG
 from odm.codec.blobs import placeholders

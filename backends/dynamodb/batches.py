@@ -7,13 +7,12 @@ as UnprocessedKeys or UnprocessedItems, and odm sends these again.
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from odm.backends.dynamodb.codec import read_key, write_key, write_put
-from odm.backends.dynamodb.errors import hot_spots, is_conflict, is_throttled
-from odm.backends.dynamodb.expressions import only_tags
-from odm.backends.dynamodb.native import Call, Steps, backoff
-from odm.backends.dynamodb.only import projected
-from odm.backends.dynamodb.retry import Attempts
-from odm.backends.dynamodb.schema import Layout
+from odm.backends.dynamodb.client.errors import hot_spots, is_conflict, is_throttled
+from odm.backends.dynamodb.client.native import Call, Steps, backoff
+from odm.backends.dynamodb.client.retry import Attempts
+from odm.backends.dynamodb.expressions import only_tags, projected
+from odm.backends.dynamodb.items.codec import read_key, write_key, write_put
+from odm.backends.dynamodb.items.layout import Layout
 from odm.errors import Throttled
 from odm.expressions.nodes import Item
 from odm.protocol.requests import BatchGet, BatchWrite, Delete, Put

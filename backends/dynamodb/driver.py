@@ -6,17 +6,25 @@ from contextlib import contextmanager, nullcontext
 from copy import copy
 from typing import TYPE_CHECKING, Any, Literal
 
-from odm.backends.dynamodb.clients import AsyncClients, Settings, SyncClient, session_of
-from odm.backends.dynamodb.codec import write_item
-from odm.backends.dynamodb.endpoints import is_url, other_host
-from odm.backends.dynamodb.errors import MALFORMED, DamagedAnswer, is_of_credentials
-from odm.backends.dynamodb.native import STREAM_READS, Call, Native, Steps
-from odm.backends.dynamodb.options import Billing, Stream, TableClass, TableOptions
+from odm.backends.dynamodb.client.clients import AsyncClients, Settings, SyncClient, session_of
+from odm.backends.dynamodb.client.endpoints import is_url, other_host
+from odm.backends.dynamodb.client.errors import MALFORMED, DamagedAnswer, is_of_credentials
+from odm.backends.dynamodb.client.native import (
+    STREAM_READS,
+    Billing,
+    Call,
+    Native,
+    Steps,
+    Stream,
+    TableClass,
+    TableOptions,
+)
+from odm.backends.dynamodb.client.retry import attempts_of
+from odm.backends.dynamodb.client.transports import Transports
+from odm.backends.dynamodb.client.units import MeteredConnection
+from odm.backends.dynamodb.items.codec import write_item
+from odm.backends.dynamodb.items.layout import Layout, layout_of
 from odm.backends.dynamodb.requests import NO_ORDER, steps_of
-from odm.backends.dynamodb.retry import attempts_of
-from odm.backends.dynamodb.schema import Layout, layout_of
-from odm.backends.dynamodb.transports import Transports
-from odm.backends.dynamodb.units import MeteredConnection
 from odm.codec import EntityCodec
 from odm.errors import BadValue, brief
 from odm.expressions.nodes import AddValue, Item

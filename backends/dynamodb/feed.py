@@ -15,9 +15,9 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
-from odm.backends.dynamodb.errors import CHANGES_LOST, CHANGES_TRIMMED, ITERATOR_EXPIRED, TABLE_MISSING, code_of
-from odm.backends.dynamodb.native import Call, Steps
-from odm.backends.dynamodb.schema import Layout
+from odm.backends.dynamodb.client.errors import CHANGES_LOST, CHANGES_TRIMMED, ITERATOR_EXPIRED, TABLE_MISSING, code_of
+from odm.backends.dynamodb.client.native import Call, Steps
+from odm.backends.dynamodb.items.layout import Layout
 from odm.backends.dynamodb.stream_records import read_record
 from odm.errors import BadCursor, Unsupported, brief
 from odm.immutable import Immutable, evolve

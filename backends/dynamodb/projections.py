@@ -4,13 +4,13 @@ An entry may be older than its item. A result is left out if the item was delete
 longer matches the filter.
 """
 
-from odm.backends.dynamodb.attributes import Attribute, from_attribute
 from odm.backends.dynamodb.batches import MAX_GETS, batch_get
-from odm.backends.dynamodb.codec import write_index_key
-from odm.backends.dynamodb.loading import AttributesItem, DescribedItem
-from odm.backends.dynamodb.native import Steps
-from odm.backends.dynamodb.retry import Attempts
-from odm.backends.dynamodb.schema import Layout
+from odm.backends.dynamodb.client.native import Steps
+from odm.backends.dynamodb.client.retry import Attempts
+from odm.backends.dynamodb.items.attributes import Attribute, from_attribute
+from odm.backends.dynamodb.items.codec import write_index_key
+from odm.backends.dynamodb.items.layout import Layout
+from odm.backends.dynamodb.items.loading import AttributesItem, DescribedItem
 from odm.codec import TAG
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import paths

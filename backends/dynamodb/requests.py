@@ -5,20 +5,17 @@ from functools import partial
 from typing import Any, Final, Literal, assert_never, cast
 
 from odm.backends.dynamodb.batches import batch_get, batch_write
-from odm.backends.dynamodb.codec import read_entries, read_position, write_key, write_position
-from odm.backends.dynamodb.described import native_value
-from odm.backends.dynamodb.described_conditions import reading_filter
-from odm.backends.dynamodb.errors import MALFORMED, DamagedAnswer, translated
-from odm.backends.dynamodb.expressions import Expressions
+from odm.backends.dynamodb.client.errors import MALFORMED, DamagedAnswer, translated
+from odm.backends.dynamodb.client.native import Call, Native, Steps
+from odm.backends.dynamodb.client.retry import Attempts, sent_again
+from odm.backends.dynamodb.expressions import Expressions, projected, projection
 from odm.backends.dynamodb.feed import list_shards, read_changes
-from odm.backends.dynamodb.loading import AttributesItem
-from odm.backends.dynamodb.native import Call, Native, Steps
-from odm.backends.dynamodb.only import projected, projection
+from odm.backends.dynamodb.items.codec import read_entries, read_position, write_key, write_position
+from odm.backends.dynamodb.items.described import native_value, reading_filter
+from odm.backends.dynamodb.items.layout import Layout
+from odm.backends.dynamodb.items.loading import AttributesItem
+from odm.backends.dynamodb.key_conditions import native_bounds, several_range
 from odm.backends.dynamodb.projections import entries_of, needs_items, whole_items
-from odm.backends.dynamodb.ranges import native_bounds
-from odm.backends.dynamodb.retry import Attempts, sent_again
-from odm.backends.dynamodb.schema import Layout
-from odm.backends.dynamodb.several import several_range
 from odm.backends.dynamodb.tables import alter, check_index, create, drop, identify, measure, names
 from odm.backends.dynamodb.transactions import transact, transact_get
 from odm.backends.dynamodb.writes import delete, merge, put, update

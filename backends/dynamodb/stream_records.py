@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from odm.backends.dynamodb.attributes import Attributes
-from odm.backends.dynamodb.codec import read_item, read_key
-from odm.backends.dynamodb.schema import Layout
+from odm.backends.dynamodb.items.attributes import Attributes
+from odm.backends.dynamodb.items.codec import read_item, read_key
+from odm.backends.dynamodb.items.layout import Layout
 from odm.errors import BadValue
 from odm.protocol.changes import ChangeRecord, Kind
 from odm.schema.entity import Key

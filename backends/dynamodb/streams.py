@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, overload
 
-from odm.backends.dynamodb.schema import Layout, layout_of
+from odm.backends.dynamodb.items.layout import Layout, layout_of
 from odm.backends.dynamodb.stream_records import read_record, sequence_of
 from odm.errors import BadValue, ItemInvalid, OdmError, brief
 from odm.immutable import Immutable, evolve

@@ -7,11 +7,11 @@ transaction can be sent again after a lost response; see `retry`.
 from typing import Any, assert_never
 from uuid import uuid4
 
-from odm.backends.dynamodb.codec import write_key
-from odm.backends.dynamodb.errors import BUSY, is_busy, misfit, reasons_of
-from odm.backends.dynamodb.native import Call, Steps
-from odm.backends.dynamodb.only import projected
-from odm.backends.dynamodb.schema import Layout
+from odm.backends.dynamodb.client.errors import BUSY, is_busy, misfit, reasons_of
+from odm.backends.dynamodb.client.native import Call, Steps
+from odm.backends.dynamodb.expressions import projected
+from odm.backends.dynamodb.items.codec import write_key
+from odm.backends.dynamodb.items.layout import Layout
 from odm.backends.dynamodb.writes import item_arguments, merge_arguments, put_arguments, refused, update_arguments
 from odm.errors import BadValue, Throttled
 from odm.expressions.nodes import Item

@@ -5,13 +5,13 @@ from functools import lru_cache
 from random import SystemRandom
 from typing import Any, Final, TypeAlias
 
-from odm.backends.dynamodb.attributes import Attribute
-from odm.backends.dynamodb.codec import put_values, read_item, write_key, write_put
-from odm.backends.dynamodb.described_conditions import WriteConditions
-from odm.backends.dynamodb.errors import CONDITION_FAILED, code_of, is_without_parent
+from odm.backends.dynamodb.client.errors import CONDITION_FAILED, code_of, is_without_parent
+from odm.backends.dynamodb.client.native import Call, Steps
 from odm.backends.dynamodb.expressions import Expressions
-from odm.backends.dynamodb.native import Call, Steps
-from odm.backends.dynamodb.schema import Layout
+from odm.backends.dynamodb.items.attributes import Attribute
+from odm.backends.dynamodb.items.codec import put_values, read_item, write_key, write_put
+from odm.backends.dynamodb.items.described import WriteConditions
+from odm.backends.dynamodb.items.layout import Layout
 from odm.codec import TAG
 from odm.errors import BadValue
 from odm.expressions.evaluate import holds

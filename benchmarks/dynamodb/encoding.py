@@ -13,11 +13,11 @@ from benchmarks.libraries.boto import values_of
 from benchmarks.pages import Page
 from benchmarks.timing import Racer
 from odm import Store
-from odm.backends.dynamodb.codec import write_item, write_put
+from odm.backends.dynamodb.client.native import Call, Native
+from odm.backends.dynamodb.client.wire import text_of
 from odm.backends.dynamodb.driver import DynamoDB, DynamoDBConnection
-from odm.backends.dynamodb.native import Call, Native
-from odm.backends.dynamodb.schema import layout_of
-from odm.backends.dynamodb.wire import text_of
+from odm.backends.dynamodb.items.codec import write_item, write_put
+from odm.backends.dynamodb.items.layout import layout_of
 from odm.protocol.requests import Put
 from odm.schema.model import Schema
 

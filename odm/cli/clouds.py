@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from urllib.parse import urlencode
 
 from odm.backends.dynamodb import DynamoDB, Provisioned
-from odm.backends.dynamodb.options import ON_DEMAND, Billing, Stream
+from odm.backends.dynamodb.client.native import ON_DEMAND, Billing, Stream
 from odm.cli.usage import BadUsage, checked
 from odm.immutable import Immutable
 from odm.protocol.admin import Admin

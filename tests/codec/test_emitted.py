@@ -23,9 +23,9 @@ from odm.backends.bigtable.rows import loading as bigtable
 from odm.backends.bigtable.rows.codec import Form
 from odm.backends.bigtable.rows.loading import Loader as RowLoader
 from odm.backends.bigtable.rows.loading import RowItem
-from odm.backends.dynamodb import codec as dynamodb
-from odm.backends.dynamodb.loading import AttributesItem, Loader
-from odm.backends.dynamodb.schema import layout_of
+from odm.backends.dynamodb.items import codec as dynamodb
+from odm.backends.dynamodb.items.layout import layout_of
+from odm.backends.dynamodb.items.loading import AttributesItem, Loader
 from odm.backends.local import Memory
 from odm.backends.local import codec as local
 from odm.codec import Draft, compile_codec

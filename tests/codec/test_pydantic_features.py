@@ -27,7 +27,7 @@ from pydantic import (
     model_validator,
 )
 
-from odm.backends.dynamodb.loading import Loader
+from odm.backends.dynamodb.items.loading import Loader
 from odm.codec import EntityCodec, compile_codec
 from odm.entities.markers import Stored
 from odm.errors import BadValue, ItemInvalid

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from odm import TTL, BadValue, Entity, ItemInvalid, PrimaryKey, SchemaError, Store, Stored, Table, some
-from odm.backends.dynamodb.codec import attributes_of, write_item
-from odm.backends.dynamodb.loading import AttributesItem, Loader
+from odm.backends.dynamodb.items.codec import attributes_of, write_item
+from odm.backends.dynamodb.items.loading import AttributesItem, Loader
 from odm.backends.local import Memory
 
 table = Table("forms")

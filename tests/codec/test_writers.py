@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, TypeAdapter
 
-from odm.backends.dynamodb.codec import read_text, to_attribute, write_item
-from odm.backends.dynamodb.wire import text_of
+from odm.backends.dynamodb.client.wire import text_of
+from odm.backends.dynamodb.items.codec import read_text, to_attribute, write_item
 from odm.codec import Draft, EntityCodec, compile_codec
 from odm.codec.faults import Unfit
 from odm.codec.numbers import canonical_decimal
@@ -207,7 +207,7 @@ class Bounded(BaseModel):
 
 
 def test_an_item_that_is_to_be_checked_is_not_read_from_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odm.backends.dynamodb.codec.from_json", None)
+    monkeypatch.setattr("odm.backends.dynamodb.items.codec.from_json", None)
     codec = compile_codec(Bounded, "Bounded")
     item = write_item(codec, Bounded(number=1))
     assert isinstance(item, Draft)

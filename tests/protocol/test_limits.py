@@ -239,7 +239,7 @@ def test_a_transaction_is_measured_as_its_items_are_stored(backend: Any) -> None
 
 
 def test_nothing_that_is_put_is_read_from_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odm.backends.dynamodb.codec.read_text", None)
+    monkeypatch.setattr("odm.backends.dynamodb.items.codec.read_text", None)
     monkeypatch.setattr("odm.backends.dynamodb.driver.DynamoDBConnection.call", lambda *_: {"Responses": {}})
     db, row = Store(_ROWS, DynamoDB()), Row(row_id=1)
     db.put(row)

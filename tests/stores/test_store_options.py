@@ -24,7 +24,7 @@ from odm import (
 )
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
-from odm.backends.dynamodb.native import backoff
+from odm.backends.dynamodb.client.native import backoff
 from odm.backends.local import LocalFile, Memory
 from odm.observe.events import Observer
 from odm.procedures.calls import Calls

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
-from odm.backends.dynamodb.attributes import from_attribute
-from odm.backends.dynamodb.codec import put_values, read_item, read_key, to_attribute
-from odm.backends.dynamodb.schema import layout_of
+from odm.backends.dynamodb.items.attributes import from_attribute
+from odm.backends.dynamodb.items.codec import put_values, read_item, read_key, to_attribute
+from odm.backends.dynamodb.items.layout import layout_of
 from odm.cli.inspect.declare import declared
 from odm.cli.inspect.design import Design
 from odm.cli.inspect.facts import Attributes

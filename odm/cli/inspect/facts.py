@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from odm.backends.dynamodb.attributes import read_binary, read_number
+from odm.backends.dynamodb.items.attributes import read_binary, read_number
 from odm.codec.attributes import is_attribute_name
 from odm.codec.depth import LEVELS
 from odm.codec.faults import show

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any, cast
 
 from odm.backends.dynamodb import DynamoDB
-from odm.backends.dynamodb.native import Call, Steps
+from odm.backends.dynamodb.client.native import Call, Steps
 from odm.backends.dynamodb.requests import steps_of
 from odm.cli.inspect.facts import Attributes, TableFacts, facts_of
 from odm.cli.inspect.models import models_of

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from odm.backends.dynamodb.codec import read_item, read_key
-from odm.backends.dynamodb.schema import layout_of
+from odm.backends.dynamodb.items.codec import read_item, read_key
+from odm.backends.dynamodb.items.layout import layout_of
 from odm.cli.inspect.check import Fault, faults, load
 from odm.cli.inspect.design import Design
 from odm.cli.inspect.facts import Attributes, TableFacts

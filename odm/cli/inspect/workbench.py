@@ -8,8 +8,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from odm.backends.dynamodb.codec import put_values, to_attribute
-from odm.backends.dynamodb.schema import Layout, layout_of
+from odm.backends.dynamodb.items.codec import put_values, to_attribute
+from odm.backends.dynamodb.items.layout import Layout, layout_of
 from odm.cli.inspect.facts import IndexFacts, TableFacts
 from odm.cli.locations import store_at
 from odm.cli.target import Target

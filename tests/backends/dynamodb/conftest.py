@@ -31,7 +31,7 @@ def backend(endpoint: str) -> DynamoDB:
 
 def without_httptools(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the lean transport parse with h11, as without the extra ``fast``."""
-    monkeypatch.setitem(sys.modules, "odm.backends.dynamodb.http_httptools", None)
+    monkeypatch.setitem(sys.modules, "odm.backends.dynamodb.client.http_httptools", None)
 
 
 @pytest.fixture(params=["httptools", "h11"])

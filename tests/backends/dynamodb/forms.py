@@ -4,7 +4,7 @@ import json
 from base64 import b64encode
 from typing import Any
 
-from odm.backends.dynamodb.codec import to_attribute
+from odm.backends.dynamodb.items.codec import to_attribute
 from odm.expressions.nodes import Item
 
 

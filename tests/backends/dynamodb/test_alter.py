@@ -9,8 +9,8 @@ from botocore.exceptions import ClientError
 
 from odm import BackendError, BadValue, Entity, PrimaryKey, Store, Table, TableNotFound
 from odm.backends.dynamodb import DynamoDB, Provisioned, TableOptions
-from odm.backends.dynamodb.native import Call
-from odm.backends.dynamodb.schema import Layout, create_table
+from odm.backends.dynamodb.client.native import Call
+from odm.backends.dynamodb.items.layout import Layout, create_table
 from odm.backends.dynamodb.tables import alter, names
 from odm.protocol.connection import run
 from odm.protocol.requests import Sleep

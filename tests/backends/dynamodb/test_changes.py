@@ -6,11 +6,10 @@ import pytest
 from botocore.exceptions import ClientError
 
 from odm.backends.dynamodb import DynamoDB, Provisioned
-from odm.backends.dynamodb.changes import differences, expiry_difference
-from odm.backends.dynamodb.native import Call
-from odm.backends.dynamodb.options import TableOptions as Options
-from odm.backends.dynamodb.schema import Layout, create_table
-from odm.backends.dynamodb.tables import apply
+from odm.backends.dynamodb.client.native import Call
+from odm.backends.dynamodb.client.native import TableOptions as Options
+from odm.backends.dynamodb.items.layout import Layout, create_table
+from odm.backends.dynamodb.tables import apply, differences, expiry_difference
 from odm.errors import BackendError, BadValue
 from odm.protocol.admin import TableChange
 from odm.protocol.connection import run

@@ -20,7 +20,7 @@ from botocore.config import Config
 from botocore.credentials import RefreshableCredentials
 from botocore.exceptions import NoCredentialsError, ParamValidationError
 
-from odm.backends.dynamodb.clients import AsyncClients, Settings, SyncClient
+from odm.backends.dynamodb.client.clients import AsyncClients, Settings, SyncClient
 
 
 class BothClients:

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 
 from odm import TTL, Entity, OdmError, PrimaryKey, Store, Table
 from odm.backends.dynamodb import DynamoDB
-from odm.backends.dynamodb.attributes import from_attribute
-from odm.backends.dynamodb.codec import (
+from odm.backends.dynamodb.items.attributes import from_attribute
+from odm.backends.dynamodb.items.codec import (
     read_item,
     read_position,
     to_attribute,
@@ -20,7 +20,7 @@ from odm.backends.dynamodb.codec import (
     write_position,
     write_put,
 )
-from odm.backends.dynamodb.schema import Layout
+from odm.backends.dynamodb.items.layout import Layout
 from odm.codec import Draft, compile_codec
 from odm.errors import BackendError, BadValue
 from odm.protocol.requests import Position, Put

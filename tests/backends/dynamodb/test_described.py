@@ -6,8 +6,8 @@ import pytest
 
 from odm import AccessPattern, BadValue, Entity, PrimaryKey, Store, Stored, Table, field
 from odm.backends.dynamodb import DynamoDB
-from odm.backends.dynamodb.described_conditions import WriteConditions, reading_filter
-from odm.backends.dynamodb.schema import layout_of
+from odm.backends.dynamodb.items.described import WriteConditions, reading_filter
+from odm.backends.dynamodb.items.layout import layout_of
 from odm.expressions.nodes import And, Compare, Condition, Const, Contains, Exists, Missing, Not, Or, Path
 from odm.schema.entity import Key
 from odm.testing.suite.collections import NEWEST, code

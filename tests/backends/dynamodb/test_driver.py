@@ -11,8 +11,8 @@ import pytest
 from moto import mock_aws
 
 from odm.backends.dynamodb import DynamoDB
+from odm.backends.dynamodb.client.native import Call, Native
 from odm.backends.dynamodb.driver import DynamoDBConnection
-from odm.backends.dynamodb.native import Call, Native
 from odm.errors import BackendError, BadValue
 from odm.expressions.nodes import (
     AddTo,

@@ -11,10 +11,9 @@ from botocore.httpsession import DEFAULT_CA_BUNDLE, create_urllib3_context, get_
 from moto import mock_aws
 
 from odm.backends.dynamodb import DynamoDB
-from odm.backends.dynamodb.clients import Settings
-from odm.backends.dynamodb.environment import environment_of
-from odm.backends.dynamodb.routes import _DEFAULTS, Route, route_of
-from odm.backends.dynamodb.tls import authorities, tls_context
+from odm.backends.dynamodb.client.clients import Settings
+from odm.backends.dynamodb.client.routes import _DEFAULTS, Route, authorities, route_of, tls_context
+from odm.backends.dynamodb.client.settings import environment_of
 from odm.protocol.connection import perform
 from odm.protocol.requests import CreateTables, Get, Put
 from odm.schema.entity import Key

@@ -471,7 +471,7 @@ async def test_a_missing_region_or_missing_credentials() -> None:
 
 async def test_packages_that_are_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     connection = DynamoDB(boto3.Session("key", "secret", region_name="eu-west-1")).connect(SHOP)
-    monkeypatch.delitem(sys.modules, "odm.backends.dynamodb.sessions", raising=False)
+    monkeypatch.delitem(sys.modules, "odm.backends.dynamodb.client.sessions", raising=False)
     monkeypatch.setitem(sys.modules, "aiobotocore.credentials", None)
     for module in ("h11", "httptools"):
         monkeypatch.setitem(sys.modules, module, None)

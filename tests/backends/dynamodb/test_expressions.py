@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odm.backends.dynamodb.attributes import from_attribute
 from odm.backends.dynamodb.expressions import Expressions
+from odm.backends.dynamodb.items.attributes import from_attribute
 from odm.errors import BadValue
 from odm.expressions.nodes import (
     Action,

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from odm import BackendError, BadCursor, ChangeShard, Throttled, Unsupported
 from odm.backends.dynamodb import DynamoDB
-from odm.backends.dynamodb.clients import Settings, SyncClient
+from odm.backends.dynamodb.client.clients import Settings, SyncClient
+from odm.backends.dynamodb.client.native import Call, Native
 from odm.backends.dynamodb.driver import DynamoDBConnection
 from odm.backends.dynamodb.feed import EMPTY, RETENTION
-from odm.backends.dynamodb.native import Call, Native
 from odm.protocol.changes import ChangePage
 from odm.protocol.connection import RetryPolicy, aperform, perform, run
 from odm.protocol.requests import ListShards, ReadChanges, Request, Sleep

@@ -18,8 +18,8 @@ from moto import mock_aws
 
 from odm import Entity, Store, Table
 from odm.backends.dynamodb import DynamoDB
+from odm.backends.dynamodb.client.native import Call, Native
 from odm.backends.dynamodb.driver import DynamoDBConnection
-from odm.backends.dynamodb.native import Call, Native
 from odm.schema.model import Schema
 from tests.readme import blocks
 

@@ -26,12 +26,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odm.backends.dynamodb import DynamoDB
+from odm.backends.dynamodb.client.handlers import HandledRequest
+from odm.backends.dynamodb.client.http_h11 import H11Reader
+from odm.backends.dynamodb.client.http_httptools import HttptoolsReader
+from odm.backends.dynamodb.client.http_messages import Broken, target_of, written
+from odm.backends.dynamodb.client.http_readers import Reader
 from odm.backends.dynamodb.driver import DynamoDBConnection
-from odm.backends.dynamodb.handlers import HandledRequest
-from odm.backends.dynamodb.http_h11 import H11Reader
-from odm.backends.dynamodb.http_httptools import HttptoolsReader
-from odm.backends.dynamodb.http_messages import Broken, target_of, written
-from odm.backends.dynamodb.http_readers import Reader
 from odm.errors import BackendError, OutcomeUnknown
 from odm.expressions.nodes import Exists
 from odm.expressions.nodes import Path as AttributePath
@@ -152,7 +152,7 @@ def test_many_threads_share_a_connection(service: Service) -> None:
 def test_another_thread_takes_the_connection_at_once(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     connection = service.connection()
     other: list[Any] = []
-    sockets: Any = import_module("odm.backends.dynamodb.http_sockets").Sockets
+    sockets: Any = import_module("odm.backends.dynamodb.client.http_sockets").Sockets
     keep = sockets._keep
 
     def keep_and_use(*arguments: Any) -> None:

@@ -30,10 +30,10 @@ from hypothesis import strategies as st
 from moto import mock_aws
 
 from odm.backends.dynamodb import DynamoDB
-from odm.backends.dynamodb.clients import Settings, SyncClient
-from odm.backends.dynamodb.endpoints import aws_endpoint
-from odm.backends.dynamodb.routes import Route, route_of
-from odm.backends.dynamodb.signing import CONTENT_TYPE, Signer
+from odm.backends.dynamodb.client.clients import Settings, SyncClient
+from odm.backends.dynamodb.client.endpoints import aws_endpoint
+from odm.backends.dynamodb.client.routes import Route, route_of
+from odm.backends.dynamodb.client.signing import CONTENT_TYPE, Signer
 from odm.errors import BackendError, BadValue, Unsupported
 from odm.protocol.connection import RetryPolicy, aperform, perform
 from odm.protocol.requests import CreateTables, Get, Put

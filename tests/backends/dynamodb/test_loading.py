@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, BeforeValidator, Field, RootModel, create_model, model_validator
 
-from odm.backends.dynamodb.attributes import from_attribute
-from odm.backends.dynamodb.codec import to_attribute
-from odm.backends.dynamodb.loading import AttributesItem, AttributesItems, Loader
+from odm.backends.dynamodb.items.attributes import from_attribute
+from odm.backends.dynamodb.items.codec import to_attribute
+from odm.backends.dynamodb.items.loading import AttributesItem, AttributesItems, Loader
 from odm.codec import EntityCodec, compile_codec
 from odm.codec.upgrades import Upgrades
 from odm.entities.markers import Stored

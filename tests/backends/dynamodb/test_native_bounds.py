@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odm.backends.dynamodb.described import native_text, native_value
-from odm.backends.dynamodb.ranges import native_bounds
+from odm.backends.dynamodb.items.described import native_text, native_value
+from odm.backends.dynamodb.key_conditions import native_bounds
 from odm.keys import next_prefix, number_of, number_text
 from odm.keys.text import escape, unescape
 

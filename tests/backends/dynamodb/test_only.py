@@ -3,10 +3,9 @@
 import pytest
 
 from odm import Unsupported
-from odm.backends.dynamodb.expressions import Expressions
-from odm.backends.dynamodb.only import projected, projection
+from odm.backends.dynamodb.expressions import Expressions, projected, projection
+from odm.backends.dynamodb.items.layout import layout_of
 from odm.backends.dynamodb.requests import steps_of
-from odm.backends.dynamodb.schema import layout_of
 from odm.expressions.nodes import Path
 from odm.protocol.reading import Only, Partitions
 from odm.protocol.requests import Scan

@@ -7,8 +7,8 @@ import pytest
 
 from odm import AccessPattern, Entity, PrimaryKey, Table
 from odm.backends.dynamodb import DynamoDB
-from odm.backends.dynamodb.native import Call, Native
-from odm.backends.dynamodb.schema import create_table, layout_of
+from odm.backends.dynamodb.client.native import Call, Native
+from odm.backends.dynamodb.items.layout import create_table, layout_of
 from odm.expressions.nodes import Compare, Condition, Const, Path
 from odm.immutable import evolve
 from odm.protocol.connection import run

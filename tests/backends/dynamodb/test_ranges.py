@@ -6,7 +6,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from odm import Entity, PrimaryKey, Table
-from odm.backends.dynamodb.ranges import MAX_SORT_KEY, bounds, ceiling, native_bounds, predecessor
+from odm.backends.dynamodb.key_conditions import MAX_SORT_KEY, bounds, ceiling, native_bounds, predecessor
 from odm.expressions.nodes import Value
 from odm.keys import Op, Span, Template, compile_verbatim, number_text
 from odm.schema.described import forms_of

@@ -12,10 +12,10 @@ from botocore.awsrequest import AWSRequest
 from pydantic import BaseModel
 
 from odm.backends.dynamodb import DynamoDB
-from odm.backends.dynamodb.codec import write_item
+from odm.backends.dynamodb.client.native import Call
+from odm.backends.dynamodb.client.wire import WRITTEN, AttributesText, Bodies
 from odm.backends.dynamodb.driver import DynamoDBConnection
-from odm.backends.dynamodb.native import Call
-from odm.backends.dynamodb.wire import WRITTEN, AttributesText, Bodies
+from odm.backends.dynamodb.items.codec import write_item
 from odm.codec import Draft, compile_codec
 from odm.expressions.nodes import Compare, Const, Missing, Path, Set
 from odm.protocol.connection import aperform, perform

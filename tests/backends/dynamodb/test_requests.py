@@ -7,8 +7,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from odm.backends.dynamodb import DynamoDB
-from odm.backends.dynamodb.native import Call
-from odm.backends.dynamodb.schema import create_table, layout_of
+from odm.backends.dynamodb.client.native import Call
+from odm.backends.dynamodb.items.layout import create_table, layout_of
 from odm.errors import BackendError, BadValue, Conflict, SchemaError, Throttled
 from odm.expressions.nodes import (
     AddTo,

@@ -12,9 +12,9 @@ from botocore.config import Config
 
 from odm import AsyncStore, BackendError, OutcomeUnknown, Store, increment
 from odm.backends.dynamodb import DynamoDB
-from odm.backends.dynamodb.clients import Settings, SyncClient
-from odm.backends.dynamodb.native import backoff
-from odm.backends.dynamodb.retry import ATTEMPTS, attempts_of, config_of
+from odm.backends.dynamodb.client.clients import Settings, SyncClient
+from odm.backends.dynamodb.client.native import backoff
+from odm.backends.dynamodb.client.retry import ATTEMPTS, attempts_of, config_of
 from odm.protocol.connection import RetryPolicy
 from odm.testing.bridge import blocking
 from odm.testing.entities import Account, Tally, plain

@@ -31,7 +31,7 @@ from odm import (
     upgrade,
 )
 from odm.backends.dynamodb import DynamoDB
-from odm.backends.dynamodb.options import Stream as StreamView
+from odm.backends.dynamodb.client.native import Stream as StreamView
 from odm.backends.dynamodb.streams import decode, decode_all, handler
 from odm.schema.entity import Key
 

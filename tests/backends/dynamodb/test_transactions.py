@@ -8,8 +8,8 @@ import pytest
 from botocore.exceptions import ClientError, ConnectTimeoutError, ReadTimeoutError
 
 from odm.backends.dynamodb import DynamoDB
-from odm.backends.dynamodb.native import Call
-from odm.backends.dynamodb.retry import ATTEMPTS
+from odm.backends.dynamodb.client.native import Call
+from odm.backends.dynamodb.client.retry import ATTEMPTS
 from odm.errors import BackendError, BadValue, ItemTooLarge, OdmError, OutcomeUnknown, TableNotFound, Throttled
 from odm.expressions.nodes import Compare, Const, Exists, Increment, Path
 from odm.protocol.connection import run

@@ -9,8 +9,8 @@ import pytest
 
 from odm import AccessPattern, Entity, PrimaryKey, Store, Table, Usage, collection, increment, missing, remove, set_
 from odm.backends.dynamodb import DynamoDB
-from odm.backends.dynamodb.native import Call
-from odm.backends.dynamodb.units import asking, units_of
+from odm.backends.dynamodb.client.native import Call
+from odm.backends.dynamodb.client.units import asking, units_of
 from odm.backends.local import Memory
 from odm.protocol.capacity import Units
 from odm.protocol.requests import Sleep

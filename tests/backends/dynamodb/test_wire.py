@@ -10,8 +10,8 @@ import pytest
 from botocore.config import Config
 
 from odm.backends.dynamodb import DynamoDB
+from odm.backends.dynamodb.client.wire import _Hooks
 from odm.backends.dynamodb.driver import DynamoDBConnection
-from odm.backends.dynamodb.wire import _Hooks
 from odm.errors import BackendError, OutcomeUnknown
 from odm.expressions.nodes import Missing, Path, Set
 from odm.protocol.connection import RetryPolicy, aperform, perform

@@ -2,7 +2,7 @@
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-from odm.backends.dynamodb.http_messages import Broken
+from odm.backends.dynamodb.client.http_messages import Broken
 
 
 class HttptoolsReader:

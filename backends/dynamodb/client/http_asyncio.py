@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from odm.backends.dynamodb.http_messages import (
+from odm.backends.dynamodb.client.http_messages import (
     CHUNK,
     IDLE_SECONDS,
     Broken,
@@ -26,8 +26,8 @@ from odm.backends.dynamodb.http_messages import (
     unconnected,
     written,
 )
-from odm.backends.dynamodb.http_readers import Reader, reader_class
-from odm.backends.dynamodb.routes import Route
+from odm.backends.dynamodb.client.http_readers import Reader, reader_class
+from odm.backends.dynamodb.client.routes import Route
 from odm.protocol.connection import foreign_loop
 
 

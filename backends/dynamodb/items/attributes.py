@@ -1,7 +1,7 @@
 """DynamoDB's attribute values → stored values.
 
 The input has the format of boto3's client, not of its resource: mappings with one entry, from type to content. Binary
-content is bytes, or base64 text where `odm.backends.dynamodb.wire` decoded the response.
+content is bytes, or base64 text where `odm.backends.dynamodb.client.wire` decoded the response.
 """
 
 from binascii import a2b_base64

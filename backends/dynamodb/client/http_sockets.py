@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Final, TypeAlias
 from weakref import finalize
 
-from odm.backends.dynamodb.http_messages import (
+from odm.backends.dynamodb.client.http_messages import (
     CHUNK,
     IDLE_SECONDS,
     Prepared,
@@ -25,8 +25,8 @@ from odm.backends.dynamodb.http_messages import (
     unconnected,
     written,
 )
-from odm.backends.dynamodb.http_readers import Reader, reader_class
-from odm.backends.dynamodb.routes import Route
+from odm.backends.dynamodb.client.http_readers import Reader, reader_class
+from odm.backends.dynamodb.client.routes import Route
 
 _RECORD: Final = 16 * 1024
 """The most bytes of a TLS record (RFC 8446, section 5.1)."""

@@ -45,9 +45,9 @@ class Reader(Protocol):
 def reader_class() -> "type[Reader]":
     """The class of readers: over httptools if it is installed, otherwise over h11, which is in Python."""
     try:
-        from odm.backends.dynamodb.http_httptools import HttptoolsReader
+        from odm.backends.dynamodb.client.http_httptools import HttptoolsReader
     except ImportError:  # the extra "fast" is not installed
-        from odm.backends.dynamodb.http_h11 import H11Reader
+        from odm.backends.dynamodb.client.http_h11 import H11Reader
 
         _LOG.debug("responses of DynamoDB are parsed by h11: httptools is not installed")
         return H11Reader

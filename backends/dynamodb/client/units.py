@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from odm.backends.dynamodb.native import WRITES, Call, Native, Steps
+from odm.backends.dynamodb.client.native import WRITES, Call, Native, Steps
 from odm.immutable import evolve
 from odm.protocol.capacity import Units, summed
 from odm.protocol.connection import ForwardingConnection

@@ -1,4 +1,4 @@
-"""The settings of a botocore session where all of them are in the environment, as in a Lambda function.
+"""The settings of a session: its profile, which boto3 does not expose, and those of the environment alone.
 
 botocore's session takes longer to import and create than the rest of the first request. Where no other place has
 settings, and no library can have changed what a new session does, the environment alone says the same: `environment_of`
@@ -7,9 +7,35 @@ looks for that. Tests compare the routes of both.
 
 import os
 import sys
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 from odm.immutable import Immutable, field
+
+if TYPE_CHECKING:
+    import boto3
+    from botocore.session import Session
+
+
+_CONFIGURATIONS: "WeakKeyDictionary[boto3.Session, Session]" = WeakKeyDictionary()
+"""The cached configuration of each session. Reading the files takes about 6 ms, and each new client needs them."""
+
+
+def profile_of(session: "boto3.Session") -> str | None:
+    """The name of the session's profile; None if it does not exist."""
+    # Without a profile, boto3 reports "default", and botocore rejects a name that does not exist.
+    return session.profile_name if session.profile_name in session.available_profiles else None
+
+
+def configuration_of(session: "boto3.Session") -> "Session":
+    """A botocore session that reads the same files and environment. Like boto3's, it reads the files once."""
+    found = _CONFIGURATIONS.get(session)
+    if found is None:
+        from botocore.session import Session
+
+        found = _CONFIGURATIONS.setdefault(session, Session(profile=profile_of(session)))
+    return found
+
 
 _VARIABLES: Final = {
     "ca_bundle": "AWS_CA_BUNDLE",

@@ -86,7 +86,7 @@ _LASTING = (
 )
 """The exceptions of sources of credentials that another attempt does not help against: a person has to do something."""
 
-_SOURCES_OF_CREDENTIALS = ("botocore.credentials", "botocore.tokens", "odm.backends.dynamodb.sessions")
+_SOURCES_OF_CREDENTIALS = ("botocore.credentials", "botocore.tokens", "odm.backends.dynamodb.client.sessions")
 """The modules that load and refresh credentials."""
 
 _NO_CONNECTION = frozenset(

@@ -6,10 +6,10 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from odm.backends.dynamodb.http_asyncio import Asyncio
-from odm.backends.dynamodb.http_messages import failed
-from odm.backends.dynamodb.lean import Exchange
-from odm.backends.dynamodb.routes import Route
+from odm.backends.dynamodb.client.http_asyncio import Asyncio
+from odm.backends.dynamodb.client.http_messages import failed
+from odm.backends.dynamodb.client.lean import Exchange
+from odm.backends.dynamodb.client.routes import Route
 from odm.errors import OdmError
 
 

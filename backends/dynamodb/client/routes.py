@@ -2,22 +2,23 @@
 
 `route_of` reads the same session and config as botocore's client. Where it finds a setting that the lean transport does
 not support, it says so, and the vendor's client carries the requests.
+
+TLS as botocore configures it, without importing botocore's HTTP client. Tests compare both.
 """
 
 import os
+import ssl
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from itertools import chain, product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from odm.backends.dynamodb.clients import Settings, botocore_session, stand_ins
-from odm.backends.dynamodb.endpoints import Endpoint, aws_endpoint, configured_endpoint
-from odm.backends.dynamodb.environment import Environment, Keys, environment_of
-from odm.backends.dynamodb.profiles import configuration_of
-from odm.backends.dynamodb.savings import user_agent
-from odm.backends.dynamodb.tls import authorities, tls_context
-from odm.backends.dynamodb.wire import WRITTEN
+from odm.backends.dynamodb.client.clients import Settings, botocore_session, stand_ins, user_agent
+from odm.backends.dynamodb.client.endpoints import Endpoint, aws_endpoint, configured_endpoint
+from odm.backends.dynamodb.client.settings import Environment, Keys, configuration_of, environment_of
+from odm.backends.dynamodb.client.wire import WRITTEN
 from odm.immutable import Immutable
 
 if TYPE_CHECKING:
@@ -25,6 +26,31 @@ if TYPE_CHECKING:
 
     from botocore.hooks import BaseEventHooks
     from botocore.session import Session
+
+
+def tls_context() -> ssl.SSLContext:
+    """A context that verifies the certificate of the service, but has no authorities yet, and leaves its host name."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False  # urllib3 does so
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_TICKET
+    context.post_handshake_auth = True
+    keys = os.environ.get("SSLKEYLOGFILE")
+    if keys and not sys.flags.ignore_environment:
+        context.keylog_filename = keys
+    return context
+
+
+def authorities() -> str:
+    """The path of the certificates of authorities: those of certifi if it is installed, otherwise botocore's."""
+    try:
+        from certifi import where
+    except ImportError:
+        import botocore
+
+        return str(Path(botocore.__file__).with_name("cacert.pem"))
+    return where()
+
 
 _SUPPORTED: Final = frozenset(
     {

@@ -10,13 +10,14 @@ import threading
 from types import FunctionType
 from typing import TYPE_CHECKING
 
-from odm.backends.dynamodb.clients import Settings
-from odm.backends.dynamodb.routes import Route, route_of
+from odm.backends.dynamodb.client.clients import Settings
+from odm.backends.dynamodb.client.routes import Route, route_of
 from odm.errors import Unsupported
 
 if TYPE_CHECKING:
-    from odm.backends.dynamodb.async_transport import AsyncTransport
-    from odm.backends.dynamodb.lean import SyncTransport
+    from odm.backends.dynamodb.client.lean import SyncTransport
+    from odm.backends.dynamodb.client.lean_async import AsyncTransport
+
 
 _LOG = logging.getLogger("odm.dynamodb")
 
@@ -46,7 +47,7 @@ class Transports:
             route = self._chosen()
             if isinstance(route, str):
                 return None
-            from odm.backends.dynamodb.lean import SyncTransport
+            from odm.backends.dynamodb.client.lean import SyncTransport
 
             with self._lock:
                 self._sync = self._sync or SyncTransport(route)
@@ -61,7 +62,7 @@ class Transports:
             route = await asyncio.to_thread(self._chosen) if self._route is None else self._route
             if isinstance(route, str):
                 return None
-            from odm.backends.dynamodb.async_transport import AsyncTransport
+            from odm.backends.dynamodb.client.lean_async import AsyncTransport
 
             with self._lock:  # loops in several threads share it
                 self._async = self._async or AsyncTransport(route)

@@ -1,12 +1,15 @@
 """The boto3 and aiobotocore clients, created at the first call from one set of settings.
 
 botocore configures timeouts per client, not per request, so each timeout of a store has clients of its own. A client
-sends a request once; `odm.backends.dynamodb.retry` sends it again.
+sends a request once; `odm.backends.dynamodb.client.retry` sends it again.
 Only this module and `sessions` import boto3 and aiobotocore, and only when a client is needed. asyncio is slow to
 import too, and sync programs do without, so the methods of async clients import it.
+
+Client settings that make each botocore call cheaper.
 """
 
 import os
+import platform
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
@@ -17,12 +20,11 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 
-from odm.backends.dynamodb.errors import DamagedAnswer
-from odm.backends.dynamodb.native import Service
-from odm.backends.dynamodb.profiles import configuration_of
-from odm.backends.dynamodb.retry import config_of
-from odm.backends.dynamodb.savings import saving
-from odm.backends.dynamodb.wire import Bodies, read_bytes
+from odm.backends.dynamodb.client.errors import DamagedAnswer
+from odm.backends.dynamodb.client.native import Service
+from odm.backends.dynamodb.client.retry import config_of
+from odm.backends.dynamodb.client.settings import configuration_of
+from odm.backends.dynamodb.client.wire import Bodies, read_bytes
 from odm.errors import Unsupported
 from odm.immutable import Immutable, evolve
 from odm.protocol.connection import foreign_loop
@@ -33,6 +35,37 @@ if TYPE_CHECKING:
     import boto3
     from botocore.config import Config
     from botocore.session import Session
+
+    from odm.backends.dynamodb.client.settings import Environment
+
+
+def saving(given: "Config | None", configuration: "Session") -> "Config":
+    """The user's config, with two cheaper defaults: no parameter validation, and a fixed user agent.
+
+    odm sends valid parameters, so validation is not needed. botocore would build its user agent twice per call.
+    """
+    from botocore.config import Config
+
+    given = given or Config()
+    # The class of the given config, because aiobotocore's has additional options. Given settings take precedence.
+    cheaper = type(given)(parameter_validation=False, user_agent=user_agent(given, configuration)).merge(given)
+    return given.merge(cheaper)  # old versions of aiobotocore lose their options in the opposite order
+
+
+def user_agent(given: "Config | None", configuration: "Session | Environment") -> str:
+    """The constant part of botocore's user agent. botocore appends the user agent extras, but not the app ID."""
+    import botocore
+
+    app = getattr(given, "user_agent_appid", None)
+    app = app or configuration.get_config_variable("user_agent_appid")
+    parts = (
+        f"Botocore/{botocore.__version__}",
+        f"os/{platform.system().lower()}#{platform.release()}",
+        f"lang/python#{platform.python_version()}",
+        "lib/odm",
+        f"app/{app}" if app else "",
+    )
+    return " ".join(filter(None, parts))
 
 
 LONG_BODY: Final = 512 * 1024
@@ -188,7 +221,7 @@ class AsyncClients:
 
     def _create(self, slot: _Slot, timeout: float | None, service: Service) -> Any:
         try:
-            from odm.backends.dynamodb.sessions import twin_of
+            from odm.backends.dynamodb.client.sessions import twin_of
         except ImportError as error:
             raise Unsupported(_missing("aiobotocore", "async")) from error
         if slot.session is None:

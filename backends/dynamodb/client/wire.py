@@ -26,7 +26,7 @@ from zlib import crc32
 
 from pydantic_core import from_json
 
-from odm.backends.dynamodb.errors import DamagedAnswer
+from odm.backends.dynamodb.client.errors import DamagedAnswer
 from odm.codec.lazy import LazyDict
 from odm.codec.writers import quoted
 

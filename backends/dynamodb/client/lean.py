@@ -13,13 +13,13 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError, NoCredentialsError
 
-from odm.backends.dynamodb.endpoints import Endpoint
-from odm.backends.dynamodb.errors import is_of_credentials
-from odm.backends.dynamodb.http_messages import Prepared, failed
-from odm.backends.dynamodb.http_sockets import Sockets
-from odm.backends.dynamodb.routes import Route
-from odm.backends.dynamodb.signing import Signer
-from odm.backends.dynamodb.wire import error_of, json_of, text_of
+from odm.backends.dynamodb.client.endpoints import Endpoint
+from odm.backends.dynamodb.client.errors import is_of_credentials
+from odm.backends.dynamodb.client.http_messages import Prepared, failed
+from odm.backends.dynamodb.client.http_sockets import Sockets
+from odm.backends.dynamodb.client.routes import Route
+from odm.backends.dynamodb.client.signing import Signer
+from odm.backends.dynamodb.client.wire import error_of, json_of, text_of
 
 API: Final = "DynamoDB_20120810"
 
@@ -43,7 +43,7 @@ class Exchange:
         self._events: Any = route.events
         self._request: Any = Prepared
         if self._events is not None:
-            from odm.backends.dynamodb.handlers import HandledRequest
+            from odm.backends.dynamodb.client.handlers import HandledRequest
 
             self._request = HandledRequest
         self._skew = 0.0

@@ -13,7 +13,8 @@ from odm.immutable import Immutable
 if TYPE_CHECKING:
     from botocore.session import Session
 
-    from odm.backends.dynamodb.environment import Environment
+    from odm.backends.dynamodb.client.settings import Environment
+
 
 _PARTITIONS: Final = tuple(
     (re.compile(rf"{regions}-\w+-\d+", re.ASCII), suffix, dual)

@@ -9,14 +9,15 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from odm.backends.dynamodb.errors import LIMIT_EXCEEDED, code_of, did_nothing, is_busy, is_lost, reasons_of
-from odm.backends.dynamodb.native import STREAM_READS, WRITES, Call, Native, Steps, backoff
-from odm.backends.dynamodb.profiles import configuration_of
+from odm.backends.dynamodb.client.errors import LIMIT_EXCEEDED, code_of, did_nothing, is_busy, is_lost, reasons_of
+from odm.backends.dynamodb.client.native import STREAM_READS, WRITES, Call, Native, Steps, backoff
+from odm.backends.dynamodb.client.settings import configuration_of
 from odm.protocol.connection import RetryPolicy
 
 if TYPE_CHECKING:
     import boto3
     from botocore.config import Config
+
 
 Attempts: TypeAlias = Callable[[], int]
 """Returns the most attempts at a request. It is called after a failure only, because the settings of boto3 count."""

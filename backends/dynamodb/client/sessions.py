@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from aiobotocore.credentials import AioCredentials
 from aiobotocore.session import AioSession
 
-from odm.backends.dynamodb.profiles import profile_of
+from odm.backends.dynamodb.client.settings import profile_of
 
 if TYPE_CHECKING:
     import boto3

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from odm.backends.dynamodb.attributes import Attributes
-from odm.backends.dynamodb.described import Described
-from odm.backends.dynamodb.loading import AttributesItem, AttributesItems, DescribedItem, DescribedItems, Loader
-from odm.backends.dynamodb.options import NO_OPTIONS, Billing, Provisioned, Stream, TableClass, TableOptions
+from odm.backends.dynamodb.client.native import NO_OPTIONS, Billing, Provisioned, Stream, TableClass, TableOptions
+from odm.backends.dynamodb.items.attributes import Attributes
+from odm.backends.dynamodb.items.described import Described
+from odm.backends.dynamodb.items.loading import AttributesItem, AttributesItems, DescribedItem, DescribedItems, Loader
 from odm.codec import TAG, TTL_ATTRIBUTE, NativeItem, NativeItems, attribute_name
 from odm.codec.writers import quoted
 from odm.errors import BadValue, SchemaError

@@ -1,8 +1,8 @@
 """Stored values ↔ DynamoDB's attribute values, and keys and positions ↔ key attributes.
 
 Attribute values have the format of boto3's client, not of its resource: mappings with one entry, from type to content.
-`odm.backends.dynamodb.attributes` reads them. An entity is written as the JSON text of its attributes, which is parsed
-only when code accesses them.
+`odm.backends.dynamodb.items.attributes` reads them. An entity is written as the JSON text of its attributes, which is
+parsed only when code accesses them.
 """
 
 from collections.abc import Collection, Iterable
@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from pydantic_core import from_json
 
-from odm.backends.dynamodb.attributes import Attribute, Attributes, from_attribute
-from odm.backends.dynamodb.described import native_text, native_value
-from odm.backends.dynamodb.errors import OTHER_KEY
-from odm.backends.dynamodb.schema import Layout, start_of
-from odm.backends.dynamodb.wire import AttributesText, text_of
+from odm.backends.dynamodb.client.errors import OTHER_KEY
+from odm.backends.dynamodb.client.wire import AttributesText, text_of
+from odm.backends.dynamodb.items.attributes import Attribute, Attributes, from_attribute
+from odm.backends.dynamodb.items.described import native_text, native_value
+from odm.backends.dynamodb.items.layout import Layout, start_of
 from odm.codec import Draft, EntityCodec
 from odm.codec.drafts import Drafts
 from odm.codec.writers import Spelling, TextWrites, quoted

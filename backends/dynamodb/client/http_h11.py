@@ -4,7 +4,7 @@ from typing import Final
 
 import h11
 
-from odm.backends.dynamodb.http_messages import CHUNK, Broken
+from odm.backends.dynamodb.client.http_messages import CHUNK, Broken
 
 _REQUEST: Final = h11.Request(method="POST", target="/", headers=[("Host", "-"), ("Content-Length", "0")])
 """Stands for each request: h11 reads a response only where it knows of a request."""
