@@ -13,7 +13,7 @@ from odm.backends.dynamodb.items.layout import Layout
 from odm.backends.dynamodb.requests import steps_of
 from odm.backends.dynamodb.tables import apply, plan
 from odm.codec import TAG
-from odm.codec.blobs import placeholders
+from odm.codec.types.blobs import placeholders
 from odm.errors import OdmError
 from odm.protocol.admin import Survey, Tell
 from odm.protocol.connection import run

@@ -22,11 +22,10 @@ from typing import Any, Final
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from odm.codec import TAG, VERSION, Draft, EntityCodec
-from odm.codec.drafts import Drafts
 from odm.codec.emitter import Unsupported
-from odm.codec.numbers import exact_decimal
 from odm.codec.texts import HEAD
-from odm.codec.writers import Spelling, TextWrites, decimal_digits
+from odm.codec.types.numbers import exact_decimal
+from odm.codec.writers import Drafts, Spelling, TextWrites, decimal_digits
 from odm.errors import BackendError, BadValue, brief
 from odm.expressions.nodes import Item, Value
 

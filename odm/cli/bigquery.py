@@ -16,11 +16,10 @@ from odm.backends.bigtable.rows.cells import qualifier
 from odm.backends.bigtable.rows.keys import is_wide
 from odm.backends.bigtable.rows.placement import VERSIONS
 from odm.codec import TAG
-from odm.codec.moments import DateTimeType, DateType
-from odm.codec.scalars import BoolType, BytesType, FloatType, IntType
-from odm.codec.stored import StoredType
-from odm.codec.stored_moments import EpochType, FormatType
-from odm.codec.unions import bare
+from odm.codec.types.scalars import BoolType, BytesType, FloatType, IntType
+from odm.codec.types.stored import StoredType
+from odm.codec.types.times import DateTimeType, DateType, EpochType, FormatType
+from odm.codec.types.unions import bare
 from odm.errors import Unsupported
 from odm.immutable import Immutable, evolve
 from odm.keys import Literal, next_prefix

@@ -11,7 +11,7 @@ from odm.cli.ask import NOT_CONFIRMED, agreed, number_of
 from odm.cli.locations import store_at
 from odm.cli.target import load_target
 from odm.cli.usage import BadUsage
-from odm.codec.faults import show
+from odm.codec.types.stored import show
 from odm.errors import BadValue
 from odm.expressions.nodes import Path
 from odm.immutable import Immutable

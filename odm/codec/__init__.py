@@ -4,12 +4,12 @@
 """
 
 from odm.codec.attributes import OTHERS, TAG, TTL_ATTRIBUTE, VERSION, WAS, attribute_name, ttl_seconds
-from odm.codec.drafts import Draft
+from odm.codec.conditions import When
 from odm.codec.entity import EntityCodec, compile_codec
 from odm.codec.lazy import Lazy, NativeItem, NativeItems
-from odm.codec.terms import When
 from odm.codec.texts import ItemText, ItemTexts, TextLoader, tag_of
 from odm.codec.upgrades import Upgrades
+from odm.codec.writers import Draft
 
 __all__ = [
     "OTHERS",

@@ -12,11 +12,10 @@ its field counts as absent.
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias, assert_never, cast
 
-from odm.codec.containers import ListType
-from odm.codec.faults import NOTHING, Unfit
-from odm.codec.records import RecordType
-from odm.codec.stored import NULL, SET, Part, StoredType
-from odm.codec.unions import bare
+from odm.codec.types.containers import ListType
+from odm.codec.types.records import RecordType
+from odm.codec.types.stored import NOTHING, NULL, SET, Part, StoredType, Unfit
+from odm.codec.types.unions import bare
 from odm.expressions.evaluate import compares, equal, holds, size_of
 from odm.expressions.nodes import (
     And,

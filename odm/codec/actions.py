@@ -13,18 +13,16 @@ from typing import Any, Final, Literal, TypeAlias, assert_never
 from pydantic import ValidationError
 
 from odm.codec.attributes import TTL_ATTRIBUTE, ttl_seconds
-from odm.codec.blobs import BlobType
-from odm.codec.containers import DictType, ListType, SetType
-from odm.codec.faults import NOTHING, nearest, show
-from odm.codec.moments import DurationType
 from odm.codec.paths import Place, Resolver
 from odm.codec.places import PlaceRules
-from odm.codec.plain import AnyType
-from odm.codec.records import RecordType
-from odm.codec.scalars import IntType, NumberType
-from odm.codec.stored import StoredType
-from odm.codec.unions import UnionType, bare, member_of
-from odm.codec.validation import reasons
+from odm.codec.types.blobs import BlobType
+from odm.codec.types.containers import AnyType, DictType, ListType, SetType
+from odm.codec.types.records import RecordType
+from odm.codec.types.scalars import IntType, NumberType
+from odm.codec.types.stored import NOTHING, StoredType, nearest, show
+from odm.codec.types.times import DurationType
+from odm.codec.types.unions import UnionType, bare, member_of
+from odm.codec.types.validation import reasons
 from odm.entities.blobs import LazyBytes
 from odm.errors import BadValue
 from odm.expressions.nodes import (

@@ -39,21 +39,19 @@ from pydantic.fields import FieldInfo
 from pydantic_core import MultiHostUrl, PydanticUndefined, Url
 from typing_extensions import TypeAliasType
 
-from odm.codec import moments, scalars
-from odm.codec.blobs import KINDS, BlobType
-from odm.codec.choices import EnumType, LiteralType, enum_type, literal_type
-from odm.codec.compressed import compressed_type
-from odm.codec.constraints import is_root
-from odm.codec.containers import DictType, FixedTupleType, dict_type, list_type, set_type, tuple_type
-from odm.codec.faults import NOTHING, Unfit
-from odm.codec.models import Place, check_default, check_names, complete, empty_record, field_infos
-from odm.codec.plain import ANY, JSON
-from odm.codec.records import RecordField, RecordType
-from odm.codec.scalars import TextType
-from odm.codec.stored import EVERY, LIST, ORDERED, SET, TEXT, StoredType
-from odm.codec.stored_forms import form_type
-from odm.codec.stored_moments import ISO_FORMS, epoch_type, format_type, iso_type
-from odm.codec.unions import (
+from odm.codec.types import scalars
+from odm.codec.types import times as moments
+from odm.codec.types.blobs import KINDS, BlobType
+from odm.codec.types.compressed import compressed_type
+from odm.codec.types.constraints import is_root
+from odm.codec.types.containers import ANY, JSON, DictType, FixedTupleType, dict_type, list_type, set_type, tuple_type
+from odm.codec.types.forms import form_type
+from odm.codec.types.models import Place, check_default, check_names, complete, empty_record, field_infos
+from odm.codec.types.records import RecordField, RecordType
+from odm.codec.types.scalars import EnumType, LiteralType, TextType, enum_type, literal_type
+from odm.codec.types.stored import EVERY, LIST, NOTHING, ORDERED, SET, TEXT, StoredType, Unfit
+from odm.codec.types.times import ISO_FORMS, epoch_type, format_type, iso_type
+from odm.codec.types.unions import (
     AliasType,
     NullableType,
     RootType,
@@ -64,7 +62,7 @@ from odm.codec.unions import (
     union,
     with_places,
 )
-from odm.codec.validation import ModelSchema, runs_early
+from odm.codec.types.validation import ModelSchema, runs_early
 from odm.entities.blobs import Blob, LazyBytes
 from odm.entities.markers import (
     ALIASES,

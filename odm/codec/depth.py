@@ -7,7 +7,7 @@ of an item is on level 1, and the elements of a list or dict are one level below
 from collections.abc import Callable
 from typing import Any, Final
 
-from odm.codec.faults import Unfit
+from odm.codec.types.stored import Unfit
 from odm.expressions.nodes import Value
 
 LEVELS: Final = 32

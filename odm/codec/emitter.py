@@ -1,4 +1,6 @@
-"""The emitter: it walks the fields of an entity once and writes the source of a function that encodes or decodes it.
+"""Generated functions that dump entities: `RecordType.dump` unrolled for one class; see `odm.codec.emitter`.
+
+The emitter: it walks the fields of an entity once and writes the source of a function that encodes or decodes it.
 
 A backend supplies tables: how it writes or reads the usual values of each type. The one rule for everything else:
 
@@ -16,15 +18,15 @@ from operator import attrgetter
 from typing import Any, ClassVar, Final
 
 from odm.codec.attributes import TTL_ATTRIBUTE, VERSION, ttl_seconds
-from odm.codec.choices import LiteralType
 from odm.codec.depth import check_levels
-from odm.codec.moments import DATE, DATETIME, TIME
-from odm.codec.numbers import DIGITS, canonical_decimal
-from odm.codec.records import RecordField, RecordType
-from odm.codec.scalars import DECIMAL, STR, DecimalType, TextType
-from odm.codec.stored import StoredType
-from odm.codec.unions import NullableType, RootType
-from odm.codec.validation import validating
+from odm.codec.types.containers import DictType, ListType
+from odm.codec.types.numbers import DIGITS, canonical_decimal
+from odm.codec.types.records import RecordField, RecordType
+from odm.codec.types.scalars import BOOL, DECIMAL, INT, STR, DecimalType, LiteralType, TextType
+from odm.codec.types.stored import StoredType
+from odm.codec.types.times import DATE, DATETIME, TIME
+from odm.codec.types.unions import NullableType, RootType
+from odm.codec.types.validation import validating
 from odm.expressions.nodes import Value
 from odm.immutable import Immutable
 
@@ -345,3 +347,47 @@ class Reads(Emitter):
         """An expression that leaves the value to its type."""
         value = table.rest.format(at)
         return value if raw else f"{self.name(type_.load)}({value})"
+
+
+_TABLE: Final = WriteTable(
+    {
+        STR: ("type({0}) is str and {0}.isascii()", "{0}"),
+        BOOL: ("type({0}) is bool", "{0}"),
+        INT: (IS_INT, "{0}"),
+        DECIMAL: ("type({0}) is Decimal", "canonical_decimal({0})"),
+        DATETIME: (IS_DATETIME, f"f'{DATETIME_TEXT}'"),
+    },
+    rest="{0}",
+    constant=lambda value: value,
+)
+
+
+def generated_dump(record: RecordType, marks: Mapping[str, Value]) -> Callable[[Any], dict[str, Value] | None]:
+    """A function that makes the item of an entity, `EntityCodec.marks` first; None if it cannot."""
+    return _Dumps({}, record, marks, None).writer()
+
+
+class _Dumps(Collects):
+    """Emits functions that make dicts."""
+
+    whole = "{{{0}}}"
+    entry = "{0}: {1}"
+    add = "made[{0}] = {1}"
+    table = _TABLE
+
+    def value(self, table: WriteTable, type_: StoredType, var: str) -> str:
+        part = f"{var}_"
+        match type_:
+            case RecordType():
+                return self.called(type_, var)
+            case LiteralType() if all(kind is str for kind, _ in type_.stored):
+                usual = f"type({var}) is str and {var} in {self.name({*type_.values})}"
+                return self.either(table, type_, var, usual, var)
+            case ListType():
+                made = f"[{self.value(table, type_.item, part)} for {part} in {var}]"
+                return self.either(table, type_, var, f"type({var}) is {type_.of.__name__}", made)
+            case DictType():
+                key, item = self.value(table, type_.key, f"{var}k"), self.value(table, type_.item, part)
+                made = f"{{{key}: {item} for {var}k, {part} in {var}.items()}}"
+                return self.either(table, type_, var, f"type({var}) is dict and '' not in {var}", made)
+        return super().value(table, type_, var)

@@ -18,28 +18,24 @@ from odm.cache import Cache
 from odm.codec.actions import ActionLowering, CompiledActions, shape_of_actions
 from odm.codec.annotations import TypeCompiler
 from odm.codec.attributes import TAG, TTL_ATTRIBUTE, VERSION, ttl_seconds
-from odm.codec.blobs import BlobType
-from odm.codec.compressed import CompressedType
-from odm.codec.conditions import compile_term, compile_when, refuse
+from odm.codec.conditions import Lowers, Shape, Term, When, WhenTerm, compile_term, compile_when, refuse, shape_of
 from odm.codec.depth import LEVELS, check_levels
-from odm.codec.drafts import Draft, Drafts
+from odm.codec.emitter import generated_dump
 from odm.codec.exact import other_entry, other_form, same_form
-from odm.codec.faults import NOTHING, Unfit, nearest, show
-from odm.codec.generate import generated_dump
-from odm.codec.moments import DATETIME
 from odm.codec.normal import Normal, normal_form
 from odm.codec.parts import FieldPart, Validators, compile_part, needs_whole
 from odm.codec.paths import Place, Resolver, declared_segments
 from odm.codec.places import PlaceRules, normalises_somewhere, sees_others, whole_reason
 from odm.codec.proofs import levels_of, nodes_of, reads_json, takes_all
-from odm.codec.records import RecordField, RecordType
-from odm.codec.stored import kind_of
-from odm.codec.stored_moments import is_datetime
-from odm.codec.terms import Lowers, Shape, Term, When, WhenTerm, shape_of
-from odm.codec.unions import bare
-from odm.codec.unreadable import refusal_of
+from odm.codec.types.blobs import BlobType
+from odm.codec.types.compressed import CompressedType
+from odm.codec.types.records import RecordField, RecordType
+from odm.codec.types.stored import NOTHING, Unfit, kind_of, nearest, refusal_of, show
+from odm.codec.types.times import DATETIME, is_datetime
+from odm.codec.types.unions import bare
+from odm.codec.types.validation import ModelSchema, model_schema, reasons, validated
 from odm.codec.upgrades import FIRST, Upgrades
-from odm.codec.validation import ModelSchema, model_schema, reasons, validated
+from odm.codec.writers import Draft, Drafts
 from odm.entities.markers import Cell, TTLMarker, aggregates_of, entries_of, find_marker
 from odm.errors import BadValue, ItemInvalid, SchemaError
 from odm.expressions.nodes import Action, Condition, Item, Path, Set, Value
@@ -362,7 +358,7 @@ class EntityCodec(Immutable, eq=False, dict=True):
         return found
 
     def read_part(self, part: FieldPart, item: Item, key: str = "") -> Any:
-        """The value of a part of a stored item of this version; `odm.codec.faults.NOTHING` if it has none.
+        """The value of a part of a stored item of this version; `odm.codec.types.stored.NOTHING` if it has none.
 
         Raises:
             ItemInvalid: a stored value does not validate.

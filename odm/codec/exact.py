@@ -14,15 +14,10 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from odm.codec.blobs import BlobType
-from odm.codec.compressed import CompressedType
-from odm.codec.containers import DictType, FixedTupleType, ListType, SetType, list_type, set_type
-from odm.codec.faults import NOTHING, Unfit, show
-from odm.codec.moments import DATE, DATETIME
-from odm.codec.records import RecordType
-from odm.codec.scalars import BOOL, BYTES, STR, DecimalType
-from odm.codec.stored import Kind, StoredType, kind_of
-from odm.codec.stored_forms import (
+from odm.codec.types.blobs import BlobType
+from odm.codec.types.compressed import CompressedType
+from odm.codec.types.containers import DictType, FixedTupleType, ListType, SetType, list_type, set_type
+from odm.codec.types.forms import (
     UUID_TEXT,
     BoolFormType,
     BytesTextType,
@@ -32,9 +27,21 @@ from odm.codec.stored_forms import (
     form_type,
     forms_of,
 )
-from odm.codec.stored_moments import ISO_FORMS, EpochType, FormatType, IsoType, epoch_type, format_type, iso_type
-from odm.codec.unions import UnionType, bare, with_places
-from odm.codec.unreadable import Unreadable, refusal_of
+from odm.codec.types.records import RecordType
+from odm.codec.types.scalars import BOOL, BYTES, STR, DecimalType
+from odm.codec.types.stored import NOTHING, Kind, StoredType, Unfit, Unreadable, kind_of, refusal_of, show
+from odm.codec.types.times import (
+    DATE,
+    DATETIME,
+    ISO_FORMS,
+    EpochType,
+    FormatType,
+    IsoType,
+    epoch_type,
+    format_type,
+    iso_type,
+)
+from odm.codec.types.unions import UnionType, bare, with_places
 from odm.expressions.nodes import Value
 
 _NAMES: Final[Mapping[Kind | None, str]] = {

@@ -1,6 +1,6 @@
 """The normal form of an entity's Decimals: what a read returns after the entity is stored.
 
-Equal numbers are stored alike (`odm.codec.numbers`), so 4.90 reads back as 4.9, or as 4.90 if the field has two
+Equal numbers are stored alike (`odm.codec.types.numbers`), so 4.90 reads back as 4.9, or as 4.90 if the field has two
 ``decimal_places``. A put returns the entity with the same Decimals, so that it prints what a read prints. Types without
 Decimals have no normal form to make, and cost nothing.
 """
@@ -13,14 +13,12 @@ from typing import Any, Final, TypeAlias
 
 from pydantic import BaseModel
 
-from odm.codec.containers import DictType, FixedTupleType, ListType, SetType
-from odm.codec.faults import Unfit
-from odm.codec.numbers import canonical_decimal
-from odm.codec.plain import AnyType, JsonType
-from odm.codec.records import RecordType
-from odm.codec.scalars import DecimalType
-from odm.codec.stored import StoredType
-from odm.codec.unions import AliasType, Around, NullableType, RootType, UnionType
+from odm.codec.types.containers import AnyType, DictType, FixedTupleType, JsonType, ListType, SetType
+from odm.codec.types.numbers import canonical_decimal
+from odm.codec.types.records import RecordType
+from odm.codec.types.scalars import DecimalType
+from odm.codec.types.stored import StoredType, Unfit
+from odm.codec.types.unions import AliasType, Around, NullableType, RootType, UnionType
 
 Normal: TypeAlias = Callable[[Any], Any]
 """Returns a storable value in its normal form: the same object if it has that form already."""

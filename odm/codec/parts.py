@@ -11,12 +11,11 @@ from typing import Any, Final, TypeAlias
 from pydantic import BaseModel
 from pydantic_core import CoreSchema, core_schema
 
-from odm.codec.containers import DictType
-from odm.codec.faults import NOTHING
-from odm.codec.records import RecordField, RecordType
-from odm.codec.stored import StoredType
-from odm.codec.unions import bare
-from odm.codec.validation import ModelSchema, validating, validator_of
+from odm.codec.types.containers import DictType
+from odm.codec.types.records import RecordField, RecordType
+from odm.codec.types.stored import NOTHING, StoredType
+from odm.codec.types.unions import bare
+from odm.codec.types.validation import ModelSchema, validating, validator_of
 from odm.expressions.nodes import Item, Path
 from odm.immutable import Immutable, field
 

@@ -6,15 +6,14 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from odm.codec.absence import Absence, absences, gaps
-from odm.codec.compressed import parts_of
-from odm.codec.containers import FixedTupleType
 from odm.codec.depth import LEVELS, converted
-from odm.codec.faults import NOTHING, Unfit, show
 from odm.codec.places import PlaceRules
-from odm.codec.records import RecordType
-from odm.codec.stored import Part, StoredType
-from odm.codec.unions import bare
-from odm.codec.validation import reasons
+from odm.codec.types.compressed import parts_of
+from odm.codec.types.containers import FixedTupleType
+from odm.codec.types.records import RecordType
+from odm.codec.types.stored import NOTHING, Part, StoredType, Unfit, show
+from odm.codec.types.unions import bare
+from odm.codec.types.validation import reasons
 from odm.errors import BadValue
 from odm.expressions.nodes import Path, Value
 from odm.immutable import Immutable, field

@@ -13,7 +13,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pydantic_core import CoreSchema, SchemaValidator, core_schema
 
-from odm.codec.validation import validator_of
+from odm.codec.types.validation import validator_of
 from odm.immutable import Immutable, field
 
 _SCALARS: Final = {"str": str, "int": int, "bool": bool}

@@ -12,15 +12,25 @@ from uuid import UUID
 
 from pydantic_core import SchemaValidator
 
-from odm.codec.choices import EnumType, LiteralType
-from odm.codec.compressed import CompressedType
-from odm.codec.containers import DictType, FixedTupleType, ListType, SetType
-from odm.codec.moments import DATE, DATETIME, DURATION, TIME
-from odm.codec.plain import AnyType, JsonType
-from odm.codec.records import RecordField, RecordType
-from odm.codec.scalars import AGGREGATE, BOOL, BYTES, COUNTER, DECIMAL, FLOAT, INT, STR, TextType
-from odm.codec.stored import LIST, MAP, StoredType
-from odm.codec.unions import NullableType
+from odm.codec.types.compressed import CompressedType
+from odm.codec.types.containers import AnyType, DictType, FixedTupleType, JsonType, ListType, SetType
+from odm.codec.types.records import RecordField, RecordType
+from odm.codec.types.scalars import (
+    AGGREGATE,
+    BOOL,
+    BYTES,
+    COUNTER,
+    DECIMAL,
+    FLOAT,
+    INT,
+    STR,
+    EnumType,
+    LiteralType,
+    TextType,
+)
+from odm.codec.types.stored import LIST, MAP, StoredType
+from odm.codec.types.times import DATE, DATETIME, DURATION, TIME
+from odm.codec.types.unions import NullableType
 
 _Node: TypeAlias = Mapping[str, Any]
 

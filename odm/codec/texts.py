@@ -16,7 +16,7 @@ from pydantic_core import CoreSchema, core_schema, from_json, to_json
 from odm.codec.attributes import TAG, VERSION
 from odm.codec.entity import EntityCodec
 from odm.codec.lazy import NativeItem, NativeItems
-from odm.codec.validation import validating_text, validator_of
+from odm.codec.types.validation import validating_text, validator_of
 from odm.expressions.nodes import Value
 
 HEAD: Final = (VERSION, TAG)

@@ -5,7 +5,7 @@ from copy import deepcopy
 from typing import Any, TypeAlias
 
 from odm.codec.attributes import TAG, TTL_ATTRIBUTE, VERSION, WAS
-from odm.codec.faults import show
+from odm.codec.types.stored import show
 from odm.errors import ItemInvalid
 from odm.expressions.nodes import Item, Value
 from odm.immutable import Immutable

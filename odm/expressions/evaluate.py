@@ -149,7 +149,7 @@ def kind_of(value: Value) -> Kind:
     try:
         return _KINDS[type(value)]
     except KeyError:
-        if isinstance(value, dict):  # a pointer that still has the bytes of its blob, see `odm.codec.blobs`
+        if isinstance(value, dict):  # a pointer that still has the bytes of its blob, see `odm.codec.types.blobs`
             return "map"
         raise BadValue(
             f"{brief(value)} of type {type(value).__name__} is not a stored value; these are None, bool, int, "
@@ -344,6 +344,6 @@ def _copied(value: Value) -> Value:
     # Most elements need no call.
     if isinstance(value, list):
         return [v if type(v) in _WHOLE else _copied(v) for v in value]
-    if type(value) is dict:  # a pointer with the bytes of its blob stays as it is, see `odm.codec.blobs`
+    if type(value) is dict:  # a pointer with the bytes of its blob stays as it is, see `odm.codec.types.blobs`
         return {name: v if type(v) in _WHOLE else _copied(v) for name, v in value.items()}
     return value

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from odm.codec.terms import shape_of
+from odm.codec.conditions import shape_of
 from odm.entities.query import Query
 from odm.errors import BadValue, brief
 from odm.expressions.nodes import And, Condition, Not, Or

@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from odm.codec.terms import Term, shape_of
+from odm.codec.conditions import Term, shape_of
 from odm.entities.query import Query
 from odm.entities.views import PlanView
 from odm.errors import BadValue, OdmError, brief

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from odm.codec.blobs import pointer_of
+from odm.codec.types.blobs import pointer_of
 from odm.errors import BadValue, OdmError, TransactionFailed, Unsupported
 from odm.expressions.nodes import Item
 from odm.immutable import evolve

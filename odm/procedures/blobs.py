@@ -1,6 +1,6 @@
 """Large values of fields with `odm.Blob`: which writes concern them, their conditions, and how they are read.
 
-`odm.codec.blobs` has their stored form, `odm.procedures.blob_commit` the order of uploads, writes and removals.
+`odm.codec.types.blobs` has their stored form, `odm.procedures.blob_commit` the order of uploads, writes and removals.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeAlias, cast
 
 from odm.codec import TAG
-from odm.codec.blobs import BLOB, Pointer, pointer_of
+from odm.codec.types.blobs import BLOB, Pointer, pointer_of
 from odm.entities.blobs import LazyBytes
 from odm.entities.entity import Entity
 from odm.errors import BackendError, BadValue, Conflict, ItemInvalid, OdmError, Unsupported, brief

@@ -8,7 +8,7 @@ from random import Random, SystemRandom
 from typing import Any, NamedTuple
 
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION, WAS, EntityCodec, NativeItems
-from odm.codec.blobs import placeholders
+from odm.codec.types.blobs import placeholders
 from odm.entities.entity import Entity, hold_stored
 from odm.errors import ItemInvalid, Unsupported
 from odm.expressions.nodes import Condition, Item, Not, Or

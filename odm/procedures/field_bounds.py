@@ -9,7 +9,7 @@ from datetime import timedelta
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any, Final, TypeAlias
 
-from odm.codec.constraints import marks_at
+from odm.codec.types.constraints import marks_at
 from odm.errors import BadValue
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import (

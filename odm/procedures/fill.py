@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from odm.codec import TAG
-from odm.codec.blobs import kept_inline
+from odm.codec.types.blobs import kept_inline
 from odm.entities.companions import BaseCompanion, Effect
 from odm.errors import BadValue, ConditionFailed, ItemExists, ItemInvalid, ItemNotFound, OdmError, Unsupported
 from odm.expressions.evaluate import holds

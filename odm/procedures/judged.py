@@ -5,7 +5,7 @@ programs (`EntityCodec.exact`), a write with such a condition reads the item fir
 is made on the condition that these fields are as they were read.
 """
 
-from odm.codec.records import RecordField
+from odm.codec.types.records import RecordField
 from odm.expressions.nodes import And, Compare, Condition, Const, IsIn, Missing, Or, Path, paths
 from odm.procedures.context import Context
 from odm.schema.entity import EntitySchema

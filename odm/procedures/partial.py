@@ -9,8 +9,8 @@ from typing import Any, Final, Generic, NoReturn, TypeVar
 
 from odm._published import public
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
-from odm.codec.faults import NOTHING
 from odm.codec.parts import FieldPart
+from odm.codec.types.stored import NOTHING
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, SchemaError, brief

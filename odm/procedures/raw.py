@@ -9,7 +9,7 @@ from typing import Any
 
 from odm._published import public
 from odm.codec import TTL_ATTRIBUTE, EntityCodec
-from odm.codec.blobs import pointer_of
+from odm.codec.types.blobs import pointer_of
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, ItemInvalid, Unsupported, brief

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from pydantic import ValidationError
 
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
-from odm.codec.blobs import Pointer, kept_inline, placeholders, pointer_of
+from odm.codec.types.blobs import Pointer, kept_inline, placeholders, pointer_of
 from odm.entities.companions import Effect
 from odm.entities.entity import Entity
 from odm.errors import BadValue, Conflict, ItemExists, ItemInvalid, OdmError, Unsupported, brief

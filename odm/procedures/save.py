@@ -7,7 +7,7 @@ no list or dict with the entity. What differs becomes an update of whole fields.
 from typing import Any
 
 from odm.codec import TAG, Draft, NativeItem
-from odm.codec.blobs import pointer_of
+from odm.codec.types.blobs import pointer_of
 from odm.entities.entity import Entity, stored_of
 from odm.errors import BadValue
 from odm.expressions.evaluate import equal

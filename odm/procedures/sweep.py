@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 from odm._published import public
-from odm.codec.blobs import BLOB, pointer_of
+from odm.codec.types.blobs import BLOB, pointer_of
 from odm.errors import BadValue, Unsupported, brief
 from odm.immutable import Immutable, evolve
 from odm.procedures import raw

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from odm.codec import TAG, TTL_ATTRIBUTE, NativeItem
 from odm.codec.actions import FROZEN, CompiledActions, shape_of_actions
-from odm.codec.blobs import Pointer, kept_inline, pointer_of
-from odm.codec.validation import reasons
+from odm.codec.types.blobs import Pointer, kept_inline, pointer_of
+from odm.codec.types.validation import reasons
 from odm.errors import BadValue, ConditionFailed, ItemInvalid, ItemNotFound, OdmError, Unsupported, brief
 from odm.expressions.build import checked
 from odm.expressions.evaluate import apply, equal, holds

@@ -7,7 +7,7 @@ changed item, on the condition that the stored item is unchanged since the read.
 from collections.abc import Sequence
 
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION, WAS, NativeItems
-from odm.codec.blobs import kept_inline
+from odm.codec.types.blobs import kept_inline
 from odm.errors import ItemInvalid
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import And, Condition, Item, Missing, Not, Or, Path, Value

@@ -1,4 +1,4 @@
-"""Requests to the folder of blobs of a store; see `odm.codec.blobs`. No backend gets them: they are answered here.
+"""Requests to the folder of blobs of a store; see `odm.codec.types.blobs`. They are answered here, by no backend.
 
 With an `odm.AsyncStore` each runs in a thread.
 """

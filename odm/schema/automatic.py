@@ -8,10 +8,10 @@ from uuid import UUID
 from pydantic.fields import FieldInfo
 
 from odm.codec import EntityCodec
-from odm.codec.scalars import STR, TextType
-from odm.codec.stored import StoredType
-from odm.codec.stored_moments import is_datetime, storable
-from odm.codec.unions import NullableType
+from odm.codec.types.scalars import STR, TextType
+from odm.codec.types.stored import StoredType
+from odm.codec.types.times import is_datetime, storable
+from odm.codec.types.unions import NullableType
 from odm.entities.markers import (
     AggregateMarker,
     AutomaticMarker,

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final
 from pydantic.fields import FieldInfo
 
 from odm.codec import EntityCodec
-from odm.codec.compressed import parts_of
-from odm.codec.containers import DictType
-from odm.codec.records import RecordField
-from odm.codec.scalars import BOOL, BYTES, COUNTER, FLOAT, INT
-from odm.codec.stored import BINARY, BOOLEAN, LIST, MAP, NULL, NUMBER, SET, TEXT, StoredType
-from odm.codec.stored_forms import BoolFormType
-from odm.codec.stored_moments import EpochType
-from odm.codec.unions import bare
+from odm.codec.types.compressed import parts_of
+from odm.codec.types.containers import DictType
+from odm.codec.types.forms import BoolFormType
+from odm.codec.types.records import RecordField
+from odm.codec.types.scalars import BOOL, BYTES, COUNTER, FLOAT, INT
+from odm.codec.types.stored import BINARY, BOOLEAN, LIST, MAP, NULL, NUMBER, SET, TEXT, StoredType
+from odm.codec.types.times import EpochType
+from odm.codec.types.unions import bare
 from odm.entities.markers import (
     AggregateMarker,
     Cell,

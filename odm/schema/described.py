@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from odm.codec import EntityCodec
 from odm.codec.annotations import TypeCompiler
-from odm.codec.choices import EnumType, LiteralType
-from odm.codec.faults import Unfit
-from odm.codec.stored import NULL, StoredType
-from odm.codec.stored_moments import epoch_type
-from odm.codec.unions import bare
+from odm.codec.types.scalars import EnumType, LiteralType
+from odm.codec.types.stored import NULL, StoredType, Unfit
+from odm.codec.types.times import epoch_type
+from odm.codec.types.unions import bare
 from odm.entities.markers import Stored, find_marker
 from odm.errors import SchemaError
 from odm.expressions.nodes import And, Compare, Condition, Const, Exists, IsIn, Missing, Path

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from odm.codec import TAG
-from odm.codec.blobs import placeholders
+from odm.codec.types.blobs import placeholders
 from odm.errors import OdmError
 from odm.expressions.nodes import Item
 from odm.immutable import Immutable

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 from odm.codec import TAG
-from odm.codec.blobs import placeholders
+from odm.codec.types.blobs import placeholders
 from odm.errors import OdmError, SchemaError
 from odm.schema.compile import Style, compile_schema
 from odm.schema.entity import Key

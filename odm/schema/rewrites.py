@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
-from odm.codec.faults import show
+from odm.codec.types.stored import show
 from odm.immutable import Immutable
 from odm.schema.lockfile import Finding
 

@@ -8,10 +8,10 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from odm.codec import EntityCodec
-from odm.codec.blobs import BlobType
-from odm.codec.compressed import parts_of
-from odm.codec.containers import DictType, SetType
-from odm.codec.unions import bare
+from odm.codec.types.blobs import BlobType
+from odm.codec.types.compressed import parts_of
+from odm.codec.types.containers import DictType, SetType
+from odm.codec.types.unions import bare
 from odm.entities.blobs import Blob, LazyBytes
 from odm.entities.companions import companions_of
 from odm.entities.markers import (

@@ -12,7 +12,7 @@ from attrs import define, field
 from pydantic import BaseModel, ValidationError
 
 from odm._published import public
-from odm.codec.blobs import is_name
+from odm.codec.types.blobs import is_name
 from odm.errors import BackendError, BadValue, OdmError, Unsupported, brief
 from odm.protocol.blobs import BlobFolder, Listed
 from odm.protocol.requests import TableIdentity

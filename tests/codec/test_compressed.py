@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, RootModel
 
 from odm import AUTO, BadValue, Cell, CellVersions, Compressed, Entity, Id, ItemInvalid, PrimaryKey, SchemaError, Table
-from odm.codec import compressed
-from odm.codec.compressed import GZIP, ZSTD, zstd
+from odm.codec.types import compressed
+from odm.codec.types.compressed import GZIP, ZSTD, zstd
 
 MOST = 100_000
 MiB = 2**20

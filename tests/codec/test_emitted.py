@@ -29,7 +29,7 @@ from odm.backends.dynamodb.items.loading import AttributesItem, Loader
 from odm.backends.local import Memory
 from odm.backends.local import codec as local
 from odm.codec import Draft, compile_codec
-from odm.codec.generate import generated_dump
+from odm.codec.emitter import generated_dump
 from odm.protocol.requests import Put
 from tests.effort import times
 

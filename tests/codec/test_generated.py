@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import AwareDatetime, BaseModel, Field, create_model, field_validator
 
 from odm.codec import EntityCodec, compile_codec
-from odm.codec.generate import generated_dump
+from odm.codec.emitter import generated_dump
 from odm.errors import BadValue
 from tests.codec.test_laws import CODEC, Wide, moments, wides
 from tests.codec.test_texts import DIRECT, Direct, anatomy, directs

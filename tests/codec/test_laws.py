@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, BeforeValidator, Field, JsonValue
 
 from odm.codec import compile_codec
-from odm.codec.numbers import canonical
+from odm.codec.types.numbers import canonical
 from odm.entities.markers import TTL, Stored
 from tests.effort import times
 

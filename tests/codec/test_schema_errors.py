@@ -27,7 +27,7 @@ from pydantic_core import core_schema
 from typing_extensions import TypedDict
 
 from odm.codec import compile_codec
-from odm.codec.validation import validator_of
+from odm.codec.types.validation import validator_of
 from odm.entities.markers import TTL, Stored
 from odm.errors import BadValue, SchemaError
 

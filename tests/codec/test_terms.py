@@ -16,10 +16,9 @@ from pydantic import AfterValidator, BaseModel, Field, StringConstraints
 
 from odm.cache import MOST
 from odm.codec import TAG, compile_codec
-from odm.codec.conditions import compile_term
-from odm.codec.faults import Unfit
+from odm.codec.conditions import compile_term, shape_of
 from odm.codec.paths import Place, Resolver
-from odm.codec.terms import shape_of
+from odm.codec.types.stored import Unfit
 from odm.errors import BadValue
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import (

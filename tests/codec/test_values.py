@@ -35,12 +35,12 @@ from pydantic_core import MultiHostUrl, Url
 from typing_extensions import TypeAliasType
 
 from odm.codec import annotations, compile_codec
-from odm.codec.records import RecordField
-from odm.codec.scalars import AggregateType, CounterType, FixedDecimalType, NumberType
-from odm.codec.stored import StoredType
-from odm.codec.stored_forms import FormType
-from odm.codec.stored_moments import EpochType, FormatType, IsoType
-from odm.codec.unions import AliasType, Around
+from odm.codec.types.forms import FormType
+from odm.codec.types.records import RecordField
+from odm.codec.types.scalars import AggregateType, CounterType, FixedDecimalType, NumberType
+from odm.codec.types.stored import StoredType
+from odm.codec.types.times import EpochType, FormatType, IsoType
+from odm.codec.types.unions import AliasType, Around
 from odm.entities.markers import Stored
 from odm.errors import BadValue
 

@@ -16,8 +16,8 @@ from pydantic import BaseModel, Field, TypeAdapter
 from odm.backends.dynamodb.client.wire import text_of
 from odm.backends.dynamodb.items.codec import read_text, to_attribute, write_item
 from odm.codec import Draft, EntityCodec, compile_codec
-from odm.codec.faults import Unfit
-from odm.codec.numbers import canonical_decimal
+from odm.codec.types.numbers import canonical_decimal
+from odm.codec.types.stored import Unfit
 from odm.codec.writers import decimal_digits
 from odm.entities.markers import TTL, Stored
 from odm.errors import BadValue

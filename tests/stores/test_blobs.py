@@ -44,7 +44,7 @@ from odm import (
 )
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile, Memory
-from odm.codec.blobs import placeholders, pointer_of
+from odm.codec.types.blobs import placeholders, pointer_of
 from odm.patterns.unique import Unique
 from odm.protocol.requests import TableIdentity
 from odm.schema.entity import Key

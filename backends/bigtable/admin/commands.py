@@ -18,7 +18,7 @@ from odm.backends.bigtable.rows.pages import items_after
 from odm.backends.bigtable.rows.wide import Wide
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
-from odm.codec.blobs import placeholders
+from odm.codec.types.blobs import placeholders
 from odm.errors import BackendError, OdmError
 from odm.immutable import evolve
 from odm.protocol.admin import Survey, TableChange, Tell

@@ -29,9 +29,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 from odm.backends.bigtable.client.filters import Filter, ValueIs, ValueMatches, ValueRange, chain
 from odm.backends.bigtable.rows.cells import write, write_text
-from odm.codec.faults import Unfit
-from odm.codec.numbers import canonical, canonical_float
-from odm.codec.stored import BOOLEAN, NUMBER, StoredType
+from odm.codec.types.numbers import canonical, canonical_float
+from odm.codec.types.stored import BOOLEAN, NUMBER, StoredType, Unfit
 from odm.errors import BadValue, brief
 from odm.expressions.evaluate import kind_of
 from odm.expressions.nodes import Comparator, Number, Value
@@ -41,7 +40,7 @@ Alternatives: TypeAlias = tuple[Filter, ...]
 _Cut: TypeAlias = tuple[bytes, bytes, Filter | None]
 
 MOST_DIGITS: Final = 126
-"""The maximum digits before the point of a stored number (`odm.codec.numbers`)."""
+"""The maximum digits before the point of a stored number (`odm.codec.types.numbers`)."""
 
 _FAR: Final = 10**MOST_DIGITS
 _FRACTION: Final = r"(\.[0-9]*[1-9])?"

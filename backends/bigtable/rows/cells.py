@@ -29,7 +29,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from odm.backends.bigtable.client.native import COUNTERS, FAMILY, Column
-from odm.codec.numbers import exact_decimal
+from odm.codec.types.numbers import exact_decimal
 from odm.errors import BadValue, brief
 from odm.expressions.nodes import Number, Value
 from odm.immutable import Immutable

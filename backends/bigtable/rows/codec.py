@@ -51,7 +51,7 @@ from odm.backends.bigtable.rows.ownership import REMOVED, Owned, owned_by, raw_c
 from odm.backends.bigtable.rows.placement import USUAL, Placement, misread, placement_of
 from odm.cache import Cache
 from odm.codec import TAG, Draft
-from odm.codec.stored import NULL, TEXT
+from odm.codec.types.stored import NULL, TEXT
 from odm.errors import BackendError, BadValue, ItemTooLarge
 from odm.expressions.nodes import Item, Value
 from odm.immutable import Immutable, field

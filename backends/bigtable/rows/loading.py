@@ -30,19 +30,18 @@ from odm.backends.bigtable.rows.cells import (
 )
 from odm.backends.bigtable.rows.codec import NO_MEMBERS, SURELY_FITS, UNREADABLE, Form, decode, is_item, joined
 from odm.codec import TAG, EntityCodec, NativeItem, NativeItems
-from odm.codec.choices import EnumType, LiteralType
-from odm.codec.containers import DictType, SetType
 from odm.codec.depth import LEVELS
-from odm.codec.drafts import Drafts
 from odm.codec.emitter import DATETIME_TEXT, IS_DATETIME, IS_INT, Collects, Reads, ReadTable, Unsupported, WriteTable
 from odm.codec.loading import Loader as EntityLoader
 from odm.codec.loading import Loads
-from odm.codec.moments import DATE, DATETIME, DURATION, TIME
 from odm.codec.proofs import levels_of
-from odm.codec.records import RecordField, RecordType
-from odm.codec.scalars import AGGREGATE, BOOL, BYTES, COUNTER, DECIMAL, FLOAT, INT, STR
-from odm.codec.stored import StoredType
-from odm.codec.unions import bare
+from odm.codec.types.containers import DictType, SetType
+from odm.codec.types.records import RecordField, RecordType
+from odm.codec.types.scalars import AGGREGATE, BOOL, BYTES, COUNTER, DECIMAL, FLOAT, INT, STR, EnumType, LiteralType
+from odm.codec.types.stored import StoredType
+from odm.codec.types.times import DATE, DATETIME, DURATION, TIME
+from odm.codec.types.unions import bare
+from odm.codec.writers import Drafts
 from odm.expressions.nodes import Item, Value
 
 Cells: TypeAlias = list[tuple[str, bytes]]

@@ -51,10 +51,9 @@ from odm.backends.bigtable.rows.cells import (
     write_text,
 )
 from odm.codec import TAG, WAS
-from odm.codec.containers import DictType
-from odm.codec.stored import StoredType
-from odm.codec.unions import bare
-from odm.codec.unreadable import unreadable_cell
+from odm.codec.types.containers import DictType
+from odm.codec.types.stored import StoredType, unreadable_cell
+from odm.codec.types.unions import bare
 from odm.errors import BadValue
 from odm.expressions.nodes import Value
 from odm.immutable import Immutable, evolve, field

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from decimal import Context, Decimal
 from typing import Any, Final, TypeAlias
 
-from odm.codec.faults import show
-from odm.codec.numbers import exact_decimal
+from odm.codec.types.numbers import exact_decimal
+from odm.codec.types.stored import show
 from odm.errors import BackendError
 from odm.expressions.nodes import Value
 

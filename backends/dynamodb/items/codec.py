@@ -18,8 +18,7 @@ from odm.backends.dynamodb.items.attributes import Attribute, Attributes, from_a
 from odm.backends.dynamodb.items.described import native_text, native_value
 from odm.backends.dynamodb.items.layout import Layout, start_of
 from odm.codec import Draft, EntityCodec
-from odm.codec.drafts import Drafts
-from odm.codec.writers import Spelling, TextWrites, quoted
+from odm.codec.writers import Drafts, Spelling, TextWrites, quoted
 from odm.errors import BackendError, BadValue, brief
 from odm.expressions.nodes import Item, Value
 from odm.keys.text import escape, unescape

@@ -11,15 +11,14 @@ from typing import Any, Final, cast
 from odm.backends.dynamodb.client.errors import MALFORMED
 from odm.backends.dynamodb.items.attributes import Attributes, from_attribute, read_binary, read_number
 from odm.codec import TAG, EntityCodec, NativeItem, NativeItems
-from odm.codec.choices import EnumType, LiteralType
-from odm.codec.containers import DictType, FixedTupleType, ListType, SetType
 from odm.codec.emitter import Reads, ReadTable
 from odm.codec.loading import Loader as EntityLoader
 from odm.codec.loading import Loads
-from odm.codec.moments import DATE, DATETIME, DURATION, TIME
-from odm.codec.records import RecordField, RecordType
-from odm.codec.scalars import AGGREGATE, BOOL, BYTES, COUNTER, DECIMAL, FLOAT, INT, STR
-from odm.codec.stored import StoredType
+from odm.codec.types.containers import DictType, FixedTupleType, ListType, SetType
+from odm.codec.types.records import RecordField, RecordType
+from odm.codec.types.scalars import AGGREGATE, BOOL, BYTES, COUNTER, DECIMAL, FLOAT, INT, STR, EnumType, LiteralType
+from odm.codec.types.stored import StoredType
+from odm.codec.types.times import DATE, DATETIME, DURATION, TIME
 from odm.errors import BackendError
 from odm.expressions.nodes import Value
 

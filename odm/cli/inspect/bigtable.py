@@ -13,7 +13,7 @@ from odm.cli.inspect.design import Design, EntityDesign, FieldDesign, PatternDes
 from odm.cli.inspect.origins import Place, doubt, nearest, words_in
 from odm.cli.inspect.row_keys import KeyPart, RowGroup, fixed_width, group_rows
 from odm.codec import TAG
-from odm.codec.faults import show
+from odm.codec.types.stored import show
 from odm.errors import BadValue
 from odm.immutable import Immutable, field
 from odm.schema.cells import MAX_QUALIFIER

@@ -15,9 +15,9 @@ from typing import Final
 from odm.backends.bigtable.rows.cell_forms import JsonForm
 from odm.backends.bigtable.rows.cells import write
 from odm.cli.inspect.types import FORMATS
-from odm.codec.faults import Unfit
-from odm.codec.numbers import canonical
-from odm.codec.stored_moments import format_type
+from odm.codec.types.numbers import canonical
+from odm.codec.types.stored import Unfit
+from odm.codec.types.times import format_type
 from odm.immutable import Immutable
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from odm.backends.dynamodb.items.attributes import read_binary, read_number
 from odm.codec.attributes import is_attribute_name
 from odm.codec.depth import LEVELS
-from odm.codec.faults import show
+from odm.codec.types.stored import show
 from odm.errors import BackendError, BadValue
 from odm.immutable import Immutable, field
 from odm.protocol.limits import PARTITION_BYTES

@@ -6,7 +6,7 @@ from odm.backends.bigtable.admin.misfits import describe
 from odm.backends.bigtable.client.retry import Retry
 from odm.cli.inspect.bigtable import RowFacts
 from odm.cli.usage import BadUsage
-from odm.codec.faults import show
+from odm.codec.types.stored import show
 from odm.errors import BackendError, BadValue
 from odm.protocol.connection import run
 from odm.schema.checks import NAMES, is_name

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from odm.cli.inspect.design import FieldDesign
-from odm.codec.stored_moments import format_type
+from odm.codec.types.times import format_type
 
 FORMATS: Final = (
     "%Y-%m-%dT%H:%M:%SZ",

@@ -15,7 +15,7 @@ from odm.cli.locations import store_at
 from odm.cli.target import Target
 from odm.cli.usage import BadUsage
 from odm.codec import attribute_name
-from odm.codec.faults import show
+from odm.codec.types.stored import show
 from odm.errors import BadValue
 from odm.protocol.requests import Put
 from odm.schema.model import Schema

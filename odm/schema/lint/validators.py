@@ -5,9 +5,9 @@ from itertools import islice
 from time import monotonic
 from typing import Any, Final
 
-from odm.codec.faults import show
 from odm.codec.proofs import nodes_of
-from odm.codec.validation import model_schema
+from odm.codec.types.stored import show
+from odm.codec.types.validation import model_schema
 from odm.errors import ItemInvalid
 from odm.schema.entity import EntitySchema
 from odm.schema.lint.examples import MOST, combined, examples_of

@@ -10,13 +10,12 @@ from typing import Any, Final, Literal, TypeAlias
 
 from pydantic.fields import FieldInfo
 
-from odm.codec.choices import EnumType, LiteralType
-from odm.codec.containers import DictType, FixedTupleType, ListType, SetType
-from odm.codec.faults import NOTHING, Unfit
-from odm.codec.models import Place, field_infos
-from odm.codec.records import RecordField, RecordType
-from odm.codec.stored import StoredType
-from odm.codec.unions import NullableType, RootType, UnionType, bare
+from odm.codec.types.containers import DictType, FixedTupleType, ListType, SetType
+from odm.codec.types.models import Place, field_infos
+from odm.codec.types.records import RecordField, RecordType
+from odm.codec.types.scalars import EnumType, LiteralType
+from odm.codec.types.stored import NOTHING, StoredType, Unfit
+from odm.codec.types.unions import NullableType, RootType, UnionType, bare
 from odm.expressions.nodes import Value, shown
 from odm.schema.lockfile.description import FieldLock
 from odm.schema.lockfile.limits import limits_of

@@ -23,7 +23,7 @@ from odm import (
     remove,
     set_,
 )
-from odm.codec.blobs import is_name
+from odm.codec.types.blobs import is_name
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.stores import Stores

@@ -17,7 +17,7 @@ from odm.backends.bigtable.client.native import Cell, Column, Row, SetCell
 from odm.backends.bigtable.rows.codec import Form, decode, replacement
 from odm.backends.bigtable.rows.loading import Loader, RowItem, RowItems
 from odm.codec import EntityCodec, compile_codec
-from odm.codec.stored import NULL, TEXT
+from odm.codec.types.stored import NULL, TEXT
 from odm.codec.upgrades import Upgrades
 from odm.errors import BackendError
 from odm.immutable import evolve

@@ -11,7 +11,7 @@ from moto import mock_aws
 
 from odm import Compressed, Entity, PrimaryKey, Store, Table
 from odm.backends.dynamodb import DynamoDB
-from odm.codec.compressed import zstd
+from odm.codec.types.compressed import zstd
 from tests.readme import blocks
 
 table = Table("manuals")

@@ -10,9 +10,8 @@ from re import fullmatch
 from secrets import token_hex
 from typing import Any, Final
 
-from odm.codec.faults import Unfit
-from odm.codec.scalars import BYTES
-from odm.codec.stored import BINARY, MAP, StoredType, unfit
+from odm.codec.types.scalars import BYTES
+from odm.codec.types.stored import BINARY, MAP, StoredType, Unfit, unfit
 from odm.entities.blobs import LazyBytes
 from odm.errors import Unsupported
 from odm.expressions.nodes import Item, Value

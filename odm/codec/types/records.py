@@ -10,10 +10,9 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pydantic_core import SchemaValidator
 
-from odm.codec.choices import LiteralType
-from odm.codec.faults import NOTHING, Unfit, nearest
-from odm.codec.stored import SET, Part, StoredType, kind_of, unfit
-from odm.codec.validation import validated
+from odm.codec.types.scalars import LiteralType
+from odm.codec.types.stored import NOTHING, SET, Part, StoredType, Unfit, kind_of, nearest, unfit
+from odm.codec.types.validation import validated
 from odm.expressions.nodes import Value
 from odm.immutable import Immutable, field
 

@@ -11,10 +11,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import SchemaValidator
 
 from odm.codec.attributes import is_attribute_name
-from odm.codec.faults import NOTHING, Unfit
-from odm.codec.records import RecordField, RecordType
-from odm.codec.stored import MAP
-from odm.codec.validation import ModelSchema, model_schema
+from odm.codec.types.records import RecordField, RecordType
+from odm.codec.types.stored import MAP, NOTHING, Unfit
+from odm.codec.types.validation import ModelSchema, model_schema
 from odm.errors import SchemaError
 from odm.immutable import Immutable
 

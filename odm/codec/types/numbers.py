@@ -9,7 +9,7 @@ from collections.abc import Callable
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow, Subnormal, Underflow
 from typing import Final
 
-from odm.codec.faults import Unfit
+from odm.codec.types.stored import Unfit
 from odm.expressions.nodes import Number
 
 DIGITS: Final = 38

@@ -3,12 +3,10 @@
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-from odm.codec.choices import EnumType, LiteralType
-from odm.codec.constraints import is_root
-from odm.codec.faults import Unfit
-from odm.codec.plain import AnyType
-from odm.codec.records import RecordType, can_tell_apart
-from odm.codec.scalars import (
+from odm.codec.types.constraints import is_root
+from odm.codec.types.containers import AnyType
+from odm.codec.types.records import RecordType, can_tell_apart
+from odm.codec.types.scalars import (
     BOOL,
     BYTES,
     DECIMAL,
@@ -17,10 +15,12 @@ from odm.codec.scalars import (
     INT,
     STR,
     DecimalType,
+    EnumType,
     FixedDecimalType,
+    LiteralType,
     NumberType,
 )
-from odm.codec.stored import NULL, ORDERED, TEXT, Part, StoredType, WrongType, kind_of, unfit
+from odm.codec.types.stored import NULL, ORDERED, TEXT, Part, StoredType, Unfit, WrongType, kind_of, unfit
 from odm.expressions.nodes import Value
 from odm.immutable import field, force_setattr
 

@@ -1,6 +1,6 @@
 """Stored forms of other types that a field asks for: ``Stored(format="text")`` of an int, and others.
 
-A form loads only the text, number or bytes that it would write. See `odm.codec.stored_moments` for times.
+A form loads only the text, number or bytes that it would write. See `odm.codec.types.times` for times.
 """
 
 from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from odm.cache import pattern
-from odm.codec.compressed import parts_of
-from odm.codec.containers import DictType, FixedTupleType, ListType
-from odm.codec.faults import Unfit
-from odm.codec.numbers import canonical
-from odm.codec.plain import AnyType
-from odm.codec.records import RecordType
-from odm.codec.scalars import BOOL, BYTES, FixedDecimalType, FloatType, NumberType, TextType
-from odm.codec.stored import BINARY, LIST, MAP, NUMBER, SET, TEXT, StoredType, unfit
-from odm.codec.unions import bare
-from odm.codec.unreadable import Unreadable
+from odm.codec.types.compressed import parts_of
+from odm.codec.types.containers import AnyType, DictType, FixedTupleType, ListType
+from odm.codec.types.numbers import canonical
+from odm.codec.types.records import RecordType
+from odm.codec.types.scalars import BOOL, BYTES, FixedDecimalType, FloatType, NumberType, TextType
+from odm.codec.types.stored import BINARY, LIST, MAP, NUMBER, SET, TEXT, StoredType, Unfit, Unreadable, unfit
+from odm.codec.types.unions import bare
 from odm.errors import brief
 from odm.expressions.nodes import Number, Value
 from odm.immutable import Immutable

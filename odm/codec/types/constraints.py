@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeGuard, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from odm.codec.models import field_infos
+from odm.codec.types.models import field_infos
 from odm.entities.markers import Stored, find_marker, meaning
 from odm.expressions.nodes import Path
 

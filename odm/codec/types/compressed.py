@@ -9,13 +9,11 @@ import sys
 import zlib
 from typing import Any, Final
 
-from odm.codec.containers import DictType, FixedTupleType, ListType
-from odm.codec.faults import Unfit
-from odm.codec.records import RecordType
-from odm.codec.scalars import BYTES, STR
-from odm.codec.stored import BINARY, LIST, MAP, TEXT, StoredType
-from odm.codec.unions import Around, UnionType, bare
-from odm.codec.unreadable import Unreadable
+from odm.codec.types.containers import DictType, FixedTupleType, ListType
+from odm.codec.types.records import RecordType
+from odm.codec.types.scalars import BYTES, STR
+from odm.codec.types.stored import BINARY, LIST, MAP, TEXT, StoredType, Unfit, Unreadable
+from odm.codec.types.unions import Around, UnionType, bare
 from odm.entities.markers import Compressed
 from odm.errors import brief
 from odm.expressions.nodes import Value

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from pydantic import BaseModel, ValidationError
 from pydantic_core import CoreSchema, ErrorDetails, SchemaError, SchemaValidator, core_schema
 
-from odm.codec.unreadable import Unreadable
+from odm.codec.types.stored import Unreadable
 from odm.immutable import Immutable
 
 _LOADING: Final = MappingProxyType({"odm": "load"})
