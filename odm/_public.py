@@ -75,16 +75,16 @@ from odm.keys import Shards
 from odm.observe.events import RequestInfo
 from odm.observe.meter import Meter, Usage
 from odm.planner.compiled import planned
-from odm.procedures.backfilled import Backfilled, Unfilled
 from odm.procedures.calls import Calls, Companion, Procedure, procedure
-from odm.procedures.cell_versions import CellVersion
 from odm.procedures.changes import Changes
-from odm.procedures.companion_writes import CompanionWrites
+from odm.procedures.companions.writes import CompanionWrites
 from odm.procedures.explain import Explanation
-from odm.procedures.partial import Partial
 from odm.procedures.raw import RawItem
+from odm.procedures.reading.partial import Partial
 from odm.procedures.session import Page
-from odm.procedures.sweep import Swept
+from odm.procedures.upkeep.backfill import Backfilled, Unfilled
+from odm.procedures.upkeep.sweep import Swept
+from odm.procedures.writing.cell_versions import CellVersion
 from odm.protocol.changes import ChangeShard
 from odm.protocol.connection import Backend
 from odm.protocol.connection import CoreGen as Gen

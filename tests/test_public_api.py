@@ -232,8 +232,8 @@ print(*sys.modules)
 UNUSED = {
     *("asyncio", "boto3", "botocore", "gzip", "sqlite3", "ssl"),
     *("odm._public", "odm.backends.local.faults", "odm.backends.local.file", "odm.schema.lint", "odm.schema.lockfile"),
-    *("odm.procedures.backfill", "odm.procedures.explain", "odm.procedures.raw", "odm.procedures.rekey"),
-    *("odm.procedures.scan", "odm.procedures.sweep", "odm.stores.asynchronous", "odm.stores.blobs"),
+    *("odm.procedures.upkeep.backfill", "odm.procedures.explain", "odm.procedures.raw", "odm.procedures.upkeep.rekey"),
+    *("odm.procedures.reading.scan", "odm.procedures.upkeep.sweep", "odm.stores.asynchronous", "odm.stores.blobs"),
     *("pydantic.networks", "pydantic.root_model"),
 }
 
@@ -246,7 +246,7 @@ def test_a_program_loads_what_it_uses() -> None:
 
 
 def test_names_are_shown_by_their_public_path_whatever_imports_them_first() -> None:
-    code = "from odm.procedures.sweep import Swept; from odm.errors import Throttled; print(Swept, Throttled)"
+    code = "from odm.procedures.upkeep.sweep import Swept; from odm.errors import Throttled; print(Swept, Throttled)"
     command = [sys.executable, "-c", code]
     found = subprocess.run(command, check=True, cwd=Path(__file__).parent.parent, capture_output=True, text=True)
     assert found.stdout == "<class 'odm.Swept'> <class 'odm.Throttled'>\n"

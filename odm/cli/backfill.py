@@ -19,8 +19,7 @@ from odm.cli.usage import BadUsage, checked
 from odm.errors import BadValue, ItemInvalid
 from odm.immutable import Immutable
 from odm.patterns.state_file import StateFile
-from odm.procedures.backfill import wanted_by
-from odm.procedures.backfilled import MOST_FAILURES, Backfilled
+from odm.procedures.upkeep.backfill import MOST_FAILURES, Backfilled, wanted_by
 from odm.schema.model import Schema
 from odm.stores.sync import Store
 

@@ -16,7 +16,7 @@ from odm.errors import BadValue
 from odm.expressions.nodes import Path
 from odm.immutable import Immutable
 from odm.procedures.context import Context
-from odm.procedures.unfit import UnfitItem, delete_unchanged, unfit_page
+from odm.procedures.upkeep.unfit import UnfitItem, delete_unchanged, unfit_page
 from odm.protocol.requests import Position
 from odm.schema.entity import EntitySchema
 from odm.schema.model import Schema

@@ -11,7 +11,7 @@ from odm.cli.locations import backend_at
 from odm.cli.target import load_target
 from odm.cli.usage import BadUsage, checked
 from odm.immutable import Immutable
-from odm.procedures.sweep import Swept
+from odm.procedures.upkeep.sweep import Swept
 from odm.stores.sync import Store
 
 

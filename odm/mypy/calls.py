@@ -89,7 +89,7 @@ METHODS: Final = {*OF_KEY, "first", "get_many", "page", "put", "query", "scan"}
 CALLED: Final = {
     "odm.procedures.batch.BatchSteps",
     "odm.procedures.calls.Calls",
-    "odm.procedures.transaction.Operations",
+    "odm.procedures.writing.transaction.Operations",
     "odm.stores.base.BaseStore",
     "odm.stores.asynchronous.AsyncBatch",
     "odm.stores.sync.Batch",

@@ -1,6 +1,7 @@
 """Large values of fields with `odm.Blob`: which writes concern them, their conditions, and how they are read.
 
-`odm.codec.types.blobs` has their stored form, `odm.procedures.blob_commit` the order of uploads, writes and removals.
+`odm.codec.types.blobs` has their stored form, `odm.procedures.companions.one_by_one` the order of uploads, writes and
+removals.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,9 +17,9 @@ from odm.errors import BackendError, BadValue, Conflict, ItemInvalid, OdmError, 
 from odm.expressions.nodes import Compare, Condition, Const, Item, Missing, Path, Remove, Set
 from odm.immutable import Immutable, evolve
 from odm.procedures.context import Context
-from odm.procedures.update import ItemUpdate
-from odm.procedures.upgrades import unchanged, up_to_date
-from odm.procedures.write import Write
+from odm.procedures.writing.update import ItemUpdate
+from odm.procedures.writing.upgrades import unchanged, up_to_date
+from odm.procedures.writing.write import Write
 from odm.protocol import requests as req
 from odm.protocol.blobs import BlobFolder, BlobRequest, ClaimFolder, Content, ReadBlob, WriteBlob
 from odm.protocol.connection import Connection, CoreGen, aperform, arun, perform, run

@@ -17,20 +17,21 @@ from odm.entities.query import Finding, Query
 from odm.errors import BadValue, ItemNotFound, Unsupported, brief
 from odm.expressions.nodes import Action, Condition
 from odm.immutable import Immutable
-from odm.procedures import read, store_writes
-from odm.procedures.automatic import assigned, new_id
+from odm.procedures import store_writes
 from odm.procedures.batch import BatchSteps
-from odm.procedures.cell_versions import CellVersion, cell_versions
-from odm.procedures.companion_intent import companion_writes_of
-from odm.procedures.companion_writes import CompanionWrites
+from odm.procedures.companions.intent import companion_writes_of
+from odm.procedures.companions.writes import CompanionWrites
 from odm.procedures.concurrent import concurrent, counted
 from odm.procedures.context import Context
-from odm.procedures.merge import merge
-from odm.procedures.partial import Partial
+from odm.procedures.reading import read
+from odm.procedures.reading.partial import Partial
 from odm.procedures.session import Page, Session
-from odm.procedures.transaction import TransactionSteps
-from odm.procedures.update import Returning, Validate, item_update
-from odm.procedures.write_intent import WriteIntent
+from odm.procedures.writing.automatic import assigned, new_id
+from odm.procedures.writing.cell_versions import CellVersion, cell_versions
+from odm.procedures.writing.intent import WriteIntent
+from odm.procedures.writing.merge import merge
+from odm.procedures.writing.transaction import TransactionSteps
+from odm.procedures.writing.update import Returning, Validate, item_update
 from odm.protocol.connection import CoreGen
 from odm.protocol.requests import Sleep
 
@@ -135,7 +136,7 @@ class Calls:
         self, keys: Sequence[Query[Any]], *, consistent: bool = True, atomic: bool = False, only: Any = None
     ) -> CoreGen[list[Any]]:
         """The items under keys, in the order of the keys; None for each key without an item."""
-        from odm.procedures.get_many import get_many
+        from odm.procedures.reading.get_many import get_many
 
         return get_many(self._context, keys, consistent=consistent, atomic=atomic, only=only)
 
@@ -175,7 +176,7 @@ class Calls:
             ItemExists: a key holds other content, or a companion refuses, as in an insert; all new ones are written.
             Throttled: ``left`` has all the entities; load them again.
         """
-        from odm.procedures.load_new import load_new
+        from odm.procedures.upkeep.load_new import load_new
 
         return load_new(self._context, self, entities)
 
@@ -220,7 +221,7 @@ class Calls:
 
     def reshard(self, query: Query[Any]) -> CoreGen[int]:
         """Move index entries from the old shards to the current ones; returns the number of entries moved."""
-        from odm.procedures.reshard import reshard
+        from odm.procedures.upkeep.reshard import reshard
 
         return reshard(self._context, self._session.query(query))
 
@@ -234,7 +235,7 @@ class Calls:
         on_progress: "Callable[[odm.Backfilled], object] | None" = None,
     ) -> "CoreGen[odm.Backfilled]":
         """Bring stored items up to date with the models, while other programs read and write."""
-        from odm.procedures.backfill import backfill
+        from odm.procedures.upkeep.backfill import backfill
 
         return backfill(self._session, self, target, rate=rate, after=after, size=size, on_progress=on_progress)
 
@@ -250,7 +251,7 @@ class Calls:
         on_progress: "Callable[[odm.Backfilled], object] | None" = None,
     ) -> "CoreGen[odm.Backfilled]":
         """Move the stored items of a class to the primary key of another one."""
-        from odm.procedures.rekey import rekey
+        from odm.procedures.upkeep.rekey import rekey
 
         return rekey(self._session, old, new, make, rate=rate, after=after, size=size, on_progress=on_progress)
 
@@ -395,7 +396,7 @@ class Calls:
         Raises:
             OdmError: a write was refused; the writes after it were not sent.
         """
-        from odm.procedures.companion_commit import write_each
+        from odm.procedures.companions.one_by_one import write_each
 
         return write_each(self._context, writes)
 

@@ -115,7 +115,7 @@ class Context(Immutable, dict=True):
         bind: lets the large values of an entity that was read be read later; None: no entity of the table has such.
         unfilled: the access patterns that are not backfilled, such as "Order.by_date", each with the reason; a complete
             backfill removes its pattern. None: nothing is known.
-        merge_rules: the rules of merges that were needed so far, see `odm.procedures.merge`.
+        merge_rules: the rules of merges that were needed so far, see `odm.procedures.writing.merge`.
     """
 
     schema: Schema
@@ -155,7 +155,7 @@ class Context(Immutable, dict=True):
 
     @cached_property
     def merge_rules(self) -> dict[str, Any]:
-        """By tag; Any, because `odm.procedures.merge`, which fills it, imports this module."""
+        """By tag; Any, because `odm.procedures.writing.merge`, which fills it, imports this module."""
         return {}
 
     def now(self) -> Now:

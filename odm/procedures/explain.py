@@ -13,18 +13,18 @@ from odm.immutable import Immutable, evolve
 from odm.planner.compiled import make_plan
 from odm.planner.key_conditions import flatten
 from odm.planner.plan import Plan
-from odm.procedures import read
 from odm.procedures.blobs import concerns, plain
-from odm.procedures.cell_versions import keeps
-from odm.procedures.companion_intent import IntentWithCompanions, concerned
+from odm.procedures.companions.intent import IntentWithCompanions, concerned
 from odm.procedures.context import Context
-from odm.procedures.merge import MergeWrite, merge_write
-from odm.procedures.save import save_update
+from odm.procedures.reading import read
 from odm.procedures.session import Session
-from odm.procedures.transaction import Operations
-from odm.procedures.update import ItemUpdate, item_update
-from odm.procedures.write import delete_write, insert_write, put_write
-from odm.procedures.write_intent import WriteIntent
+from odm.procedures.writing.cell_versions import keeps
+from odm.procedures.writing.intent import WriteIntent
+from odm.procedures.writing.merge import MergeWrite, merge_write
+from odm.procedures.writing.save import save_update
+from odm.procedures.writing.transaction import Operations
+from odm.procedures.writing.update import ItemUpdate, item_update
+from odm.procedures.writing.write import delete_write, insert_write, put_write
 from odm.protocol import requests as req
 from odm.protocol.connection import Connection
 from odm.protocol.predicates import condition_of

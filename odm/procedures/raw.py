@@ -18,10 +18,10 @@ from odm.immutable import Immutable, evolve, field
 from odm.procedures.batch import check_strangers, check_unconditional
 from odm.procedures.blobs import new_values
 from odm.procedures.context import Context
-from odm.procedures.scan import MOST_CONCURRENT, Segment
+from odm.procedures.reading.scan import MOST_CONCURRENT, Segment
 from odm.procedures.unprocessed import send_batch
-from odm.procedures.upgrades import judged, passing_older
-from odm.procedures.write import put_request
+from odm.procedures.writing.upgrades import judged, passing_older
+from odm.procedures.writing.write import put_request
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.limits import check_item

@@ -15,15 +15,15 @@ from odm.expressions.nodes import Condition
 from odm.hints import PAGE, Hinted
 from odm.immutable import Immutable, evolve
 from odm.planner.key_conditions import owner_of
-from odm.procedures import read
 from odm.procedures.context import Context
-from odm.procedures.read import Reading
+from odm.procedures.reading import read
+from odm.procedures.reading.read import Reading
 from odm.protocol.connection import Connection, CoreGen
 from odm.protocol.requests import Part, Position
 
 if TYPE_CHECKING:
     from odm.procedures.raw import RawItem
-    from odm.procedures.scan import Scanning, Segment
+    from odm.procedures.reading.scan import Scanning, Segment
 
 
 T_co = TypeVar("T_co", covariant=True)
@@ -123,7 +123,7 @@ class Session(Immutable):
         reading = read.begin(self.context, wanted, consistent=consistent, only=only)
         if after is None or reading is None:
             return reading
-        from odm.procedures.cursor import decode_cursor
+        from odm.procedures.reading.cursor import decode_cursor
 
         return decode_cursor(self.context.schema, reading, after, self.secret)
 
@@ -141,7 +141,7 @@ class Session(Immutable):
         return self._cursor(reading.turned(read.Place(reading.plan.reading_order[-1]), None))
 
     def _cursor(self, reading: Reading | None) -> str | None:
-        from odm.procedures.cursor import encode_cursor
+        from odm.procedures.reading.cursor import encode_cursor
 
         return None if reading is None else encode_cursor(self.context.schema, reading, self.secret)
 
@@ -173,13 +173,13 @@ class Session(Immutable):
         conditions: Sequence[object],
         **options: Any,
     ) -> "Scanning | None":
-        """A scan of the table; None: no item can be found. The options are those of `odm.procedures.scan.begin`.
+        """A scan of the table; None: no item can be found. The options are as for `scan.begin`.
 
         Raises:
             BadValue: a condition does not fit the model, or an option is out of range.
             Unsupported: a range of partitions that have no order.
         """
-        from odm.procedures import scan
+        from odm.procedures.reading import scan
 
         if isinstance(entity, Condition):
             owner = owner_of(entity)
@@ -225,7 +225,7 @@ class Session(Immutable):
         Raises:
             BadCursor: the cursor is damaged or belongs to another table or backend.
         """
-        from odm.procedures.scan import Segment
+        from odm.procedures.reading.scan import Segment
 
         if after is None:
             return Segment()
@@ -233,13 +233,13 @@ class Session(Immutable):
             raise BadCursor(
                 f"{brief(after)} is not a cursor: pass None, one of parts(), or the cursor of the page before"
             )
-        from odm.procedures.cursor import decode_segment
+        from odm.procedures.reading.cursor import decode_segment
 
         return decode_segment(self.context.schema, self.backend, after, self.secret)
 
     def place(self, segment: "Segment") -> str:
         """The cursor of a position in a scan."""
-        from odm.procedures.cursor import encode_segment
+        from odm.procedures.reading.cursor import encode_segment
 
         return encode_segment(self.context.schema, self.backend, segment, self.secret)
 

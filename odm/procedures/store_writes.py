@@ -1,4 +1,4 @@
-"""The writes of a store: what each call passes to the pipeline, `odm.procedures.commit`, and what it returns.
+"""The writes of a store: what each call passes to the pipeline, and what it returns; see `companions.commit`.
 
 The first attempt of an item without companions is sent directly. Only if it is refused, the pipeline continues.
 """
@@ -13,18 +13,18 @@ from odm.entities.entity import Entity, hold_stored
 from odm.errors import ItemInvalid, ItemNotFound, OdmError, Unsupported
 from odm.expressions.nodes import Condition, Item
 from odm.procedures.blobs import check_eager, concerns
-from odm.procedures.cell_versions import keeps
-from odm.procedures.commit import ALONE, InTransaction, Sender, commit
-from odm.procedures.companion_intent import IntentWithCompanions, concerned
+from odm.procedures.companions.commit import ALONE, InTransaction, Sender, commit
+from odm.procedures.companions.intent import IntentWithCompanions, concerned
 from odm.procedures.concurrent import concurrent
 from odm.procedures.context import Context
-from odm.procedures.read import Reading, get, keys_chunk, rows_chunk
+from odm.procedures.reading.read import Reading, get, keys_chunk, rows_chunk
 from odm.procedures.retention import trim_after
-from odm.procedures.save import save_update
 from odm.procedures.unprocessed import send_batch
-from odm.procedures.update import ItemUpdate, attempt, check_returning
-from odm.procedures.write import Write, checked_entity, delete_write, insert_write, put_write
-from odm.procedures.write_intent import Planned, WriteIntent, mark_of
+from odm.procedures.writing.cell_versions import keeps
+from odm.procedures.writing.intent import Planned, WriteIntent, mark_of
+from odm.procedures.writing.save import save_update
+from odm.procedures.writing.update import ItemUpdate, attempt, check_returning
+from odm.procedures.writing.write import Write, checked_entity, delete_write, insert_write, put_write
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.schema.entity import Key
@@ -226,13 +226,13 @@ def write_transaction(context: Context, do: "Calls", intents: Sequence[WriteInte
 
 
 def _in_steps(context: Context, do: "Calls", *, lone: bool = True) -> Sender:
-    from odm.procedures.companion_commit import InSteps  # not every store writes companions in steps, or blobs
+    from odm.procedures.companions.one_by_one import InSteps  # not every store writes companions in steps, or blobs
 
     return InSteps(context, do, lone=lone)
 
 
 def _commit_with_blobs() -> Callable[..., CoreGen[tuple[Sequence[Planned], req.Written]]]:
-    from odm.procedures.blob_commit import commit_with_blobs
+    from odm.procedures.companions.one_by_one import commit_with_blobs
 
     return commit_with_blobs
 

@@ -250,7 +250,7 @@ class EntitySchema(Immutable, dict=True):
 
     @cached_property
     def updates(self) -> Cache[Any, Any]:
-        """By shape; Any, because `odm.procedures.update`, which fills it, imports this module."""
+        """By shape; Any, because `odm.procedures.writing.update`, which fills it, imports this module."""
         return Cache()
 
     @property

@@ -22,12 +22,12 @@ from odm.hints import IN_ASYNC, STORE, STORE_OPTIONS, SYNC_IN_ASYNC, Hinted, opt
 from odm.immutable import Immutable, evolve
 from odm.observe.events import LOG, Hook, Observer
 from odm.observe.meter import OPEN, Meter, metering, open_meters
-from odm.procedures.automatic import assigned, new_id
 from odm.procedures.calls import Calls, CurrentCalls
 from odm.procedures.context import Context
 from odm.procedures.ids import ids_for
 from odm.procedures.session import Session
-from odm.procedures.transaction import Operations
+from odm.procedures.writing.automatic import assigned, new_id
+from odm.procedures.writing.transaction import Operations
 from odm.protocol.connection import DEFAULT_POLICY, Backend, Connection, RetryPolicy
 from odm.protocol.limits import PORTABLE
 from odm.protocol.on_invalid import OnInvalid, skipping
@@ -328,7 +328,7 @@ class BaseStore(Hinted):
         Args:
             value: what JSON can hold. A client can read it.
         """
-        from odm.procedures.cursor import sealed
+        from odm.procedures.reading.cursor import sealed
 
         return sealed(["sealed", value], self._secret)
 
@@ -338,7 +338,7 @@ class BaseStore(Hinted):
         Raises:
             BadCursor: the text is damaged, or another program made it.
         """
-        from odm.procedures.cursor import unsealed
+        from odm.procedures.reading.cursor import unsealed
 
         return unsealed(text, self._secret)
 

@@ -13,14 +13,14 @@ from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.expressions.nodes import Action, Condition
 from odm.hints import BATCH, SYNC_IN_ASYNC, Hinted, Sync, refuse_waiting
-from odm.procedures import read
 from odm.procedures.batch import Pending
 from odm.procedures.blobs import create
 from odm.procedures.calls import DAY, PAGE, Calls, Procedure, started
-from odm.procedures.cell_versions import CellVersion
-from odm.procedures.partial import Partial
+from odm.procedures.reading import read
+from odm.procedures.reading.partial import Partial
 from odm.procedures.session import Page
-from odm.procedures.transaction import Operations
+from odm.procedures.writing.cell_versions import CellVersion
+from odm.procedures.writing.transaction import Operations
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen, perform, run
 from odm.stores.base import BaseStore, text_of_name
@@ -460,7 +460,7 @@ class Store(BaseStore, Sync):
             Unsupported: ``segment`` on Bigtable, which divides a table differently each time: use ``segments``;
                 ``prefix``, ``start`` and ``stop`` on DynamoDB, and for a primary key with shards: use a condition.
         """
-        from odm.procedures import scan
+        from odm.procedures.reading import scan
 
         parts = {"segments": segments, "segment": segment, "sample": sample}
         range_ = {"prefix": prefix, "start": start, "stop": stop}
@@ -883,7 +883,7 @@ class Store(BaseStore, Sync):
             Unsupported: the store has no ``blobs=``.
             BackendError: the blobs cannot be listed or removed.
         """
-        from odm.procedures.sweep import sweep
+        from odm.procedures.upkeep.sweep import sweep
 
         steps = sweep(
             self._session.context, grace=grace, remove=remove, force=force, remove_most=remove_most, confirm=confirm

@@ -15,8 +15,8 @@ from odm.expressions.nodes import Action
 from odm.immutable import evolve
 from odm.patterns.time_series import SeriesStore, TimeSeries
 from odm.procedures.context import Context
-from odm.procedures.merge import merge_write
-from odm.procedures.write import delete_request, put_request
+from odm.procedures.writing.merge import merge_write
+from odm.procedures.writing.write import delete_request, put_request
 from odm.protocol import requests as req
 from odm.protocol.connection import Backend, ForwardingConnection, NativeGen
 from odm.schema.model import Schema

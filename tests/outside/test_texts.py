@@ -22,7 +22,7 @@ from odm.backends.dynamodb.streams import decode, decode_all
 from odm.backends.local import LocalFile, Memory
 from odm.cli.locations import store_at
 from odm.patterns.copy_state import State
-from odm.procedures.cursor import sealed
+from odm.procedures.reading.cursor import sealed
 from odm.schema.lockfile import FORMAT, LockFile, TableLock, compare, describe, read_lock, write_lock
 from tests.effort import times
 from tests.shop import Customer, Order, shop
@@ -102,7 +102,7 @@ def test_a_cursor_of_a_scan_that_anybody_made(db: Store, data: st.DataObject) ->
 
 
 def test_a_cursor_that_is_nested_too_deep(db: Store) -> None:
-    with mock.patch("odm.procedures.cursor.json.dumps", return_value="[" * DEEP):
+    with mock.patch("odm.procedures.reading.cursor.json.dumps", return_value="[" * DEEP):
         cursor = sealed(None, None)
     survives(lambda: db.page(QUERY, after=cursor))
     survives(lambda: db.scan_page(cursor))

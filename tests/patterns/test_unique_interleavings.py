@@ -27,7 +27,7 @@ from odm.backends.local import Memory
 from odm.patterns import claims
 from odm.patterns.claims import Claims
 from odm.patterns.unique import Unique
-from odm.procedures import companion_commit
+from odm.procedures.companions import one_by_one as companion_commit
 from tests.patterns.every_order import LONG, Exploration, Settled, Stored, Work, Wrong, done
 from tests.patterns.interleaving import OneByOne
 

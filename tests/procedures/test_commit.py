@@ -17,8 +17,8 @@ from odm import (
 )
 from odm.backends.local import Memory
 from odm.procedures.calls import Calls
-from odm.procedures.companion_intent import concerned
-from odm.procedures.update import new_entries
+from odm.procedures.companions.intent import concerned
+from odm.procedures.writing.update import new_entries
 from odm.protocol import requests as req
 from odm.protocol.turns import Turn
 

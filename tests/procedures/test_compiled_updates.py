@@ -36,7 +36,7 @@ from odm import (
 from odm.errors import BadValue, OdmError
 from odm.expressions.nodes import Action
 from odm.procedures.context import Context
-from odm.procedures.update import item_update
+from odm.procedures.writing.update import item_update
 from tests.effort import times
 
 table = Table("updated")

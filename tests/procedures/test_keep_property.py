@@ -18,7 +18,7 @@ from odm import TTL, AccessPattern, BackendError, Entity, PrimaryKey, Store, Tab
 from odm.backends.local import Memory
 from odm.procedures.context import Context
 from odm.procedures.retention import trim_after
-from odm.procedures.write import put_request
+from odm.procedures.writing.write import put_request
 from odm.protocol import requests as req
 from odm.schema.entity import Key
 

@@ -26,8 +26,8 @@ from odm.errors import BadValue
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import Condition, Increment, Item
 from odm.procedures.context import Context
-from odm.procedures.update import item_update
-from odm.procedures.write import check_write, delete_write, insert_write, put_write
+from odm.procedures.writing.update import item_update
+from odm.procedures.writing.write import check_write, delete_write, insert_write, put_write
 from odm.protocol.predicates import EXISTS, condition_of, every, guarded, has_tag, over_own, requires
 from odm.protocol.requests import Check, Delete, Put, Update
 from odm.schema.entity import Key

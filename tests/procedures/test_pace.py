@@ -12,9 +12,9 @@ from odm import BadCursor, Query, Store
 from odm.backends.local import Memory
 from odm.immutable import evolve
 from odm.procedures.context import Context
-from odm.procedures.cursor import encode_cursor
 from odm.procedures.pace import GROWTH, START, Pace, common
-from odm.procedures.read import Place, begin
+from odm.procedures.reading.cursor import encode_cursor
+from odm.procedures.reading.read import Place, begin
 from odm.protocol.requests import Page
 from odm.testing.spreading import Job, spread
 from odm.testing.suite.helpers import at, fill

@@ -10,7 +10,7 @@ from odm import Cell, Entity, PrimaryKey, Table
 from odm.backends.bigtable.rows.keys import Layout
 from odm.backends.bigtable.rows.pages import rows_of
 from odm.expressions.evaluate import holds
-from odm.procedures.partitions import partitions_of
+from odm.procedures.reading.scan import partitions_of
 from odm.protocol.requests import Scan
 
 usual, doubled, verbatim = Table("usual"), Table("doubled", row_key_join="##"), Table("verbatim", row_style="verbatim")

@@ -19,8 +19,8 @@ from odm import (
     set_,
 )
 from odm.backends.local import Memory
-from odm.procedures.cursor import encode_segment
-from odm.procedures.scan import Segment
+from odm.procedures.reading.cursor import encode_segment
+from odm.procedures.reading.scan import Segment
 from tests.shop import Counting, Customer, Item, Order, Reading, day, shop, store
 
 CUSTOMER = Customer(customer_id="c1")

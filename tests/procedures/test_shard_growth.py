@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from odm import AccessPattern, Entity, PrimaryKey, Query, Shards, Store, Table, set_
 from odm.backends.local import Memory
 from odm.immutable import evolve
-from odm.procedures import read
-from odm.procedures.shard_merge import Stream, window
+from odm.procedures.reading import read
+from odm.procedures.reading.shards import Stream, window
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen, perform, run
 from odm.schema.entity import Key

@@ -14,7 +14,7 @@ from odm.backends.local import Memory
 from odm.codec import compile_codec
 from odm.errors import ItemTooLarge, KeyValueError
 from odm.procedures.context import Context
-from odm.procedures.write import put_request
+from odm.procedures.writing.write import put_request
 from odm.protocol.limits import TRANSACTION_BYTES, Limits, check_item, check_keys, item_size, stored_size
 from odm.schema.entity import Key
 from tests.shop import Leaf, Reading, day, leaves, store

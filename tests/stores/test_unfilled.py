@@ -9,7 +9,7 @@ import pytest
 
 from odm import AccessPattern, AsyncStore, BadValue, Entity, PrimaryKey, Store, Table
 from odm.backends.local import LocalFile, Memory
-from odm.procedures import read
+from odm.procedures.reading import read
 from odm.protocol.connection import Backend
 from odm.schema.lockfile import FORMAT, LockFile, TableLock, describe, with_filled, with_unfilled, write_lock
 

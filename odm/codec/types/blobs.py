@@ -27,7 +27,7 @@ _MOST: Final = 2**20
 
 
 class Pointer(dict[str, Value]):
-    """The pointer of a value that is not stored yet, with its bytes: `odm.procedures.blob_commit` uploads them.
+    """The pointer of a value that is not stored yet, with its bytes, which a write uploads.
 
     Args:
         data: the value.

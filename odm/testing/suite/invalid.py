@@ -29,7 +29,7 @@ from odm import (
     upgrade,
 )
 from odm.procedures.context import Context
-from odm.procedures.unfit import UnfitItem, delete_unchanged, unfit_page
+from odm.procedures.upkeep.unfit import UnfitItem, delete_unchanged, unfit_page
 from odm.schema.entity import EntitySchema
 from odm.schema.model import Schema
 from odm.stores.sync import Store

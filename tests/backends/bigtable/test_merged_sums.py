@@ -22,7 +22,7 @@ from odm.backends.bigtable.requests import Procedures
 from odm.errors import Throttled
 from odm.expressions.nodes import Action, AddValue, Increment, Path, Set
 from odm.procedures.context import Context
-from odm.procedures.merge import merge_write
+from odm.procedures.writing.merge import merge_write
 from odm.protocol.connection import Connection
 from odm.protocol.requests import BatchMerge, Failed, Merge, Written
 from odm.schema.entity import Key

@@ -34,7 +34,7 @@ def test_no_path_contains_another() -> None:
 
 def test_the_core_drops_paths_inside_others() -> None:
     from odm.procedures.context import Context
-    from odm.procedures.partial import wanted
+    from odm.procedures.reading.partial import wanted
 
     asked = wanted(Context(metering.compile()), Meter, [Meter.readings["a"], Meter.readings, Meter.words[0]], "query")
     assert asked is not None

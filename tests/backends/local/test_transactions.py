@@ -26,7 +26,7 @@ from odm.backends.local.file import FileStorage
 from odm.backends.local.storage import Record
 from odm.errors import BackendError, BadValue, ItemTooLarge
 from odm.expressions.nodes import Append, Compare, Const, Increment, Missing, Path, Set
-from odm.procedures.transaction import Operations
+from odm.procedures.writing.transaction import Operations
 from odm.protocol.limits import Limits
 from odm.protocol.requests import (
     Check,

@@ -8,7 +8,7 @@ from odm.errors import ItemInvalid, OdmError
 from odm.expressions.nodes import Item
 from odm.immutable import Immutable, field
 from odm.procedures.context import Context
-from odm.procedures.upgrades import unchanged
+from odm.procedures.writing.upgrades import unchanged
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.expressions import check_condition

@@ -1,8 +1,8 @@
-"""Merges the shards of a partition: what each shard still has to read, and which result comes next.
+"""Merges the shards of a partition: what each still has to read, and which result is next; and how much to read.
 
-No I/O: `odm.procedures.read` fetches a page of each shard that is `blocking`. A merged reading is ordered by (sort key,
-shard), then as the service orders. So from the position of one item, every shard can continue. A result is known when
-every other shard was read up to it, whether or not an item there passed the filter.
+No I/O: `odm.procedures.reading.read` fetches a page of each shard that is `blocking`. A merged reading is ordered by
+(sort key, shard), then as the service orders. So from the position of one item, every shard can continue. A result is
+known when every other shard was read up to it, whether or not an item there passed the filter.
 
 While entries move to another number of shards, a query could miss an entry: it reads the new shard before the entry
 arrives there, and the old shard after the entry has left it. So the old shards are read first, and the others only as

@@ -18,8 +18,8 @@ from msgspec.structs import astuple
 from odm.errors import BadCursor, BadValue, brief
 from odm.immutable import evolve
 from odm.procedures.pace import Pace
-from odm.procedures.read import Place, Reading
-from odm.procedures.scan import MOST_SEGMENTS, Segment
+from odm.procedures.reading.read import Place, Reading
+from odm.procedures.reading.scan import MOST_SEGMENTS, Segment
 from odm.protocol.requests import Part, Position
 from odm.schema.entity import Key
 from odm.schema.model import Schema

@@ -18,15 +18,15 @@ from odm.errors import BadValue, ConditionFailed, ItemExists, ItemInvalid, ItemN
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item
 from odm.immutable import Immutable, evolve, field
-from odm.procedures.commit import ALONE, InTransaction, Sender, commit
-from odm.procedures.companion_commit import InSteps
-from odm.procedures.companion_intent import companion_writes_of
-from odm.procedures.companion_writes import CompanionWrites, SideWrite
+from odm.procedures.companions.commit import ALONE, InTransaction, Sender, commit
+from odm.procedures.companions.intent import companion_writes_of
+from odm.procedures.companions.one_by_one import InSteps
+from odm.procedures.companions.writes import CompanionWrites, SideWrite
 from odm.procedures.context import Context
 from odm.procedures.unprocessed import send_batch
-from odm.procedures.update import ItemUpdate, attempt, new_entries, whole_put
-from odm.procedures.upgrades import unchanged, unknown, up_to_date
-from odm.procedures.write_intent import Planned, mark_of
+from odm.procedures.writing.intent import Planned, mark_of
+from odm.procedures.writing.update import ItemUpdate, attempt, new_entries, whole_put
+from odm.procedures.writing.upgrades import unchanged, unknown, up_to_date
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.predicates import condition_of
@@ -36,6 +36,7 @@ from odm.schema.target import Target
 
 if TYPE_CHECKING:
     from odm.procedures.calls import Calls, Companion
+
 
 REFUSALS: Final = (BadValue, ConditionFailed, ItemExists, ItemInvalid, ItemNotFound)
 """Errors that concern one item: it was not written, and the others still can be."""

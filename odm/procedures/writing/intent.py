@@ -11,8 +11,8 @@ from odm.errors import OdmError
 from odm.expressions.nodes import Item, Path, Remove, Set, Value
 from odm.immutable import Immutable, evolve, field
 from odm.procedures.context import Context
-from odm.procedures.update import ItemUpdate
-from odm.procedures.write import Write
+from odm.procedures.writing.update import ItemUpdate
+from odm.procedures.writing.write import Write
 from odm.protocol import requests as req
 from odm.schema.target import Target
 

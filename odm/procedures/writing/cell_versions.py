@@ -17,9 +17,9 @@ from odm.expressions.nodes import Action, Condition, Exists, Item, Path, Remove,
 from odm.expressions.references import path_of
 from odm.immutable import Immutable, evolve
 from odm.procedures.context import Context
-from odm.procedures.update import ItemUpdate
-from odm.procedures.upgrades import up_to_date
-from odm.procedures.write import Write
+from odm.procedures.writing.update import ItemUpdate
+from odm.procedures.writing.upgrades import up_to_date
+from odm.procedures.writing.write import Write
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.limits import check_item

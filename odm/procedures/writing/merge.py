@@ -28,10 +28,10 @@ from odm.expressions.nodes import (
     SetIfMissing,
 )
 from odm.immutable import Immutable, evolve
-from odm.procedures.automatic import with_time
 from odm.procedures.context import Context
-from odm.procedures.field_bounds import limits_of
-from odm.procedures.update import check_actions
+from odm.procedures.writing.automatic import with_time
+from odm.procedures.writing.bounds import limits_of
+from odm.procedures.writing.update import check_actions
 from odm.protocol import requests as req
 from odm.protocol.apply_update import merged_item
 from odm.protocol.connection import CoreGen

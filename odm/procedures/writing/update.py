@@ -38,12 +38,12 @@ from odm.expressions.nodes import (
     paths,
 )
 from odm.immutable import Immutable, evolve, field
-from odm.procedures.automatic import check_settable, of_new_item, with_time
 from odm.procedures.context import Context
-from odm.procedures.field_bounds import check_steps, limits_of
-from odm.procedures.judged import judged_fields
-from odm.procedures.upgrades import unchanged, unknown, up_to_date
-from odm.procedures.write import as_it_was, refusal
+from odm.procedures.writing.automatic import check_settable, of_new_item, with_time
+from odm.procedures.writing.bounds import check_steps, limits_of
+from odm.procedures.writing.judged import judged_fields
+from odm.procedures.writing.upgrades import unchanged, unknown, up_to_date
+from odm.procedures.writing.write import as_it_was, refusal
 from odm.protocol import requests as req
 from odm.protocol.apply_update import as_sets
 from odm.protocol.expressions import are_few, check_update, surely_fits
@@ -79,7 +79,7 @@ class ItemUpdate(Immutable):
         touched: the patterns whose key may change.
         from_key: attributes whose value is known from the item's key, by stored name; none without ``touched``.
         needed: attributes that ``touched`` uses and that neither the call nor the key sets, as stored names.
-        judged: see `odm.procedures.judged`.
+        judged: see `odm.procedures.writing.judged`.
         base: the item from which the first attempt is computed; None: the stored item must be read.
         whole: why the new item must be validated as a whole; None: the values that are written were, which is enough.
         nested: the members of nested models that `odm.set_fields` sets, as the user writes them; their parents are

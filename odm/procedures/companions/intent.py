@@ -13,13 +13,13 @@ from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import Condition, Item, Value
 from odm.immutable import Immutable, evolve, force_setattr
 from odm.procedures.blobs import concerns, misplaced, same_pointers
-from odm.procedures.cell_versions import keeps, remembering, same_values
-from odm.procedures.companion_writes import CompanionWrites
+from odm.procedures.companions.writes import CompanionWrites
 from odm.procedures.context import Context
-from odm.procedures.update import ItemUpdate
-from odm.procedures.upgrades import unchanged
-from odm.procedures.write import Write
-from odm.procedures.write_intent import UNREAD, Planned, WriteIntent, mark_of
+from odm.procedures.writing.cell_versions import keeps, remembering, same_values
+from odm.procedures.writing.intent import UNREAD, Planned, WriteIntent, mark_of
+from odm.procedures.writing.update import ItemUpdate
+from odm.procedures.writing.upgrades import unchanged
+from odm.procedures.writing.write import Write
 from odm.protocol import requests as req
 from odm.protocol.predicates import ABSENT, EXISTS, equals, every, judged, revision_is
 from odm.schema.entity import EntitySchema

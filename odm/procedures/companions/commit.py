@@ -4,7 +4,7 @@ An operation may depend on its stored item, to compute index keys or the writes 
 (in one `BatchGet`), and the write has the condition that they are unchanged. If only such conditions failed, the
 refused operations are planned again from the stored items in the answer, and everything is sent again: in the order of
 `odm.protocol.turns`, and for as long as `odm.protocol.contention` says. A `Sender` sends an operation alone, in a
-transaction, or between the steps of companions (`odm.procedures.companion_commit`).
+transaction, or between the steps of companions (`odm.procedures.companions.one_by_one`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,13 +15,13 @@ from msgspec import Struct, field
 from odm.errors import BadValue, ItemInvalid, OdmError, TransactionFailed
 from odm.expressions.nodes import And, Item
 from odm.observe.events import LOG
-from odm.procedures.companion_intent import companion_writes_of
-from odm.procedures.companion_writes import SideWrite
+from odm.procedures.companions.intent import companion_writes_of
+from odm.procedures.companions.writes import SideWrite
 from odm.procedures.concurrent import without_turns
 from odm.procedures.context import Context
 from odm.procedures.retention import trim_after
 from odm.procedures.unprocessed import send_batch
-from odm.procedures.write_intent import UNREAD, Plannable, Planned, mark_of
+from odm.procedures.writing.intent import UNREAD, Plannable, Planned, mark_of
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.contention import Contention

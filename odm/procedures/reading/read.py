@@ -21,8 +21,8 @@ from odm.procedures.blobs import check_many, with_values
 from odm.procedures.concurrent import sent_together
 from odm.procedures.context import Context, Fitting
 from odm.procedures.pace import START, Pace
-from odm.procedures.partial import Wanted, wanted
-from odm.procedures.shard_merge import (
+from odm.procedures.reading.partial import Wanted, wanted
+from odm.procedures.reading.shards import (
     NOTHING,
     Given,
     Stream,
@@ -34,7 +34,7 @@ from odm.procedures.shard_merge import (
     streams_of,
     window,
 )
-from odm.procedures.upgrades import comparable, judged, passing_older, up_to_date
+from odm.procedures.writing.upgrades import comparable, judged, passing_older, up_to_date
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.limits import SHORT_KEY, check_key
@@ -57,7 +57,7 @@ class Place(Immutable):
         partition: the partition key, without shard.
         position: every result up to it was returned; the item there need not be a result.
         streams: its shards, with their items that were read but not returned; empty: computed from the position.
-        waiting: the ranges of shards to read after ``streams``, see `odm.procedures.shard_merge.window`.
+        waiting: the ranges of shards to read after ``streams``, see `odm.procedures.reading.shards.window`.
         given: the items returned last.
         pace: how many items the next requests read, if the query has a filter.
     """
@@ -75,9 +75,9 @@ class Reading(Immutable):
 
     ``bounded``: the number of requests is limited, so that each of them must be one of the service's. ``wanted``: the
     fields to read; None: whole items. ``back``: it goes back from a page, against the order of the caller's query: the
-    plan has the opposite order. ``binding``: that of its cursors, see `odm.procedures.cursor`; "" if not computed yet.
-    ``check``: the conditions of the key range, to check again on the items; None: it is not of an index. ``dropped``:
-    the items that did not meet them so far.
+    plan has the opposite order. ``binding``: that of its cursors, see `odm.procedures.reading.cursor`; "" if not
+    computed yet. ``check``: the conditions of the key range, to check again on the items; None: it is not of an index.
+    ``dropped``: the items that did not meet them so far.
     """
 
     plan: Plan

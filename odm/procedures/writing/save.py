@@ -13,8 +13,8 @@ from odm.errors import BadValue
 from odm.expressions.evaluate import equal
 from odm.expressions.nodes import Item, Path, Set, Value
 from odm.procedures.context import Context
-from odm.procedures.update import ItemUpdate, Returning, item_update
-from odm.procedures.write import checked_entity
+from odm.procedures.writing.update import ItemUpdate, Returning, item_update
+from odm.procedures.writing.write import checked_entity
 from odm.schema.entity import EntitySchema
 
 

@@ -9,11 +9,11 @@ from odm.entities.query import Query
 from odm.errors import BadValue, ItemInvalid, OdmError, Unsupported
 from odm.expressions.nodes import Action, Condition
 from odm.immutable import Immutable
-from odm.procedures.cell_versions import keeps
 from odm.procedures.context import Context
-from odm.procedures.update import item_update
-from odm.procedures.write import delete_write, insert_write, put_write
-from odm.procedures.write_intent import KEEP, UNREAD, Planned, WriteIntent
+from odm.procedures.writing.cell_versions import keeps
+from odm.procedures.writing.intent import KEEP, UNREAD, Planned, WriteIntent
+from odm.procedures.writing.update import item_update
+from odm.procedures.writing.write import delete_write, insert_write, put_write
 from odm.protocol import requests as req
 
 Refusal = Callable[[Any], OdmError]

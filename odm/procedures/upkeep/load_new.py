@@ -25,14 +25,14 @@ from odm.errors import ItemInvalid, Throttled, Unsupported
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item
 from odm.immutable import Immutable, evolve
-from odm.procedures.automatic import times_of
-from odm.procedures.cell_versions import first_put
-from odm.procedures.companion_intent import companion_writes_of
-from odm.procedures.companion_writes import CompanionWrites, SideWrite
+from odm.procedures.companions.intent import companion_writes_of
+from odm.procedures.companions.writes import CompanionWrites, SideWrite
 from odm.procedures.context import Context
 from odm.procedures.retention import trim_after
-from odm.procedures.write import Write, put_request
-from odm.procedures.write_intent import KEEP, mark_of
+from odm.procedures.writing.automatic import times_of
+from odm.procedures.writing.cell_versions import first_put
+from odm.procedures.writing.intent import KEEP, mark_of
+from odm.procedures.writing.write import Write, put_request
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.predicates import condition_of
@@ -41,6 +41,7 @@ from odm.schema.target import Target
 
 if TYPE_CHECKING:
     from odm.procedures.calls import Calls, Companion
+
 
 Operations: TypeAlias = dict[Key, req.Put | req.Delete]
 Writes: TypeAlias = "Sequence[tuple[Companion, CompanionWrites]]"

@@ -1,23 +1,25 @@
 """`Store.backfill`: bring stored items up to date with the models, while other programs read and write.
 
-A scan reads the items page by page; `odm.procedures.fill` decides what to write for an item, and writes it.
+A scan reads the items page by page; `odm.procedures.upkeep.fill` decides what to write for an item, and writes it.
+
+What a backfill reports: its counts, and the items that it could not write.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
+from odm._published import public
 from odm.codec import TAG
 from odm.concurrency import Bucket
 from odm.entities.entity import Entity
 from odm.entities.patterns import BoundPattern
 from odm.errors import BadValue, ItemInvalid, OdmError, brief
-from odm.immutable import evolve
-from odm.procedures.backfilled import MOST_FAILURES, Backfilled, Unfilled
+from odm.immutable import Immutable, evolve, field
 from odm.procedures.concurrent import concurrent
 from odm.procedures.context import Context
-from odm.procedures.fill import Fill, Row, Wanted, apart, due, filled, row_of
 from odm.procedures.session import Session
+from odm.procedures.upkeep.fill import Fill, Row, Wanted, apart, due, filled, row_of
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.schema.entity import Key
@@ -25,6 +27,59 @@ from odm.schema.model import Schema
 
 if TYPE_CHECKING:
     from odm.procedures.calls import Calls, Companion
+
+
+MOST_FAILURES: Final = 1000
+"""The most items in `Backfilled.failures`."""
+
+
+@public
+class Unfilled(Immutable):
+    """An item that a backfill could not write.
+
+    Attributes:
+        partition: its partition key.
+        sort: its sort key; "" in a table without sort keys.
+        error: why. `odm.ItemExists`: another item has the unique value; `odm.ItemInvalid`: the item does not fit the
+            model; `odm.BadValue`: it cannot be stored; `odm.Conflict`: other writers kept changing it.
+    """
+
+    partition: str
+    sort: str
+    error: OdmError
+
+    def __str__(self) -> str:
+        return f"{self.partition}{' | ' * bool(self.sort)}{self.sort}: {self.error}"
+
+
+@public
+class Backfilled(Immutable):
+    """The progress or the result of a backfill.
+
+    Attributes:
+        seen: items of the entity that were read; expired ones are not counted. `odm.Store.rekey` counts an item twice
+            if it reads it under its old key, and, on a later page, under its new one.
+        written: items that were written, or whose companions' items were.
+        failed: items that could not be written.
+        failures: the first 1,000 of them, with the errors.
+        cursor: the position from which another backfill continues, as ``after=``; None: it is complete.
+    """
+
+    seen: int = 0
+    written: int = 0
+    failed: int = 0
+    failures: tuple[Unfilled, ...] = field(default=(), repr=False)
+    cursor: str | None = None
+
+    @property
+    def skipped(self) -> int:
+        """Items that cost no write: they were right already, or were deleted meanwhile.
+
+        Those that `odm.Store.rekey` has moved, and reads again under their new keys, are among them: how many depends
+        on the pages, whose sizes the backend decides.
+        """
+        return self.seen - self.written - self.failed
+
 
 CONCURRENT: Final = 64
 """The number of items written concurrently."""

@@ -24,10 +24,10 @@ from odm.expressions.build import checked
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Condition, Item, Not, Or, Path
 from odm.immutable import evolve
-from odm.procedures.automatic import assigned
 from odm.procedures.context import Context
-from odm.procedures.judged import judged_fields
-from odm.procedures.upgrades import unchanged, up_to_date
+from odm.procedures.writing.automatic import assigned
+from odm.procedures.writing.judged import judged_fields
+from odm.procedures.writing.upgrades import unchanged, up_to_date
 from odm.protocol import requests as req
 from odm.protocol.expressions import check_condition, surely_fits
 from odm.protocol.limits import check_item
@@ -94,7 +94,7 @@ class Write(NamedTuple):
         present: True: the item must exist; False: it must not; None: not checked.
         absent_ok: no condition is evaluated on an absent item: the delete of a store returns False for it.
         stored: for a put or insert, the entity as it will be stored.
-        judged: see `odm.procedures.judged`.
+        judged: see `odm.procedures.writing.judged`.
     """
 
     name: str

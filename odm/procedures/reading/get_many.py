@@ -10,7 +10,7 @@ from odm.expressions.nodes import Item
 from odm.procedures.blobs import check_eager, with_values
 from odm.procedures.concurrent import concurrent
 from odm.procedures.context import Context
-from odm.procedures.partial import Wanted, wanted
+from odm.procedures.reading.partial import Wanted, wanted
 from odm.procedures.unprocessed import send_batch
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen

@@ -18,15 +18,14 @@ from odm.entities.entity import Entity
 from odm.errors import BadValue, Conflict, ItemExists, ItemInvalid, OdmError, Unsupported, brief
 from odm.expressions.nodes import Condition, Item
 from odm.immutable import Immutable, evolve, field
-from odm.procedures.backfill import Tell, paced
-from odm.procedures.backfilled import MOST_FAILURES, Backfilled, Unfilled
-from odm.procedures.companion_writes import CompanionWrites, SideWrite
+from odm.procedures.companions.writes import CompanionWrites, SideWrite
 from odm.procedures.concurrent import concurrent
 from odm.procedures.context import Context
 from odm.procedures.session import Session
-from odm.procedures.upgrades import unchanged
-from odm.procedures.write import Write
-from odm.procedures.write_intent import mark_of
+from odm.procedures.upkeep.backfill import MOST_FAILURES, Backfilled, Tell, Unfilled, paced
+from odm.procedures.writing.intent import mark_of
+from odm.procedures.writing.upgrades import unchanged
+from odm.procedures.writing.write import Write
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.contention import Contention
@@ -37,6 +36,7 @@ from odm.schema.target import Target
 
 if TYPE_CHECKING:
     from odm.procedures.calls import Companion
+
 
 CONCURRENT: Final = 32
 """The number of items moved concurrently; those with companions, which may share an item, one after another."""

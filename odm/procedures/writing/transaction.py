@@ -9,10 +9,10 @@ from odm.errors import BadValue, Unsupported, brief
 from odm.expressions.nodes import Action, Condition
 from odm.hints import TRANSACTION, Hinted
 from odm.procedures.context import Context
-from odm.procedures.save import save_update
-from odm.procedures.update import ItemUpdate, check_known, entity_after, item_update
-from odm.procedures.write import check_write, delete_write, insert_write, put_write
-from odm.procedures.write_intent import WriteIntent
+from odm.procedures.writing.intent import WriteIntent
+from odm.procedures.writing.save import save_update
+from odm.procedures.writing.update import ItemUpdate, check_known, entity_after, item_update
+from odm.procedures.writing.write import check_write, delete_write, insert_write, put_write
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.limits import Local, check_transaction, keys_at_most, size_at_most, stored_size

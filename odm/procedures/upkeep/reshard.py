@@ -12,12 +12,12 @@ from odm.immutable import evolve
 from odm.keys import suffixes
 from odm.planner.compiled import make_plan
 from odm.planner.plan import Plan
-from odm.procedures.commit import ALONE, commit
-from odm.procedures.companion_intent import IntentWithCompanions
+from odm.procedures.companions.commit import ALONE, commit
+from odm.procedures.companions.intent import IntentWithCompanions
 from odm.procedures.concurrent import concurrent
 from odm.procedures.context import Context
-from odm.procedures.read import Found, begin, stored_chunk
-from odm.procedures.update import new_entries
+from odm.procedures.reading.read import Found, begin, stored_chunk
+from odm.procedures.writing.update import new_entries
 from odm.protocol.connection import CoreGen
 from odm.schema.target import Target
 

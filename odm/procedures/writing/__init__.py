@@ -1,0 +1,1 @@
+"""What each write means: its intent, its checks, and its operation for a stored item."""
