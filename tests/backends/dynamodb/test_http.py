@@ -312,7 +312,7 @@ def test_the_log_says_that_httptools_is_not_installed(
 def test_an_old_connection_is_not_used(service: Service, asynchronous: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """AWS closes it at about that time, and the response to a request would be lost."""
     for module in ("http_sockets", "http_asyncio"):
-        monkeypatch.setattr(import_module(f"odm.backends.dynamodb.{module}"), "IDLE_SECONDS", 0)
+        monkeypatch.setattr(import_module(f"odm.backends.dynamodb.client.{module}"), "IDLE_SECONDS", 0)
     connection = service.connection()
 
     async def ask() -> None:
