@@ -76,7 +76,7 @@ async def in_tasks(coroutines: Sequence[Coroutine[Any, Any, R]]) -> list[R]:
     """
     import asyncio
 
-    tasks = [asyncio.create_task(one) for one in coroutines]
+    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     try:
         return await asyncio.gather(*tasks)
     except BaseException:

@@ -281,7 +281,7 @@ _AWAITS: Final = {"GET_AWAITABLE": "await", "GET_AITER": "async for"}
 @lru_cache(maxsize=1024)
 def _waits(code: CodeType, at: int) -> str:
     """The keyword that is applied to the result of the call at a position of ``async def`` code; "" for none."""
-    following = (one.opname for one in dis.get_instructions(code) if one.offset > at)
+    following = (instruction.opname for instruction in dis.get_instructions(code) if instruction.offset > at)
     return _AWAITS.get(next(following, ""), "")
 
 

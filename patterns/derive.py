@@ -261,7 +261,11 @@ class _Job:
     def _verified(self, work: Work) -> Steps[Verified]:
         """Compare what is derived with the target."""
         found = yield from (yield from self._comparison(work)).verified()
-        lacking = {(one.entity, one.partition) for one in found.differences if one.source > one.target}
+        lacking = {
+            (difference.entity, difference.partition)
+            for difference in found.differences
+            if difference.source > difference.target
+        }
         if lacking:
             yield from self._check_once(lacking)
         return found

@@ -241,9 +241,9 @@ def _check(rows: Rows[Any], field: str | None, ttl: object) -> None:
     twice = [column.name for column in rows.columns.values()]
     if again := sorted({one for one in twice if twice.count(one) > 1}):
         raise rows.fault(f"column {again[0]!r} is mapped to several fields: give each field a column of its own")
-    if lost := [one for one in rows.keys if one not in rows.columns]:
+    if lost := [key for key in rows.keys if key not in rows.columns]:
         raise rows.fault(f"field {lost[0]!r} of the primary key has no column: add it to columns=")
-    ours, theirs = {rows.columns[one].name for one in rows.keys}, {column.name for column in rows.table.primary_key}
+    ours, theirs = {rows.columns[key].name for key in rows.keys}, {column.name for column in rows.table.primary_key}
     if ours != theirs:
         have = ", ".join(sorted(theirs)) or "(no columns)"
         raise rows.fault(
@@ -251,7 +251,7 @@ def _check(rows: Rows[Any], field: str | None, ttl: object) -> None:
             f"{primary_key(rows.entity)} are {', '.join(sorted(ours))}: they must be the same"
         )
     for what, table, own in (("outbox", rows.outbox, OUTBOX), ("applied", rows.applied, APPLIED)):
-        wanted = {*own, *(rows.columns[one].name for one in rows.keys)}
+        wanted = {*own, *(rows.columns[key].name for key in rows.keys)}
         if table is not None and (missing := sorted(wanted - set(table.c.keys()))):
             raise rows.fault(f"{what}={table.name!r} lacks column {missing[0]!r}: make it with {what}_table(...)")
 

@@ -224,8 +224,8 @@ def matches(table: Table, key: Key) -> ColumnElement[bool]:
 
 def locked(connection: Connection, table: Table, key: Key) -> Mapping[str, Any] | None:
     """Read a row and lock it until the transaction ends; SQLite locks the whole database with its first write."""
-    found = rows_of(connection.execute(select(*_named(table)).where(matches(table, key)).with_for_update()))
-    return found[0] if found else None
+    rows = rows_of(connection.execute(select(*_named(table)).where(matches(table, key)).with_for_update()))
+    return rows[0] if rows else None
 
 
 def rows_of(answer: CursorResult[Any]) -> list[Mapping[str, Any]]:

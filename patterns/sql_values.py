@@ -160,7 +160,7 @@ class Comparison:
     def _kinds_of_field(self, cls: type[Any], name: str, info: FieldInfo) -> Kinds:
         """The kinds of a field of a model."""
         decorators = cls.__pydantic_decorators__
-        serialized = {one for made in decorators.field_serializers.values() for one in made.info.fields}
+        serialized = {field for serializer in decorators.field_serializers.values() for field in serializer.info.fields}
         if info.exclude or decorators.model_serializers or serialized & {"*", name}:
             raise Undefined(f"is written as a serializer or exclude= of {cls.__name__} says: remove it")
         return self._marked(info.annotation, info.metadata)
@@ -246,7 +246,7 @@ class Comparison:
         kinds = [some for some in map(self._kinds, members) if some]
         together: Kinds = frozenset().union(*kinds)
         overlap = len(together) < sum(map(len, kinds)) and together not in ({"number"}, {"dict"})
-        models = len(kinds) > 1 and together == {"dict"} and any(get_origin(one) is dict for one in members)
+        models = len(kinds) > 1 and together == {"dict"} and any(get_origin(member) is dict for member in members)
         if overlap or models or (len(together) > 1 and not self._document):
             raise Undefined(
                 f"has the type {annotation}, and column {self._column!r} does not keep of which type a value is: "

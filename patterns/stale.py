@@ -49,7 +49,7 @@ def _swept(store: Either, side: Side, cursor: str | None, some: frozenset[Name],
     removed = 0
     while cursor is not None:
         found = yield from side.page(cursor)
-        stale = [one for one in found.items if bucket(one) in some and key_of(one) not in kept]
+        stale = [item for item in found.items if bucket(item) in some and key_of(item) not in kept]
         if stale:
             yield On(store, remove(stale))
         removed, cursor = removed + len(stale), found.cursor

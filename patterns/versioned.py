@@ -214,7 +214,7 @@ class Versioned(Companion):
             page = yield from do.page(query, size=PAGE, after=cursor)
             if page.items:
                 life, _ = yield from self._newest(do, kept, effect.key)
-                over = [one for one in page.items if one.life_ != life]
+                over = [item for item in page.items if item.life_ != life]
                 yield from do.concurrent([self._remove(do, kept.key(vars(one)), one.life_) for one in over])
             cursor, more = page.cursor, page.cursor is not None
 

@@ -197,8 +197,8 @@ class DynamoDBConnection(Connection[Native]):
         `Max` takes more requests if its value does not replace the stored one.
         """
         actions = request.actions if isinstance(request, Merge) else ()
-        most: int | None = 3 if any(len(one.path.segments) > 1 for one in actions) else 1
-        if any(isinstance(one, AddValue) for one in actions):
+        most: int | None = 3 if any(len(action.path.segments) > 1 for action in actions) else 1
+        if any(isinstance(action, AddValue) for action in actions):
             most = None
         return Rehearsal((self.preview(request),), most)
 

@@ -228,9 +228,9 @@ class _Reader(Immutable):
                 f"this is not a DynamoDB stream record, at {type(error).__name__}: {error}: pass the record unchanged"
             )
             raise BadValue(text) from error
-        for one in skipped:  # out of the try: what the caller's function raises is not a fault of the record
+        for item_invalid in skipped:  # out of the try: what the caller's function raises is not a fault of the record
             assert self.on_invalid is not None
-            self.on_invalid(one)
+            self.on_invalid(item_invalid)
         return change
 
 

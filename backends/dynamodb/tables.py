@@ -174,10 +174,10 @@ def _key_conflict(
 
 def _projection_conflict(layout: Layout, name: str, held: tuple[str, ...] | None) -> Iterator[TableChange]:
     """Report an index whose projection lacks attributes that the models need; additional attributes do no harm."""
-    wanted = layout.projections.get(name)
-    if held is None or (wanted is not None and {*wanted} <= {*held}):
+    projection = layout.projections.get(name)
+    if held is None or (projection is not None and {*projection} <= {*held}):
         return
-    has, needs = (", ".join(names) or "keys" for names in (held, wanted or ("all",)))
+    has, needs = (", ".join(names) or "keys" for names in (held, projection or ("all",)))
     text = (
         f"index {name!r} of table {layout.table!r} exists with the projection {has}, but the models need {needs}, and "
         "DynamoDB cannot change it: give the pattern a new index name with AccessPattern(..., index=...)"

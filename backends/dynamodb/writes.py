@@ -116,8 +116,8 @@ def _merged(layout: Layout, request: Merge, condition: Condition | None = None) 
     last request, with the condition: if an earlier one fails, nothing was added.
     """
     judged = set(paths(condition))
-    added = tuple(one for one in request.actions if isinstance(one, Increment) or one.path in judged)
-    others = sorted((one for one in request.actions if one not in added), key=_is_member)
+    added = tuple(action for action in request.actions if isinstance(action, Increment) or action.path in judged)
+    others = sorted((action for action in request.actions if action not in added), key=_is_member)
     *first, last = rounds(evolve(request, actions=tuple(others)))
     left: list[_Part] = [*((actions, ()) for actions in first), (last, added)]
     while left:

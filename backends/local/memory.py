@@ -210,7 +210,7 @@ class MemoryTable:
     def size(self) -> tuple[int, int]:
         if self._journal:
             self._finish()
-        kept = [_data(one) for partition in self._partitions.values() for one in partition.records.values()]
+        kept = [_data(record) for partition in self._partitions.values() for record in partition.records.values()]
         return len(kept), sum(map(len, kept))
 
     def rows(self, query: Query) -> Rows:

@@ -156,7 +156,7 @@ class Engine(Immutable):
         view = self.storage.reading()
         with view.block, closing(view.scan(None)) as rows:
             items = [Stored(position_of(_ALL, row).key, decode(row[0]), {}) for row in islice(rows, FEW)]
-        if self.hash_only is not None and any((one.key.sort == "") is not self.hash_only for one in items[:1]):
+        if self.hash_only is not None and any((item.key.sort == "") is not self.hash_only for item in items[:1]):
             has, have = ("has a sort key", "none") if self.hash_only else ("has no sort key", "one")
             raise BackendError(
                 f"table {self.table!r} exists and {has}, but the models have {have}, so they would not find its items: "

@@ -141,7 +141,7 @@ def _filled(schema: Schema, what: str) -> object:
         wanted_by(schema, filled)
     except BadValue as error:
         entity = schema.by_class[classes[0]]
-        known = [*entity.patterns, *(one.name for one in entity.companions)]
+        known = [*entity.patterns, *(companion.name for companion in entity.companions)]
         fits = ", ".join([name, *(f"{name}.{one}" for one in known)])
         raise BadUsage(f"{what!r} cannot be filled: write one of {fits}") from error
     return filled
@@ -191,7 +191,10 @@ class _Run:
     def _note(self, before: _Content, done: Backfilled, show: Show) -> None:
         """Record the progress: ``done`` of a part, after what was ``before`` it."""
         others, ended = before.parts[1:], done.cursor is None
-        new = [_Failure(partition=one.partition, sort=one.sort, error=str(one.error)) for one in done.failures]
+        new = [
+            _Failure(partition=failure.partition, sort=failure.sort, error=str(failure.error))
+            for failure in done.failures
+        ]
         self.far = before.model_copy(
             update={
                 "parts": others if done.cursor is None else [done.cursor, *others],
@@ -225,8 +228,8 @@ def _say(what: str, far: _Content, *, as_json: bool) -> None:
         answer = far.model_dump(include={"target", "seen", "written", "failed", "failures"})
         echo(json.dumps({**answer, "skipped": skipped}, indent=2))
         return
-    for one in far.failures:
-        echo(f"not written: {' | '.join(filter(None, (one.partition, one.sort)))}: {one.error}")
+    for failure in far.failures:
+        echo(f"not written: {' | '.join(filter(None, (failure.partition, failure.sort)))}: {failure.error}")
     if far.failed > len(far.failures):
         echo(f"... and {far.failed - len(far.failures):,} more")
     failed = f", {far.failed:,} could not be written" * bool(far.failed)

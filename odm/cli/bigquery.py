@@ -135,8 +135,8 @@ def _lines(options: Mapping[str, Any]) -> str:
         return len(lines) - 1
 
     families = [
-        one | {"columns": [*map(place, one["columns"])]} if "columns" in one else place(one)
-        for one in options["columnFamilies"]
+        option | {"columns": [*map(place, option["columns"])]} if "columns" in option else place(option)
+        for option in options["columnFamilies"]
     ]
     whole = json.dumps({**options, "columnFamilies": families}, indent=2)
     return _PLACE.sub(lambda found: f"{found[1]}{lines[int(found[2])]}", whole).replace("'", "\\u0027")

@@ -165,7 +165,7 @@ def _look(target: str, options: Options) -> tuple[Admin, Plan]:
         findings = tuple(map(_without_backfill, findings))
     named = tuple(finding.named(found.text, options.cloud.location(options.prefix)) for finding in findings)
     made = Plan(schema.name, survey.changes, named, survey.read, options.accept, options.drop)
-    missing = sum(one.kind == "add" and one.what.startswith("index ") for one in made.changes)
+    missing = sum(change.kind == "add" and change.what.startswith("index ") for change in made.changes)
     return admin, evolve(made, indexes=len(schema.indexes) - missing + len(made.removed_indexes))
 
 
@@ -242,8 +242,8 @@ def _print(made: Plan) -> None:
 def _print_json(made: Plan, *, ok: bool) -> None:
     answer: dict[str, Any] = {"table": made.table, "ok": ok, "refused": bool(made.refusals), "items": made.read}
     answer["changes"] = [
-        {"kind": one.kind, "what": one.what, "text": one.text} | ({"held": one.held} if one.held else {})
-        for one in made.changes
+        {"kind": change.kind, "what": change.what, "text": change.text} | ({"held": change.held} if change.held else {})
+        for change in made.changes
     ]
     answer["findings"] = [asdict(finding) for finding in made.findings]
     echo(json.dumps(answer, indent=2))

@@ -56,7 +56,7 @@ def rotate(target: str, place: str, options: Options, *, as_json: bool) -> int:
         if not stop and not options.dry_run:
             planned = db.rotate(drop=options.drop, now=today, tell=_tell, remove_most=options.remove_most)
     if as_json:
-        steps = [{"kind": one.kind, "table": one.table, "text": one.text} for one in planned.steps]
+        steps = [{"kind": step.kind, "table": step.table, "text": step.text} for step in planned.steps]
         echo(json.dumps({"done": not (stop or options.dry_run), "steps": steps}, indent=2))
     if stop:
         echo(f"odm: the tables are unchanged: the steps were {NOT_CONFIRMED}", err=True)

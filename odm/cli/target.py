@@ -92,7 +92,7 @@ def _import(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise _broken(name, error, folder) from error
-        hint = _hint(error.name, (found.name for found in iter_modules([folder])), "")
+        hint = _hint(error.name, (module.name for module in iter_modules([folder])), "")
         raise BadUsage(f"there is no module {error.name!r} in {folder} or among installed packages{hint}") from error
     except BaseException as error:
         raise _broken(name, error, folder) from error

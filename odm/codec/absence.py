@@ -199,12 +199,12 @@ def forms(type_: StoredType, value: Value) -> list[Value]:
     if not isinstance(inner, RecordType) or type(value) is not dict or not grows(inner):
         return [value]
     found: list[dict[str, Value]] = [{}]
-    for one in inner.fields.values():
-        if one.stored not in value:
+    for field in inner.fields.values():
+        if field.stored not in value:
             continue
-        options: list[dict[str, Value]] = [{one.stored: form} for form in forms(one.type, value[one.stored])]
-        shown = _shown(inner.child(one.name), defaults=True)
-        if shown is not NOTHING and equal(shown, value[one.stored]):
+        options: list[dict[str, Value]] = [{field.stored: form} for form in forms(field.type, value[field.stored])]
+        shown = _shown(inner.child(field.name), defaults=True)
+        if shown is not NOTHING and equal(shown, value[field.stored]):
             options.append({})
         found = [{**form, **option} for form in found for option in options]
         if len(found) > MOST_FORMS:
@@ -222,7 +222,7 @@ def grows(type_: StoredType, above: tuple[StoredType, ...] = (), *, more: bool =
     if more:
         return True
     below = (*above, inner)
-    return any((found.always and not found.required) or grows(found.type, below) for found in inner.fields.values())
+    return any((field.always and not field.required) or grows(field.type, below) for field in inner.fields.values())
 
 
 def either(test: Condition, absent: Condition) -> Condition:
@@ -232,15 +232,15 @@ def either(test: Condition, absent: Condition) -> Condition:
 
 def _same_fields(path: Path, record: RecordType, value: dict[str, Value], *, more: bool) -> list[Condition]:
     found: list[Condition] = []
-    for one in record.fields.values():
-        here = _below(path, one.stored)
-        if one.stored in value:
-            there = same(here, one.type, value[one.stored], more=more)
-            shown = _shown(record.child(one.name), defaults=True)
-            is_default = shown is not NOTHING and equal(shown, value[one.stored])
+    for field in record.fields.values():
+        here = _below(path, field.stored)
+        if field.stored in value:
+            there = same(here, field.type, value[field.stored], more=more)
+            shown = _shown(record.child(field.name), defaults=True)
+            is_default = shown is not NOTHING and equal(shown, value[field.stored])
             found.append(either(there, Missing(here)) if is_default else there)
         else:
-            found.append(Missing(here) if one.is_set else either(Compare("=", here, Const(None)), Missing(here)))
+            found.append(Missing(here) if field.is_set else either(Compare("=", here, Const(None)), Missing(here)))
     return found
 
 

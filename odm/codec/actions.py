@@ -253,12 +253,12 @@ class ActionLowering(Immutable):
         return type(action)(place.path, self._members(action, place))
 
     def _elements(self, action: Append | Prepend, place: Place) -> tuple[Value, ...]:
-        found = member_of(place.type, (ListType, AnyType))
-        if found is None or found.element is None:
+        member = member_of(place.type, (ListType, AnyType))
+        if member is None or member.element is None:
             raise self.resolver.fault(action.path, f"is of type {place.type.text}, and only a list can be appended to")
         if not action.values:
             raise self.resolver.fault(action.path, "there is nothing to append: give at least one value")
-        element = found.element
+        element = member.element
         try:
             rules = place.rules.elements
             values = [self._checked(action, rules, element, value) for value in action.values]
@@ -270,16 +270,16 @@ class ActionLowering(Immutable):
             raise BadValue(f"{refused}; elements are given one by one, as in {function}(field, *values)") from None
 
     def _members(self, action: AddTo | DiscardFrom, place: Place) -> frozenset[Value]:
-        found = member_of(place.type, (SetType, AnyType))
-        if found is None:
+        member = member_of(place.type, (SetType, AnyType))
+        if member is None:
             why = f"is of type {place.type.text}, and only a set has members to add or to discard"
             raise self.resolver.fault(action.path, why)
         if not action.members:
             raise self.resolver.fault(action.path, "there are no members to add or to discard: give at least one")
         rules = place.rules.elements
-        element = found.element or found
+        element = member.element or member
         values = frozenset(self._checked(action, rules, element, value) for value in action.members)
-        members: frozenset[Value] = self.resolver.convert(action.path, found.dump, values)
+        members: frozenset[Value] = self.resolver.convert(action.path, member.dump, values)
         return members
 
     def expiry(self, action: Action, lowered: Action) -> Action:
@@ -438,8 +438,8 @@ def _record(type_: StoredType) -> RecordType | None:
     """The model that values of the type are of; None if they may be dicts, or of several models."""
     inner = bare(type_)
     members = inner.members if isinstance(inner, UnionType) else (inner,)
-    records = [one for one in members if isinstance(one, RecordType)]
-    others = any(isinstance(one, DictType | AnyType) for one in members)
+    records = [member for member in members if isinstance(member, RecordType)]
+    others = any(isinstance(member, DictType | AnyType) for member in members)
     return records[0] if len(records) == 1 and not others else None
 
 

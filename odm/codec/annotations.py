@@ -191,7 +191,7 @@ class TypeCompiler:
         else:
             type_ = _in_form(type_, marker, info, place)
         type_ = _compressed(type_, info, place)
-        found = RecordField(
+        record_field = RecordField(
             place.field,
             stored=place.field if marker is None or marker.name is None else marker.name,
             type=_of_64_bits(type_, info),
@@ -204,8 +204,8 @@ class TypeCompiler:
             frozen=bool(info.frozen),
             keeps_null=_keeps_null(type_, marker, info, place),
         )
-        self._checks.append(partial(check_default, found, info, place))
-        return found
+        self._checks.append(partial(check_default, record_field, info, place))
+        return record_field
 
     def _type(self, annotation: Any, place: Place) -> StoredType:
         scalar = _scalar(annotation)
@@ -379,8 +379,8 @@ def _in_blobs(marker: Blob, info: FieldInfo, place: Place) -> StoredType:
     if kind not in (bytes, LazyBytes):
         raise place.fault(info.annotation, "is not bytes, so Blob does not apply", f"declare it as {marker._odm_usage}")
     where = f"{place.cls.__name__}.{place.field}"
-    made = BlobType("bytes", KINDS, marker.over, kind is LazyBytes, where)
-    return nullable(made) if admits_none(info.annotation) else made
+    blob_type = BlobType("bytes", KINDS, marker.over, kind is LazyBytes, where)
+    return nullable(blob_type) if admits_none(info.annotation) else blob_type
 
 
 def _compressed(type_: StoredType, info: FieldInfo, place: Place) -> StoredType:

@@ -225,10 +225,14 @@ class EntityCodec(Immutable, eq=False, dict=True):
                 raise self._other_form(entries, NOTHING, item, key)
         several = len(self._exact_fields) < len(self._record.fields)  # dumping a blob or compressing has a cost
         written = None if several else self._dump(found)
-        for one in self._exact_fields:
-            if one.stored in item:
-                form = _dumped(one, getattr(found, one.name)) if written is None else written.get(one.stored, NOTHING)
-                self._check_form(one, form, item, key)
+        for exact in self._exact_fields:
+            if exact.stored in item:
+                form = (
+                    _dumped(exact, getattr(found, exact.name))
+                    if written is None
+                    else written.get(exact.stored, NOTHING)
+                )
+                self._check_form(exact, form, item, key)
 
     def _check_form(self, of: RecordField, written: object, item: Item, key: str) -> None:
         if not same_form(of.type, item[of.stored], written):
@@ -302,7 +306,7 @@ class EntityCodec(Immutable, eq=False, dict=True):
         """What pydantic validates in a field."""
         rules = self._rules.get(name)
         if rules is None:
-            definitions = {str(one.get("ref")): one for one in self._schema.definitions}
+            definitions = {str(definition.get("ref")): definition for definition in self._schema.definitions}
             sees = sees_others(self._schema.fields, name, definitions)
             schema = self._schema.fields[name]
             rules = self._rules[name] = PlaceRules(schema, self._schema.config, definitions, sees)
@@ -502,10 +506,10 @@ class EntityCodec(Immutable, eq=False, dict=True):
         return bound.lower(actions), self.whole or bound.why(actions)
 
     def _field(self, name: str) -> RecordField:
-        found = self._record.fields.get(name)
-        if found is None:
+        field = self._record.fields.get(name)
+        if field is None:
             raise BadValue(f"{self.cls.__name__} has no field {name!r}: {nearest(name, self._record.fields)}")
-        return found
+        return field
 
     def _validator(self, name: str) -> SchemaValidator:
         validator = self._validators.get(name)
@@ -575,10 +579,10 @@ class EntityCodec(Immutable, eq=False, dict=True):
         under = f" under {key}" if key else ""
         if self.exact:
             at = {detail["loc"][0] for detail in error.errors(include_url=False) if detail["loc"]}
-            for one in self._exact_fields:
-                there = one.name in at and one.stored in item
-                if there and (self._has_other_entry(one, item) or _is_other_form(one, item[one.stored])):
-                    return self._other_form(one, NOTHING, item, key)
+            for field in self._exact_fields:
+                there = field.name in at and field.stored in item
+                if there and (self._has_other_entry(field, item) or _is_other_form(field, item[field.stored])):
+                    return self._other_form(field, NOTHING, item, key)
         message = (
             f"a stored {self.cls.__name__}{under} does not fit the model: {reasons(error)}; fix the stored item, or "
             "let the model accept it"
@@ -632,7 +636,7 @@ def _marks(tag: str, version: int) -> dict[str, Value]:
 
 
 def _nesting_fields(record: RecordType) -> tuple[tuple[str, str], ...]:
-    deep = [found for found in record.fields.values() if levels_of(found.type) >= LEVELS]
+    deep = [field for field in record.fields.values() if levels_of(field.type) >= LEVELS]
     return tuple((found.name, found.stored) for found in deep)
 
 

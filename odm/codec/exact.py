@@ -87,7 +87,7 @@ def same_form(type_: StoredType, stored: Value, written: Any) -> bool:
 
 
 def _same_members(type_: StoredType, stored: Mapping[str, Value], written: Mapping[str, Value]) -> bool:
-    records = [one for one in _members(type_) if isinstance(one, RecordType)]
+    records = [member for member in _members(type_) if isinstance(member, RecordType)]
     if not records:
         item = _item_of(type_)
         return stored.keys() == written.keys() and all(same_form(item, stored[key], written[key]) for key in stored)
@@ -104,7 +104,7 @@ def _members(type_: StoredType) -> tuple[StoredType, ...]:
 
 def _item_of(type_: StoredType) -> StoredType:
     """The type of the elements or members, as far as the comparison needs it."""
-    found = [one.item for one in _members(type_) if isinstance(one, ListType | DictType | SetType)]
+    found = [member.item for member in _members(type_) if isinstance(member, ListType | DictType | SetType)]
     return found[0] if len(found) == 1 else STR
 
 

@@ -114,7 +114,7 @@ def compile_part(record: RecordType, schema: ModelSchema, path: Path, validators
         path: the path by field names.
         validators: those that were made before; all members of a dict have the same.
     """
-    found = record.fields[path.root]
+    field = record.fields[path.root]
     types: list[StoredType] = [record]
     names: list[str | int] = []
     for segment in path.segments:
@@ -122,15 +122,17 @@ def compile_part(record: RecordType, schema: ModelSchema, path: Path, validators
         types.append(part.type)
         names.append(part.segment)
     apart, node = 1, schema.fields[path.root]
-    inner: Any = _members(node, schema) if _starts_empty(found) else None
+    inner: Any = _members(node, schema) if _starts_empty(field) else None
     while inner is not None and apart < len(names) and isinstance(bare(types[apart]), DictType):
         node, apart = inner, apart + 1
         inner = _members(node, schema)
     validator = validators.get((path.root, apart))
     if validator is None:
         validator = validators[path.root, apart] = _alone(schema, path.root, node)
-    whole = _sees_others(schema.fields[path.root], {str(one.get("ref")): one for one in schema.definitions})
-    return FieldPart(Path(path.segments), Path(tuple(names[:apart])), whole, found, tuple(types), validator)
+    whole = _sees_others(
+        schema.fields[path.root], {str(definition.get("ref")): definition for definition in schema.definitions}
+    )
+    return FieldPart(Path(path.segments), Path(tuple(names[:apart])), whole, field, tuple(types), validator)
 
 
 def needs_whole(cls: type[BaseModel]) -> bool:
@@ -155,7 +157,7 @@ def _alone(schema: ModelSchema, name: str, node: CoreSchema) -> Callable[[Any], 
 
 def _members(node: Any, schema: ModelSchema) -> Any:
     """The validation of the members of a dict, if a member can be validated alone; otherwise None."""
-    definitions: dict[str, Any] = {str(one.get("ref")): one for one in schema.definitions}
+    definitions: dict[str, Any] = {str(definition.get("ref")): definition for definition in schema.definitions}
     while node["type"] in ("default", "nullable", "definition-ref"):
         node = definitions[node["schema_ref"]] if node["type"] == "definition-ref" else node["schema"]
     if node["type"] != "dict":

@@ -319,7 +319,7 @@ def _fields_of(node: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(fields, dict):
         yield from ((name, one["schema"]) for name, one in fields.items())
     else:
-        yield from ((one["name"], one["schema"]) for one in fields)
+        yield from ((field["name"], field["schema"]) for field in fields)
 
 
 def _part(node: Any, segment: str | int, definitions: Mapping[str, Any]) -> tuple[Any, str | None]:

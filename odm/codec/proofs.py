@@ -101,18 +101,18 @@ def levels_of(type_: StoredType, above: tuple[RecordType, ...] = ()) -> float:
 
 def nodes_of(schema: Any) -> list[_Node]:
     """Every node of a core schema."""
-    found: list[_Node] = []
+    nodes: list[_Node] = []
     left = [schema]
     while left:
         part = left.pop()
         if not isinstance(part, dict):
             left.extend(part if isinstance(part, list | tuple) else ())
         elif isinstance(part.get("type"), str):
-            found.append(part)
+            nodes.append(part)
             left.extend([part[name] for name in _CHILDREN if name in part])
         else:
             left.extend(part.values())
-    return found
+    return nodes
 
 
 def _is_alike_node(node: _Node) -> bool:

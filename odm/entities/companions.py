@@ -150,7 +150,7 @@ class BaseCompanion:
 
 def companions_of(entity: type) -> tuple[BaseCompanion, ...]:
     """The companions of a class, inherited ones first."""
-    found: dict[str, BaseCompanion] = {}
+    companions: dict[str, BaseCompanion] = {}
     for base in reversed(entity.__mro__):
-        found.update({name: value for name, value in vars(base).items() if isinstance(value, BaseCompanion)})
-    return tuple(found.values())
+        companions.update({name: value for name, value in vars(base).items() if isinstance(value, BaseCompanion)})
+    return tuple(companions.values())

@@ -92,13 +92,13 @@ def _tokens(shape: Shape) -> list[Token]:
 
 def _alternatives(template: Template) -> list[list[Token]]:
     """The texts that a template can make, as lists of tokens."""
-    found: list[list[Token]] = [[]]
+    alternatives: list[list[Token]] = [[]]
     for part in template.parts:
         shapes = (exactly(part.text),) if isinstance(part, Literal) else part.type.shapes()
-        if len(found) * len(shapes) > _MOST_ALTERNATIVES:
+        if len(alternatives) * len(shapes) > _MOST_ALTERNATIVES:
             shapes = (Shape((_ANY_TEXT,), _ANY_TEXT),)
-        found = [[*tokens, *_tokens(shape)] for tokens in found for shape in shapes]
-    return found
+        alternatives = [[*tokens, *_tokens(shape)] for tokens in alternatives for shape in shapes]
+    return alternatives
 
 
 def _can_unify_tokens(a: Sequence[Sequence[Token]], b: Sequence[Sequence[Token]]) -> bool:

@@ -192,10 +192,10 @@ def formatted(form: Form, follow: str, format_: str) -> VerbatimKey:
         Refused: the format is another, or no value of the field has an empty text.
     """
     if format_ == EMPTY:
-        made = VerbatimKey(form, follow, empty=True)
-        if made.read("") is None:
+        verbatim_key = VerbatimKey(form, follow, empty=True)
+        if verbatim_key.read("") is None:
             raise Refused("no value of its type is stored as an empty text; drop :empty")
-        return made
+        return verbatim_key
     if form.kind != "N" or not re.fullmatch(r"0[1-9][0-9]?", format_, re.ASCII):
         raise Refused(
             f"{brief(format_)} is not a format of keys as they are; use none, 08 for a number of 8 digits, or empty "

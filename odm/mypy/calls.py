@@ -229,23 +229,23 @@ def _check_owners(api: CheckerPluginInterface, arguments: Iterable[Expression], 
 
 def _check_logic(api: CheckerPluginInterface, arguments: Iterable[Expression]) -> None:
     """Check that conditions are combined with what Python can give another meaning: ``&`` and not ``and``."""
-    for one in arguments:
+    for argument in arguments:
         wrong = None
-        if isinstance(one, OpExpr):
-            if one.op in {"and", "or"} and any(fields_in([one.left])):
-                sign = "&" if one.op == "and" else "|"
-                wrong = f"write {sign} in place of {one.op}, with each condition in parentheses"
-            elif one.op in {"&", "|"}:
-                _check_logic(api, (one.left, one.right))
-        elif isinstance(one, UnaryExpr) and one.op == "not" and any(fields_in([one.expr])):
+        if isinstance(argument, OpExpr):
+            if argument.op in {"and", "or"} and any(fields_in([argument.left])):
+                sign = "&" if argument.op == "and" else "|"
+                wrong = f"write {sign} in place of {argument.op}, with each condition in parentheses"
+            elif argument.op in {"&", "|"}:
+                _check_logic(api, (argument.left, argument.right))
+        elif isinstance(argument, UnaryExpr) and argument.op == "not" and any(fields_in([argument.expr])):
             wrong = "write not_(...) in place of not"
-        elif isinstance(one, ComparisonExpr) and any(fields_in(one.operands[:2])):
-            if len(one.operators) > 1:
+        elif isinstance(argument, ComparisonExpr) and any(fields_in(argument.operands[:2])):
+            if len(argument.operators) > 1:
                 wrong = "write between(field, low, high), or two conditions"
-            elif one.operators[0] in WORDS and any(fields_in(one.operands[:1])):
-                wrong = f"write {WORDS[one.operators[0]]}"
+            elif argument.operators[0] in WORDS and any(fields_in(argument.operands[:1])):
+                wrong = f"write {WORDS[argument.operators[0]]}"
         if wrong is not None:
-            api.fail(f"a condition cannot be made this way: {wrong}", one, code=ODM)
+            api.fail(f"a condition cannot be made this way: {wrong}", argument, code=ODM)
 
 
 def _check_actions(api: CheckerPluginInterface, arguments: Iterable[Expression], info: TypeInfo) -> None:
@@ -273,20 +273,24 @@ def fields_in(arguments: Iterable[Expression]) -> Iterator[MemberExpr]:
 
 
 def _attributes(arguments: Iterable[Expression]) -> Iterator[MemberExpr]:
-    for one in arguments:
-        if isinstance(one, MemberExpr):
+    for argument in arguments:
+        if isinstance(argument, MemberExpr):
             yield from (
-                [one]
-                if isinstance(one.expr, RefExpr) and isinstance(one.expr.node, TypeInfo)
-                else _attributes([one.expr])
+                [argument]
+                if isinstance(argument.expr, RefExpr) and isinstance(argument.expr.node, TypeInfo)
+                else _attributes([argument.expr])
             )
-        elif isinstance(one, IndexExpr):
-            yield from _attributes([one.base])
-        elif isinstance(one, ComparisonExpr):
-            yield from _attributes(one.operands)
-        elif isinstance(one, OpExpr):
-            yield from _attributes([one.left, one.right])
-        elif isinstance(one, ListExpr | TupleExpr):
-            yield from _attributes(one.items)
-        elif isinstance(one, CallExpr) and isinstance(one.callee, RefExpr) and one.callee.fullname.startswith(BUILD):
-            yield from _attributes(one.args)
+        elif isinstance(argument, IndexExpr):
+            yield from _attributes([argument.base])
+        elif isinstance(argument, ComparisonExpr):
+            yield from _attributes(argument.operands)
+        elif isinstance(argument, OpExpr):
+            yield from _attributes([argument.left, argument.right])
+        elif isinstance(argument, ListExpr | TupleExpr):
+            yield from _attributes(argument.items)
+        elif (
+            isinstance(argument, CallExpr)
+            and isinstance(argument.callee, RefExpr)
+            and argument.callee.fullname.startswith(BUILD)
+        ):
+            yield from _attributes(argument.args)

@@ -288,8 +288,8 @@ def primary_of(info: TypeInfo) -> tuple[str, Declared] | None:
         names = [name for name, record in patterns.items() if PRIMARY in record]
         names += [name for name in base.names if name not in patterns and _is_primary(base, name)]
         if names:
-            found = pattern_of(info, names[0])
-            return (names[0], found) if found and len(names) == 1 else None
+            pattern = pattern_of(info, names[0])
+            return (names[0], pattern) if pattern and len(names) == 1 else None
     return None
 
 
@@ -313,8 +313,10 @@ def field_type(info: TypeInfo, name: str) -> ProperType | None:
     of: Type | None = node.type if isinstance(node, Var) else None
     if isinstance(node, Decorator) and node.var.is_property and isinstance(node.func.type, CallableType):
         of = node.func.type.ret_type
-    found = get_proper_type(of)
-    return None if found is None or isinstance(found, AnyType) or has_type_vars(found) else found
+    proper_type = get_proper_type(of)
+    return (
+        None if proper_type is None or isinstance(proper_type, AnyType) or has_type_vars(proper_type) else proper_type
+    )
 
 
 def without_none(found: ProperType) -> ProperType:

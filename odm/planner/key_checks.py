@@ -146,7 +146,7 @@ class KeyCheck(Immutable):
         entity = self.schema.by_class.get(cls)
         if entity is None or (self.plan.entity is not None and entity is not self.plan.entity):
             return None
-        return next((one for one in entity.patterns.values() if one.index == self.plan.pattern.index), None)
+        return next((pattern for pattern in entity.patterns.values() if pattern.index == self.plan.pattern.index), None)
 
     @property
     def stored(self) -> Condition | None:

@@ -57,11 +57,13 @@ def send_all(
     requests: list[req.Request] = [*writes]
     if context.merges_together:
         requests += [req.BatchMerge(tuple(part)) for part in merges]
-    failures = [one for found in (yield from _outcomes(requests)) for one in _failures(context, targets, *found)]
+    failures = [
+        failure for outcome in (yield from _outcomes(requests)) for failure in _failures(context, targets, *outcome)
+    ]
     alone = [] if context.merges_together else [merge for part in merges for merge in part]
     for start in range(0, len(alone), WINDOW):
         some = yield from _outcomes(alone[start : start + WINDOW])
-        failures += [one for found in some for one in _failures(context, targets, *found)]
+        failures += [failure for found in some for failure in _failures(context, targets, *found)]
     if failures:
         raise _joined(failures, given)
 
@@ -209,7 +211,7 @@ class Pending:
             raise BadValue(
                 f"{brief(which)} has a Revision, which a batch cannot check: delete() it on its own, or give its key"
             )
-        if any(one.deletes for one in target.entity.companions):
+        if any(companion.deletes for companion in target.entity.companions):
             raise BadValue(
                 f"{target.entity.name} has {_names(target.entity)}, which is deleted with it on conditions that a "
                 "batch does not have: delete() it on its own, or in a transaction"
@@ -289,7 +291,7 @@ class Pending:
         if context.blobs is not None:
             checked = yield from self._uploaded(context.blobs, checked, given)
         writes = [req.BatchWrite(kept) for kept in checked if kept]
-        merging = self._divided([one.request for one in merges.values()])
+        merging = self._divided([merge.request for merge in merges.values()])
         yield from send_all(context, writes, merging, targets, given)
         yield from trim_after(context, [one for kept in checked for one in kept])
 
@@ -375,7 +377,7 @@ def check_strangers(
 
 
 def _names(entity: EntitySchema) -> str:
-    return " and ".join(f"{entity.name}.{one.name}" for one in entity.companions)
+    return " and ".join(f"{entity.name}.{companion.name}" for companion in entity.companions)
 
 
 class BatchSteps(Hinted):

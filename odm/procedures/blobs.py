@@ -101,7 +101,11 @@ def new_values(operation: req.Operation) -> Iterator[Pointer]:
     if isinstance(operation, req.Put):
         yield from (value for value in operation.item.values() if isinstance(value, Pointer))
     elif isinstance(operation, req.Update):
-        yield from (one.value for one in operation.actions if isinstance(one, Set) and isinstance(one.value, Pointer))
+        yield from (
+            action.value
+            for action in operation.actions
+            if isinstance(action, Set) and isinstance(action.value, Pointer)
+        )
 
 
 def plain(operation: req.Operation) -> req.Operation:
@@ -111,7 +115,10 @@ def plain(operation: req.Operation) -> req.Operation:
     if isinstance(operation, req.Put):
         return evolve(operation, item={name: _plain(value) for name, value in operation.item.items()})
     assert isinstance(operation, req.Update)
-    actions = [evolve(one, value=_plain(one.value)) if isinstance(one, Set) else one for one in operation.actions]
+    actions = [
+        evolve(action, value=_plain(action.value)) if isinstance(action, Set) else action
+        for action in operation.actions
+    ]
     return evolve(operation, actions=tuple(actions))
 
 
@@ -130,7 +137,7 @@ def names_after(entity: EntitySchema, operation: req.Operation, there: Item | No
     if isinstance(operation, req.Put):
         return names_in(entity, operation.item)
     if isinstance(operation, req.Update):
-        given = {one.path.root: one for one in operation.actions if isinstance(one, Set | Remove)}
+        given = {action.path.root: action for action in operation.actions if isinstance(action, Set | Remove)}
         kept = {name: value for name, value in (there or {}).items() if name not in given}
         return names_in(entity, kept | {name: one.value for name, one in given.items() if isinstance(one, Set)})
     return set() if isinstance(operation, req.Delete) else names_in(entity, there)
@@ -329,7 +336,7 @@ def upload(folder: BlobFolder, operations: Iterable[req.Operation], done: set[st
         BadValue: the folder belongs to another table.
         BackendError: a blob cannot be written.
     """
-    values = {value["blob"]: value.data for one in operations for value in new_values(one)}
+    values = {value["blob"]: value.data for operation in operations for value in new_values(operation)}
     if values:
         yield from claim(folder)
     new = {name: data for name, data in values.items() if name not in done}

@@ -119,12 +119,12 @@ def _answers(requests: Sequence[req.Request | req.Gather | req.Wait]) -> CoreGen
 
 def _slept_once(requests: tuple[Any, ...]) -> tuple[Any, ...]:
     """The requests with one pause in place of several: in a process, requests run one after another."""
-    pauses = [one for one in requests if isinstance(one, req.Sleep)]
+    pauses = [request for request in requests if isinstance(request, req.Sleep)]
     if len(pauses) < 2:
         return requests
     longest = max(pauses, key=lambda pause: pause.seconds)
     none = req.Sleep(0)
-    return tuple(none if isinstance(one, req.Sleep) and one is not longest else one for one in requests)
+    return tuple(none if isinstance(request, req.Sleep) and request is not longest else request for request in requests)
 
 
 def sent_together(requests: Sequence[req.Request]) -> CoreGen[Sequence[Any]]:

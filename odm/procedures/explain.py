@@ -102,7 +102,7 @@ class Explanation(Immutable):
         """The lines to print, each a name and a text."""
         rows = [
             ("call", self.call),
-            *(("operation", one) for one in self.operations),
+            *(("operation", operation) for operation in self.operations),
             *([] if self.operations else self._of_keys()),
             *(("compiled", text) for text in (self.compiled if self.operations else (" → ".join(self.compiled),))),
             ("requests", self._requests()),
@@ -205,25 +205,27 @@ def _explain_save(session: Session, what: Any, actions: Sequence[Action], when: 
 
 def _explain_transaction(session: Session, transaction: Operations) -> Explanation:
     """What a transaction would do so far, with its first request, without sending it."""
-    intents = [IntentWithCompanions(one) for one in transaction.intents]
+    intents = [IntentWithCompanions(intent) for intent in transaction.intents]
     if not intents:
         raise BadValue("this transaction has no operations yet: explain it in its block, after the operations")
-    firsts = [one.intent.first(session.context) for one in intents]
+    firsts = [intent.intent.first(session.context) for intent in intents]
     operations = [plain(one) for one in firsts if isinstance(one, req.Operation)]
     first: req.Request = req.Transact(tuple(operations), session.context.limits)
-    reading = tuple(one.intent.target.key for one in intents if one.reads(session.context, in_transaction=True))
+    reading = tuple(
+        intent.intent.target.key for intent in intents if intent.reads(session.context, in_transaction=True)
+    )
     rehearsal = session.connection.rehearse(req.BatchGet(reading) if reading else first)
     costs = session.connection.rehearse(first).costs if operations else ""
-    companions = [f"{two.name} ({type(two).__name__})" for one in intents for two in one.companions]
-    keys = [one.intent.target.key for one in intents]
+    companions = [f"{two.name} ({type(two).__name__})" for intent in intents for two in intent.companions]
+    keys = [intent.intent.target.key for intent in intents]
     return Explanation(
         f"transaction of {len(intents)} operations",
-        operations=tuple(f"{one.intent.name} {one.intent.target}" for one in intents),
+        operations=tuple(f"{intent.intent.name} {intent.intent.target}" for intent in intents),
         partitions=tuple(dict.fromkeys(key.partition for key in keys)),
         requests=None if reading or companions else rehearsal.most,
         companions=tuple(dict.fromkeys(companions)),
         writes=True,
-        compiled=tuple(" → ".join(_stages_of_write(session.context, one.intent)) for one in intents),
+        compiled=tuple(" → ".join(_stages_of_write(session.context, intent.intent)) for intent in intents),
         note=f"reads {len(reading)} of the items first" if reading else "",
         native=rehearsal.sent[0],
         costs=costs,
@@ -397,7 +399,7 @@ def _explain_write(session: Session, intent: WriteIntent) -> Explanation:
         range=(request.key.sort, request.key.sort + "\0"),
         filter=condition,
         requests=None if guarded or whole or nested or keep is not None or companions or reading else rehearsal.most,
-        companions=tuple(f"{one.name} ({type(one).__name__})" for one in companions),
+        companions=tuple(f"{companion.name} ({type(companion).__name__})" for companion in companions),
         in_transaction=session.context.transactions,
         writes=True,
         keep=keep,

@@ -54,8 +54,8 @@ class RawItem(Immutable):
     @property
     def expires(self) -> int | None:
         """The instant when it expires, in seconds since the epoch; None: never."""
-        found: int | None = self.attributes.get(TTL_ATTRIBUTE)
-        return found
+        attribute: int | None = self.attributes.get(TTL_ATTRIBUTE)
+        return attribute
 
 
 def cut(parts: int) -> CoreGen[list[Segment]]:

@@ -169,7 +169,9 @@ def delete_all(context: Context, do: "Calls", reading: Reading | None) -> CoreGe
     Items without companions are deleted in batches. Not atomic: after a failure, the same call deletes the rest.
     """
     entities = context.schema.entities.items()
-    deleting = {tag for tag, entity in entities if entity.blobs or any(one.deletes for one in entity.companions)}
+    deleting = {
+        tag for tag, entity in entities if entity.blobs or any(companion.deletes for companion in entity.companions)
+    }
     whose = None if reading is None else reading.plan.entity
     plain = not deleting or (whose is not None and whose.tag not in deleting)
     unindexed = whose is not None and not whose.patterns
@@ -188,7 +190,7 @@ def delete_all(context: Context, do: "Calls", reading: Reading | None) -> CoreGe
             deletes = (req.Delete(key, pattern=pattern, unindexed=unindexed) for key in keys)
             yield from send_batch(req.BatchWrite(tuple(deletes)), {})
         targets = [_key(context, item, key) for key, item in going]
-        total += len(keys) + sum((yield from concurrent([delete(context, do, one, None) for one in targets])))
+        total += len(keys) + sum((yield from concurrent([delete(context, do, target, None) for target in targets])))
     return total
 
 

@@ -113,7 +113,10 @@ def weights(request: req.Request, answer: req.Response, by_key: Mapping[Key, flo
             named = list(zip(patterns or ("",) * len(keys), keys, _item_reads(request, answer), strict=True))
         case req.BatchWrite(operations) | req.BatchMerge(operations) | req.Transact(operations):
             times = TRANSACTION if isinstance(request, req.Transact) else 1
-            named = [(one.pattern, one.key, sum(_all_writes([one], times).values())) for one in operations]
+            named = [
+                (operation.pattern, operation.key, sum(_all_writes([operation], times).values()))
+                for operation in operations
+            ]
         case req.CreateTables() | req.DropTables() | req.ListTables() | req.AlterTables():
             return {}
         case req.IdentifyTable() | req.MeasureTable():

@@ -431,8 +431,8 @@ def perform(connection: Connection[Any], request: Request | Gather | Wait, watch
 def _gathered(connection: Connection[Any], gather: Gather, watch: Watch | None) -> tuple[Response, ...]:
     send = _kept if gather.keep else perform
     if connection.in_process:
-        return tuple(send(connection, one, watch) for one in gather.requests)
-    return tuple(in_threads([partial(send, connection, one, watch) for one in gather.requests]))
+        return tuple(send(connection, request, watch) for request in gather.requests)
+    return tuple(in_threads([partial(send, connection, request, watch) for request in gather.requests]))
 
 
 async def aperform(

@@ -214,7 +214,7 @@ def check_keys(schema: Schema) -> None:
 
 def is_shared(pattern: PatternSchema, other: PatternSchema) -> bool:
     """Whether keys of the other entity can be in the range that a query of this pattern reads."""
-    if not any(can_equal(one, another) for one in pattern.partitions for another in other.partitions):
+    if not any(can_equal(partition, another) for partition in pattern.partitions for another in other.partitions):
         return False
     return pattern.sort is None or other.sort is None or can_overlap(pattern.sort, other.sort)
 

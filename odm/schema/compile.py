@@ -93,7 +93,9 @@ def compile_schema(
     hash_only = not sorts and all(primary_of(patterns).sort is None for patterns in declared.values())
     if style.verbatim_rows:
         primaries = [primary_of(patterns) for patterns in declared.values()]
-        binary = any(has_binary_part(text) for one in primaries for text in (one.partition, one.sort) if text)
+        binary = any(
+            has_binary_part(text) for primary in primaries for text in (primary.partition, primary.sort) if text
+        )
         style = evolve(style, binary_row_keys=binary)
     compiled: dict[str, EntitySchema] = {}
     for cls, tag in entities:
@@ -187,7 +189,7 @@ def _optional(codec: EntityCodec, automatic: Automatic | None, patterns: Collect
 
 
 def _check_keep(cls: "type[Entity]", keep: int | None, companions: Sequence[BaseCompanion]) -> None:
-    if keep is not None and any(one.deletes for one in companions):
+    if keep is not None and any(companion.deletes for companion in companions):
         raise SchemaError(
             f"{cls.__name__}: keep={keep} deletes items, but not those that {companions[0].name} keeps of them: remove "
             "one of the two"
@@ -340,24 +342,25 @@ def _indexes(entities: dict[str, EntitySchema], keys: Mapping[str, KeyNames]) ->
 
 def _projected(patterns: Sequence[PatternSchema]) -> tuple[str, ...] | None:
     """The projection of the index that the patterns share; SchemaError if they differ."""
-    one = patterns[0]
+    pattern = patterns[0]
     for other in patterns:
-        if other.projection != one.projection:
+        if other.projection != pattern.projection:
             raise SchemaError(
-                f"{one.entity}.{one.name} and {other.entity}.{other.name} share the index {one.index!r}, but an index "
-                "has one projection: give the same projection= in both, or give them different names with index="
+                f"{pattern.entity}.{pattern.name} and {other.entity}.{other.name} share the index {pattern.index!r}, "
+                "but an index has one projection: give the same projection= in both, or give them different names with "
+                "index="
             )
-    return one.projection
+    return pattern.projection
 
 
 def _is_local(patterns: Sequence[PatternSchema]) -> bool:
     """Whether the index that the patterns share is local; SchemaError if they differ."""
-    one = patterns[0]
+    pattern = patterns[0]
     for other in patterns:
-        if other.kind != one.kind:
+        if other.kind != pattern.kind:
             raise SchemaError(
-                f"{one.entity}.{one.name} and {other.entity}.{other.name} share the index {one.index!r}, and it is "
-                f"{one.kind} for one and {other.kind} for the other: write local=True in both, or give them different "
-                "names with index="
+                f"{pattern.entity}.{pattern.name} and {other.entity}.{other.name} share the index {pattern.index!r}, "
+                f"and it is {pattern.kind} for one and {other.kind} for the other: write local=True in both, or give "
+                "them different names with index="
             )
-    return one.kind == "local"
+    return pattern.kind == "local"

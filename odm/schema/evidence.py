@@ -114,17 +114,17 @@ def _compare(entity: EntitySchema, stored: Stored) -> Iterator[_Tally]:
 def _compare_entry(pattern: PatternSchema, stored: Stored, made: Key | None) -> Iterator[_Tally]:
     from odm.schema.lockfile import backfill_of
 
-    found = stored.entries.get(str(pattern.index))
-    if same_entry(pattern, found, made):
+    entry = stored.entries.get(str(pattern.index))
+    if same_entry(pattern, entry, made):
         return
-    if found is not None and made is not None and _has_not_moved(pattern, found, made):
+    if entry is not None and made is not None and _has_not_moved(pattern, entry, made):
         effect = f"have their entry in index {pattern.index!r} in a previous shard (such as {_text(stored.key)})"
         fix = "move them with db.reshard() before you remove was="
-        yield _Tally("backfill", _where(pattern), "entry to move", effect, fix, _text(found), _text(made))
+        yield _Tally("backfill", _where(pattern), "entry to move", effect, fix, _text(entry), _text(made))
         return
-    states: dict[str, Any] = {"was": _text(found), "now": _text(made)}
+    states: dict[str, Any] = {"was": _text(entry), "now": _text(made)}
     again = backfill_of(_where(pattern))
-    if found is None:
+    if entry is None:
         effect = f"are not in index {pattern.index!r} (such as {_text(stored.key)})"
         yield _Tally("backfill", _where(pattern), "lacking entry", effect, again, **states)
         return

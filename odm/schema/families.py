@@ -170,7 +170,7 @@ def _check_aged(entity: EntitySchema, family: str, rule: GCRule) -> None:
             f"{where}, but not {kind} {elsewhere[0]!r}, which has a family of its own and would be found "
             "by the next item of that key: declare a plain int, or another rule"
         )
-    kept = next((one.name for one in entity.companions if one.deletes), None)
+    kept = next((companion.name for companion in entity.companions if companion.deletes), None)
     if kept is not None:
         raise SchemaError(
             f"{where}, but not those that {kept} keeps of them: remove one of the two, or give items a TTL instead"

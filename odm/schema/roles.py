@@ -142,7 +142,7 @@ def _versioned(cls: "type[Entity]", keyed: set[str]) -> dict[str, int]:
 
 def _blobs(cls: "type[Entity]", keyed: set[str], codec: EntityCodec) -> dict[str, bool]:
     """The fields marked with Blob by stored name, and whether a read of the item reads their values."""
-    found: dict[str, bool] = {}
+    blobs: dict[str, bool] = {}
     for name, record_field in codec.record.fields.items():
         type_ = bare(record_field.type)
         if any(isinstance(part, BlobType) and part is not type_ for part in parts_of(record_field.type)):
@@ -160,8 +160,8 @@ def _blobs(cls: "type[Entity]", keyed: set[str], codec: EntityCodec) -> dict[str
             fault = fault or "upgrades of older items do not read blobs: declare the field as LazyBytes"
         if fault:
             raise SchemaError(f"{cls.__name__}.{name}: Blob does not apply, because {fault}")
-        found[record_field.stored] = not type_.lazy
-    return found
+        blobs[record_field.stored] = not type_.lazy
+    return blobs
 
 
 def _blob_fault(cls: "type[Entity]", name: str, type_: BlobType, default: object) -> str:
@@ -170,8 +170,8 @@ def _blob_fault(cls: "type[Entity]", name: str, type_: BlobType, default: object
     for mark in marks:
         if not isinstance(mark, Blob | Stored):
             return f"it is marked by {type(mark).__name__.removesuffix('Marker')} too: keep one of the markers"
-    for one in companions_of(cls):
-        seen = f"the class has {one.name} ({type(one).__name__}), which sees whole items"
+    for companion in companions_of(cls):
+        seen = f"the class has {companion.name} ({type(companion).__name__}), which sees whole items"
         return f"{seen}: give the large value a class of its own"
     content = default.read() if isinstance(default, LazyBytes) else default
     if isinstance(content, bytes) and len(content) > type_.over:

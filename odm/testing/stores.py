@@ -162,7 +162,7 @@ class Stores:
     @property
     def requests(self) -> Sequence[req.Request]:
         """The requests to the backend so far, except for creating tables."""
-        return [one for one in self._watched.requests if not isinstance(one, req.CreateTables)]
+        return [request for request in self._watched.requests if not isinstance(request, req.CreateTables)]
 
     def forget(self) -> None:
         """Start a new record of requests."""

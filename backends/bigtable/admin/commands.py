@@ -188,7 +188,11 @@ def _rewrites(
         except OdmError:
             continue
         before = dict(zip(row.raw.columns, row.raw.values, strict=True))
-        after = {Column(one.family, utf8(one.qualifier)): one.value for one in mutations if isinstance(one, SetCell)}
+        after = {
+            Column(mutation.family, utf8(mutation.qualifier)): mutation.value
+            for mutation in mutations
+            if isinstance(mutation, SetCell)
+        }
         kind = places.kinds[entity.tag]
         was, now = (_by_field(kind, cells, other) for cells, other in ((before, after), (after, before)))
         was |= {_named(column): value for column, value in others.get(row.text, {}).items()}

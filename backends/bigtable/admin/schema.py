@@ -71,8 +71,8 @@ def check(schema: Schema) -> None:
         check_rows(schema, Form.of(schema))
     if schema.has_verbatim_keys:
         return  # each part of a key is one component
-    if found := find_ambiguity(schema):
-        raise SchemaError(f"table {schema.name!r}: {found.what}: {found.fix}")
+    if ambiguity := find_ambiguity(schema):
+        raise SchemaError(f"table {schema.name!r}: {ambiguity.what}: {ambiguity.fix}")
 
 
 def _check_transactions(schema: Schema) -> None:

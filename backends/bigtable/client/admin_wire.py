@@ -44,8 +44,8 @@ def write(call: AdminCall, instance: str) -> AdminMessage:
             return AdminMessage("create_table", _create(call, instance, types))
         case UpdateTable():
             update = types.UpdateTableRequest.pb()(table={"name": path})
-            wanted = Settings(call.deletion_protection or False, call.stream, call.backups)
-            _write_settings(wanted, update.table)
+            settings = Settings(call.deletion_protection or False, call.stream, call.backups)
+            _write_settings(settings, update.table)
             given = {field: getattr(call, name) for name, field in _SETTINGS.items()}
             update.update_mask.paths.extend(field for field, value in given.items() if value is not None)
             return AdminMessage("update_table", types.UpdateTableRequest.wrap(update))

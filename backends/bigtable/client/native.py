@@ -200,8 +200,8 @@ class Streamed(Immutable):
     @property
     def children(self) -> dict[str, str]:
         """The shards that continue the partition, each with its position, or its part of one."""
-        spans = self.partitions or tuple(one.span for one in self.tokens)
-        found = {span.id: [str(one) for one in self.tokens if one.span.meets(span)] for span in spans}
+        spans = self.partitions or tuple(token.span for token in self.tokens)
+        found = {span.id: [str(token) for token in self.tokens if token.span.meets(span)] for span in spans}
         return {id: "\n".join(tokens) for id, tokens in found.items() if tokens}
 
 

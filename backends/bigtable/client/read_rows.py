@@ -583,7 +583,7 @@ class StreamReader:
         close = self._close
         if close is None:
             return Streamed(self._changes, self._token, failure=failure)
-        tokens = tuple(Token(_span(one.partition), one.token) for one in close.continuation_tokens)
+        tokens = tuple(Token(_span(token.partition), token.token) for token in close.continuation_tokens)
         if not tokens and close.status.code:
             failure = CallFailed(status_of(Status(close.status.code)), close.status.message)
         return Streamed(self._changes, self._token, tokens, tuple(map(_span, close.new_partitions)), failure)

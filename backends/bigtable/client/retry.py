@@ -434,7 +434,7 @@ def leading(things: tuple[T, ...], size: Callable[[T], int], budget: int) -> tup
 
 def weight(row_key: str, mutations: Sequence[Mutation]) -> int:
     """The maximum bytes of the mutations of a row in a request."""
-    cells = [4 * len(one[0]) + len(one[1]) for one in mutations if type(one) is SetCell]
+    cells = [4 * len(mutation[0]) + len(mutation[1]) for mutation in mutations if type(mutation) is SetCell]
     return 4 * len(row_key) + MUTATION_BYTES * len(mutations) + sum(cells)
 
 
@@ -483,7 +483,7 @@ def _answers(following: dict[int, Native]) -> Steps[Iterable[tuple[int, Any]]]:
     """
     natives = {number: native for number, native in following.items() if isinstance(native, Call | Concurrent)}
     if natives:
-        calls = [one for native in natives.values() for one in _calls_of(native)]
+        calls = [call for native in natives.values() for call in _calls_of(native)]
         given = iter((yield from all_of(calls)))
         return [
             (number, tuple(next(given) for _ in native.calls) if isinstance(native, Concurrent) else next(given))

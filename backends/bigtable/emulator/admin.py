@@ -97,7 +97,7 @@ class AdminService:
         if request.page_size < 0:
             raise invalid(f"page_size must not be negative, and is {request.page_size}")
         start = f"{request.parent}{_TABLES}"
-        found = sorted((one for one in self._tables if one.name.startswith(start)), key=lambda one: one.name)
+        found = sorted((table for table in self._tables if table.name.startswith(start)), key=lambda one: one.name)
         left = [one for one in found if one.name > request.page_token]
         page = left[: min(request.page_size or PAGE, PAGE)]
         answer = types.ListTablesResponse.pb()()
@@ -151,8 +151,8 @@ class AdminService:
         table = self._tables.get(request.name)
         with table.held():
             families = dict(table.families)
-            for one in request.modifications:
-                _modify(table, families, one)
+            for modification in request.modifications:
+                _modify(table, families, modification)
             check_settings(table.settings, families)
             table.set_families(families)
             return _shown(table, _SCHEMA)
@@ -204,11 +204,11 @@ class AdminService:
         return self._operations[request.name]
 
     def _done(self, answer: Any, about: Any) -> Any:
-        made = operations_pb2.Operation(name=f"operations/{next(self._numbers)}", done=True)
-        made.response.Pack(answer)
-        made.metadata.Pack(about)
-        self._operations[made.name] = made
-        return made
+        operation = operations_pb2.Operation(name=f"operations/{next(self._numbers)}", done=True)
+        operation.response.Pack(answer)
+        operation.metadata.Pack(about)
+        self._operations[operation.name] = operation
+        return operation
 
 
 _NAME_ONLY: Final = types.Table.View.NAME_ONLY

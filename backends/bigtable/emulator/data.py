@@ -82,7 +82,7 @@ class DataService:
         message, offset, found = types.SampleRowKeysResponse.pb(), 0, dict[bytes, int]()
         with table.held():
             for start, end in intervals_of(rows):
-                splits = [one for one in table.splits if start < one and (end is None or one < end)]
+                splits = [split for split in table.splits if start < split and (end is None or split < end)]
                 for number, key in enumerate(table.rows.irange(start, end, (True, False)), 1):
                     while splits and splits[0] <= key:
                         found[splits.pop(0)] = offset

@@ -268,5 +268,5 @@ def _keys(method: str, request: Any) -> list[bytes]:
     if method == "ReadRows":
         return [*request.rows.row_keys]
     if method == "MutateRows":
-        return [one.row_key for one in request.entries]
+        return [entry.row_key for entry in request.entries]
     return [] if method == "SampleRowKeys" else [request.row_key]

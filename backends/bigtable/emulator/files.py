@@ -76,7 +76,7 @@ class FileKeeper:
             made = admin.CreateTableRequest.pb().FromString(text)
             families = {id: FamilySettings(one) for id, one in made.table.column_families.items()}
             made.table.ClearField("column_families")
-            table = into.new(name, made.table, [one.key for one in made.initial_splits], families)
+            table = into.new(name, made.table, [split.key for split in made.initial_splits], families)
             with (view := self._storage(name).reading()).block:
                 for row, key, *_ in view.scan(None):
                     table.rows[key.encode("latin-1")] = _row(bytes(row))
@@ -148,7 +148,7 @@ def _row(text: bytes) -> Row:
     row = Row()
     for family in data.Row.pb().FromString(text).families:
         for column in family.columns:
-            for one in reversed(column.cells):
-                version: Version = one.timestamp_micros, one.value
+            for cell in reversed(column.cells):
+                version: Version = cell.timestamp_micros, cell.value
                 row.set(family.name, column.qualifier, version)
     return row

@@ -34,9 +34,9 @@ class Log:
 
     def add(self, changes: Iterable[Change]) -> None:
         """Add changes, in order."""
-        for one in changes:
+        for change in changes:
             last = self.changes[-1].at if self.changes else 0
-            self.changes.append(one if one.at > last else evolve(one, at=last + 1))
+            self.changes.append(change if change.at > last else evolve(change, at=last + 1))
 
 
 def collected(key: bytes, family: str, qualifier: bytes, gone: Sequence[Version], at: int) -> Change:

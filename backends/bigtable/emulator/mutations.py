@@ -26,7 +26,7 @@ Changes: TypeAlias = list[tuple[Any, ...]]
 def read(table: Table, mutations: Sequence[Any]) -> Changes:
     """The changes that google.bigtable.v2.Mutation messages make. Raises `Refused`."""
     now = table.now()
-    return [_read(table, one, now) for one in mutations]
+    return [_read(table, mutation, now) for mutation in mutations]
 
 
 def apply(writing: Writing, key: bytes, changes: Changes, mutations: Sequence[Any]) -> None:

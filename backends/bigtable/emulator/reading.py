@@ -154,7 +154,9 @@ def intervals_of(rows: Any) -> list[Interval]:
     if not rows.row_keys and not rows.row_ranges:
         return [Interval(b"", None)]
     joined: list[Interval] = []
-    for one in sorted((one for one in found if one.end is None or one.start < one.end), key=_start):
+    for one in sorted(
+        (interval for interval in found if interval.end is None or interval.start < interval.end), key=_start
+    ):
         last = joined[-1] if joined else None
         if last is None or (last.end is not None and one.start > last.end) or _are_single(last, one):
             if one != last:

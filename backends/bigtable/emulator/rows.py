@@ -54,12 +54,12 @@ class Row:
 
     def copy(self) -> "Row":
         """A copy that changes on its own."""
-        made = Row()
-        made.families = {
+        row = Row()
+        row.families = {
             family: {name: held if len(held) == 1 else [*held] for name, held in columns.items()}
             for family, columns in self.families.items()
         }
-        return made
+        return row
 
     def versions(self, family: str, qualifier: bytes) -> Sequence[Version]:
         """The versions of a cell."""
@@ -104,7 +104,11 @@ class Row:
 
     def delete_between(self, family: str, qualifier: bytes, start: int, end: int) -> None:
         """Remove the versions of a cell with timestamps in ``[start, end)``."""
-        self._keep(family, qualifier, [one for one in self.versions(family, qualifier) if not start <= one[0] < end])
+        self._keep(
+            family,
+            qualifier,
+            [version for version in self.versions(family, qualifier) if not start <= version[0] < end],
+        )
 
     def delete_family(self, family: str) -> None:
         """Remove the cells of a family."""

@@ -133,12 +133,12 @@ class _Missing(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # it has no a
 def _handlers(
     service: str, methods: Mapping[str, Method], faults: Faults, stopped: Event
 ) -> "grpc.GenericRpcHandler[Any, Any]":
-    made = {}
+    handlers = {}
     for name, method in methods.items():
         kind = grpc.unary_stream_rpc_method_handler if method.streams else grpc.unary_unary_rpc_method_handler
         serve = (_streaming if method.streams else _single)(name, method.run, _Injector(faults, stopped))
-        made[name] = kind(serve, request_deserializer=method.request.FromString, response_serializer=_encoded)
-    return grpc.method_handlers_generic_handler(service, made)
+        handlers[name] = kind(serve, request_deserializer=method.request.FromString, response_serializer=_encoded)
+    return grpc.method_handlers_generic_handler(service, handlers)
 
 
 def _encoded(message: Any) -> bytes:
@@ -185,9 +185,9 @@ def _streaming(
 
 
 def _lose(met: Iterable[Fault]) -> None:
-    for one in met:
-        if one.code is not None and one.applied:
-            raise _refusal(one)
+    for fault in met:
+        if fault.code is not None and fault.applied:
+            raise _refusal(fault)
 
 
 def _refusal(fault: Fault) -> Refused:
@@ -198,9 +198,9 @@ def _refusal(fault: Fault) -> Refused:
 def _call(context: grpc.ServicerContext, met: Iterable[Fault]) -> CallInfo:
     metadata = {item[0]: item[1] for item in context.invocation_metadata()}
     cut, refused = None, dict[int, str]()
-    for one in met:
-        cut = one.cut if one.cut is not None else cut
-        refused |= dict.fromkeys(one.entries or (), one.code or "")
+    for fault in met:
+        cut = fault.cut if fault.cut is not None else cut
+        refused |= dict.fromkeys(fault.entries or (), fault.code or "")
     return CallInfo(metadata, context.is_active, cut, refused)
 
 

@@ -41,6 +41,6 @@ def _check_schema(schema: Any, families: Container[str]) -> None:
         raise invalid("row_key_schema.encoding.delimited_bytes.delimiter must not be empty")
     if encoding == "singleton" and len(schema.fields) != 1:
         raise invalid(f"row_key_schema.encoding.singleton is for one field, not for {len(schema.fields)}")
-    for one in schema.fields:
-        if one.field_name in families:
-            raise invalid(f"row_key_schema: field {one.field_name!r} has the name of a column family")
+    for field in schema.fields:
+        if field.field_name in families:
+            raise invalid(f"row_key_schema: field {field.field_name!r} has the name of a column family")

@@ -97,7 +97,7 @@ def _starts(table: Table, request: Any) -> list[tuple[Interval, int]]:
             places = (place for place, one in enumerate(changes) if since is not None and one.at >= since)
             return [(span, next(places, len(changes)))]
         tokens = request.continuation_tokens.tokens
-        found = sorted((_span(one.partition), _place(one.token, len(changes))) for one in tokens)
+        found = sorted((_span(token.partition), _place(token.token, len(changes))) for token in tokens)
     if not found or not _covers([each for each, _ in found], span):
         raise invalid("the partitions of the continuation tokens must be exactly that of the request")
     return found
@@ -110,10 +110,10 @@ def _covers(parts: Sequence[Interval], whole: Interval) -> bool:
 
 
 def _span(partition: Any) -> Interval:
-    found = intervals_of(types.RowSet.pb()(row_ranges=[partition.row_range]))
-    if not found:
+    intervals = intervals_of(types.RowSet.pb()(row_ranges=[partition.row_range]))
+    if not intervals:
         raise invalid("a partition must not be empty")
-    return found[0]
+    return intervals[0]
 
 
 def _place(token: str, most: int) -> int:
@@ -153,8 +153,8 @@ def _data(change: Change, place: int) -> Any:
 
 
 def _add_chunks(data: Any, mutations: Sequence[Any]) -> None:
-    for one in mutations:
-        data.chunks.add().mutation.CopyFrom(one)
+    for mutation in mutations:
+        data.chunks.add().mutation.CopyFrom(mutation)
 
 
 def _heartbeat(partition: Any, place: int, now: int) -> Any:

@@ -243,10 +243,10 @@ class Tables:
 
     def get(self, name: str) -> Table:
         """A table by its full name. Raises `Refused`."""
-        found = self._tables.get(name)
-        if found is None:
+        table = self._tables.get(name)
+        if table is None:
             raise not_found(f"table {name!r}")
-        return found
+        return table
 
     def add(self, table: Table) -> None:
         """Add a new table. Raises `Refused`."""

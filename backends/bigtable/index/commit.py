@@ -403,7 +403,7 @@ class Attempt(Immutable):
     @property
     def stale(self) -> tuple[Listed, ...]:
         """The entries that the attempt removes."""
-        return () if self.before is None else tuple(one for one in self.before.entries if one not in self.listed)
+        return () if self.before is None else tuple(entry for entry in self.before.entries if entry not in self.listed)
 
 
 def settle(writer: Writer, works: Sequence[Work]) -> Steps[str | None]:
@@ -556,7 +556,7 @@ class Lease:
 
 def tidy(writer: Writer, attempts: Iterable[Attempt]) -> Steps[None]:
     """Clean after attempts that were applied."""
-    return clean(writer, columns_of(writer, ((one, one.stale) for one in attempts)))
+    return clean(writer, columns_of(writer, ((attempt, attempt.stale) for attempt in attempts)))
 
 
 def clean(writer: Writer, columns: Rows) -> Steps[None]:

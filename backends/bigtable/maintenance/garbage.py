@@ -189,8 +189,8 @@ class WideLocks(Immutable):
         call = ReadRows(self.writer.table, range=span, limit=PAGE_ROWS, filter=revisions)
         rows = yield from read_all(call, self.writer.retry)
         ids = tuple(f"{row.text}{SIDE}{sort}" for row in rows for sort in _locked_in(row))
-        found = yield from self.locks.cells.read_locks(ids, self.writer.retry)
-        resolved = yield from resolve_old(self.writer, self.locks, [*found.values()], self.now, self.seconds)
+        locks = yield from self.locks.cells.read_locks(ids, self.writer.retry)
+        resolved = yield from resolve_old(self.writer, self.locks, [*locks.values()], self.now, self.seconds)
         return len(rows), resolved, rows[-1].text if len(rows) == PAGE_ROWS else None
 
     def all(self, span: RowRange, last: str | None) -> Steps[int]:

@@ -106,7 +106,7 @@ class Form(Immutable, dict=True):
 
     @cached_property
     def encodes(self) -> bool:
-        return any(spot.form for one in self.placements.values() for spot in one.spots.values())
+        return any(spot.form for placement in self.placements.values() for spot in placement.spots.values())
 
     @classmethod
     def of(cls, schema: Schema) -> "Form":

@@ -326,10 +326,14 @@ class Declared(Placed):
 
     def _placed(self, kind: Kind, usual: Iterable[Mutation]) -> Iterator[Mutation]:
         """The mutations of the cells that exist."""
-        for one in usual:
-            name = one.qualifier if isinstance(one, SetCell | DeleteColumn) and one.family == FAMILY else None
+        for mutation in usual:
+            name = (
+                mutation.qualifier
+                if isinstance(mutation, SetCell | DeleteColumn) and mutation.family == FAMILY
+                else None
+            )
             if name is not None and kind.placement.place(name)[2] is not None:
-                yield from kind.placement.mutations((one,))
+                yield from kind.placement.mutations((mutation,))
 
 
 class _Start(Immutable):

@@ -140,7 +140,7 @@ def selected(form: Form, only: Only, roots: frozenset[str], *, listed: bool) -> 
     homes = form.owned.tag_families
     paths = dict.fromkeys([*(path for path in only.paths if path.root not in roots), *map(_whole, sorted(roots))])
     wanted = [one_column(home, name) for home in homes for name in (TAG, REVISION, *([LISTED] * listed))]
-    wanted += dict.fromkeys(one for path in paths if path.root != TAG for one in _columns(form, only.tag, path))
+    wanted += dict.fromkeys(column for path in paths if path.root != TAG for column in _columns(form, only.tag, path))
     unique = tuple(dict.fromkeys(wanted))
     others = interleave(*_others(form, unique))
     cells = interleave(*(span.shortest for span in unique), chain(others, First(1), Stripped()))
@@ -186,7 +186,11 @@ def _others(form: Form, wanted: Sequence[ColumnRange]) -> Iterator[Filter]:
     ranges = {family: [(one.start, one.end) for one in them] for family, them in groupby(taken, lambda one: one.family)}
     for family in dict.fromkeys((*owned.tag_families, COUNTERS, *owned.families)):
         yield from outside(family, _merged([*known.get(family, ()), *ranges.get(family, ())]))
-    named = {(one.family, one.start) for one in wanted if one.end == f"{one.start}\0"}
+    named = {
+        (column_range.family, column_range.start)
+        for column_range in wanted
+        if column_range.end == f"{column_range.start}\0"
+    }
     yield from (Column(*cell) for cell in owned.cells if cell not in named)
 
 

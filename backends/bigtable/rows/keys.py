@@ -201,7 +201,8 @@ def steps_of(steps: Callable[[req.Request], Steps[Any]], request: req.Request) -
         )
     if isinstance(response, ChangePage):
         return evolve(
-            response, records=tuple(evolve(one, key=_changed_key(one.key, unescape)) for one in response.records)
+            response,
+            records=tuple(evolve(record, key=_changed_key(record.key, unescape)) for record in response.records),
         )
     return response
 

@@ -310,7 +310,7 @@ def compiled(actions: Sequence[Action], tag: Value, version: int | None, form: F
 
     Dict keys and members are not part of it, so that an update of an entry is compiled once for all keys.
     """
-    shape = (tag, version, *[(type(one), one.path.segments[0], len(one.path.segments)) for one in actions])
+    shape = (tag, version, *[(type(action), action.path.segments[0], len(action.path.segments)) for action in actions])
     known: CompiledUpdate | None = form.updates.get(shape)
     if known is None:
         known = form.updates.keep(shape, _compiled(actions, tag, version, form))
@@ -320,11 +320,11 @@ def compiled(actions: Sequence[Action], tag: Value, version: int | None, form: F
 def _compiled(actions: Sequence[Action], tag: Value, version: int | None, form: Form) -> CompiledUpdate:
     placement, parted = form.placement(tag), Parted(form, form.placement(tag))
     whole = (Set, Remove)
-    counters = [isinstance(one, nodes.Increment) and form.kind(one.path.root) == "counter" for one in actions]
+    counters = [isinstance(action, nodes.Increment) and form.kind(action.path.root) == "counter" for action in actions]
     return CompiledUpdate(
-        tuple((isinstance(one, whole) and _whole(one.path, form, placement)) or parted for one in actions),
+        tuple((isinstance(action, whole) and _whole(action.path, form, placement)) or parted for action in actions),
         bool(form.aging) and (tag is None or tag in form.aging),
-        any(not isinstance(one, whole) and len(one.path.segments) == 1 for one in actions),
+        any(not isinstance(action, whole) and len(action.path.segments) == 1 for action in actions),
         bool(actions) and all(counters),
         None if version == 1 else version,
         predicate_of_own(tag, version, form) if isinstance(tag, str) else None,

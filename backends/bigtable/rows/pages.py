@@ -119,7 +119,7 @@ def _start_of_partition(schema: Schema, row_key: str) -> str:
         return row_key.split(UNAMBIGUOUS, 1)[0]
     components = row_key.split("#")
     partitions = (entity.primary.partition for entity in schema.entities.values())
-    lengths = [len(one.components) for one in partitions if can_be_key(one, components[:-1])]
+    lengths = [len(partition.components) for partition in partitions if can_be_key(partition, components[:-1])]
     return "#".join(components[: min(lengths, default=len(components))])
 
 

@@ -284,7 +284,7 @@ class Placement(Immutable, dict=True):
         """
         given = tuple(usual)
         if not self._versioned:
-            return tuple(made for one in given for made in self._mutations(one))
+            return tuple(mutation for one in given for mutation in self._mutations(one))
         was = {one.qualifier: one for one in given if isinstance(one, SetCell)}.get(qualifier(WAS))
         former: dict[str, list[list[Value]]] = {} if was is None else read(was.value)
         kept = {qualifier(name): its for name, its in former.items() if name in self._versioned}

@@ -478,7 +478,7 @@ class Wide(Places, dict=True):
     def of_items(self, ids: Iterable[str], *others: Filter) -> Filter:
         """The filter for all cells of some items."""
         sorts = dict.fromkeys(map(self.sort, ids))
-        ranges = (one for sort in sorts for one in self.columns(sort, sort + PAST))
+        ranges = (column for sort in sorts for column in self.columns(sort, sort + PAST))
         return chain(interleave(*ranges, *others), Newest())
 
     def documents(self, ids: Sequence[str]) -> Iterator[ColumnRange]:

@@ -74,15 +74,15 @@ class Locks(Immutable, dict=True):
 
     def _states(self, left: Mapping[bytes, Row], retry: Retry) -> Steps[dict[bytes, Row | None]]:
         """The committed states of rows with all their cells."""
-        found: dict[bytes, Row | None] = {}
+        states: dict[bytes, Row | None] = {}
         while left:
             held: dict[bytes, tuple[Row, Lock]] = {}
             for key, row in left.items():
                 lock = self.cells.lock_of(row)
                 if lock is None:
-                    found[key] = row
+                    states[key] = row
                 elif lock.after is None:
-                    found[key] = self.cells.before(row, lock)
+                    states[key] = self.cells.before(row, lock)
                 else:
                     held[key] = row, lock
             if not held:
@@ -90,20 +90,20 @@ class Locks(Immutable, dict=True):
             said = yield from records.states(self.records, (lock.id for _, lock in held.values()), retry)
             for key, (row, lock) in held.items():
                 if said.get(lock.id) == "committed":
-                    found[key] = self.cells.after(row, lock)
-            unsure = [key for key in held if key not in found]
+                    states[key] = self.cells.after(row, lock)
+            unsure = [key for key in held if key not in states]
             again = (yield from self._again(unsure, retry)) if unsure else {}
             left = {}
             for key in unsure:
                 shown, lock = again.get(key), held[key][1]
                 now = None if shown is None else self.cells.lock_of(shown)
                 if shown is None:
-                    found[key] = None
+                    states[key] = None
                 elif now is not None and now.id == lock.id:
-                    found[key] = self.cells.before(shown, now)
+                    states[key] = self.cells.before(shown, now)
                 else:
                     left[key] = shown
-        return found
+        return states
 
 
 _LOG = logging.getLogger("odm.bigtable")

@@ -169,23 +169,23 @@ def changed(cells: Iterable[Cell], mutations: Iterable[Mutation], now: int) -> l
     columns: dict[tuple[str, bytes], dict[int, bytes]] = {}
     for cell in cells:
         columns.setdefault((cell.family, cell.qualifier), {})[cell.timestamp] = cell.value
-    for one in mutations:
-        if isinstance(one, DeleteFamily):
-            columns = {place: held for place, held in columns.items() if place[0] != one.family}
+    for mutation in mutations:
+        if isinstance(mutation, DeleteFamily):
+            columns = {place: held for place, held in columns.items() if place[0] != mutation.family}
             continue
-        place = one.family, one.qualifier.encode("utf-8", "surrogateescape")
-        if isinstance(one, DeleteColumn):
+        place = mutation.family, mutation.qualifier.encode("utf-8", "surrogateescape")
+        if isinstance(mutation, DeleteColumn):
             columns.pop(place, None)
             continue
         held = columns.setdefault(place, {})
-        at = now if one.timestamp == SERVER_TIME else one.timestamp
-        if isinstance(one, AddToCell):
+        at = now if mutation.timestamp == SERVER_TIME else mutation.timestamp
+        if isinstance(mutation, AddToCell):
             known = held.get(at)
-            join = JOINED.get(one.family, sum)  # Counters of wide rows are sums, too
-            joined = one.by if known is None else join((read_counter(known), one.by))
+            join = JOINED.get(mutation.family, sum)  # Counters of wide rows are sums, too
+            joined = mutation.by if known is None else join((read_counter(known), mutation.by))
             held[at] = write_counter(joined)
         else:
-            held[at] = one.value
+            held[at] = mutation.value
     return [
         Cell(family, qualifier, value, at)
         for (family, qualifier), held in columns.items()
@@ -512,7 +512,9 @@ class LockCells(Immutable, dict=True):
         """
         if not mutations:
             return tuple(removed)
-        gone = {one.family for one in mutations if isinstance(one, DeleteFamily)}  # of a put, all of the item
+        gone = {
+            mutation.family for mutation in mutations if isinstance(mutation, DeleteFamily)
+        }  # of a put, all of the item
         kept = () if row is None or gone.issuperset([family for family, _ in row.columns]) else row.cells
         return (*removed, *map(written, changed(kept, mutations, now)))
 
@@ -555,7 +557,9 @@ class LockCells(Immutable, dict=True):
                 *(DeleteColumn(name, home) for home in homes for name in (TAG, REVISION, LOCK)),
                 *(DeleteColumn(name, COUNTERS) for name in sorted(self.owned.counters)),
             )
-        cells = (SetCell(named(one.qualifier), one.value, one.timestamp, COUNTERS) for one in lock.counters)
+        cells = (
+            SetCell(named(counter.qualifier), counter.value, counter.timestamp, COUNTERS) for counter in lock.counters
+        )
         return (*lock.restored(now), DeleteFamily(COUNTERS), *cells)
 
     def before(self, row: Row, lock: Lock) -> Row | None:

@@ -143,7 +143,7 @@ class WideLockCells(LockCells, kw_only=True):
         if not mutations:
             return (*removed, *locks)
         cells = [] if row is None else [cell for cell in row.cells if not is_size(cell)]
-        gone = [one for one in removed if isinstance(one, DeleteColumn)]
+        gone = [mutation for mutation in removed if isinstance(mutation, DeleteColumn)]
         gone += (DeleteColumn(named(cell.qualifier), COUNTERS) for cell in cells if cell.family == COUNTERS)
         return (*dict.fromkeys((*gone, *locks)), *map(_written, changed(cells, mutations, now)))
 

@@ -54,13 +54,13 @@ def batch_write(writer: Writer, operations: Sequence[Put | Delete]) -> Steps[Non
             same.
     """
     yield from writer.places.check_space(_sizes(writer, operations), writer.retry)
-    bulk = list(_entries(writer, [one for one in operations if writer.unlisted(one)]))
+    bulk = list(_entries(writer, [operation for operation in operations if writer.unlisted(operation)]))
     refused: list[Refusal] = []
     stuck = yield from _write(writer, bulk, refused)
     of = {id(entry): some for entry, some in bulk}
     undone = [entry for entry, _ in refused] + ([] if stuck is None else [*stuck.left[writer.table]])
     left = [one for entry in undone for one in of[id(entry)]]
-    others = [one for one in operations if not writer.unlisted(one)]
+    others = [operation for operation in operations if not writer.unlisted(operation)]
     error, reason = None, None if stuck is None else stuck.reason
     for start in range(0, len(others), GROUP):
         if reason is not None or error is not None:
@@ -83,7 +83,7 @@ def _write(writer: Writer, changes: Sequence[Change], refused: list[Refusal]) ->
     entries = [entry for entry, _ in changes]
     if writer.places.locks is None:
         return (yield from write_many({writer.table: entries}, writer.retry, refused=refused))
-    of = [tuple(writer.row_key(one.key) for one in operations) for _, operations in changes]
+    of = [tuple(writer.row_key(operation.key) for operation in operations) for _, operations in changes]
     return (yield from _write_each(writer, [*zip(entries, of, strict=True)], refused))
 
 
@@ -261,19 +261,19 @@ def _merging(writer: Writer, row_key: str, request: Merge) -> Entry:
 def _sizes(writer: Writer, operations: Sequence[Put | Delete]) -> dict[str, int]:
     """How many bytes the puts may add to each row."""
     sizes: dict[str, int] = {}
-    for one in operations if isinstance(writer.places, Wide) else ():
-        if isinstance(one, Put):
-            row = writer.places.row(writer.row_key(one.key))
-            sizes[row] = sizes.get(row, 0) + size_at_most(one.item)
+    for operation in operations if isinstance(writer.places, Wide) else ():
+        if isinstance(operation, Put):
+            row = writer.places.row(writer.row_key(operation.key))
+            sizes[row] = sizes.get(row, 0) + size_at_most(operation.item)
     return sizes
 
 
 def _entries(writer: Writer, operations: Sequence[Put | Delete]) -> Iterator[Change]:
     """The changes of rows, each with its operations; a row with much to write has several."""
     rows: dict[str, list[tuple[Put | Delete, tuple[Mutation, ...]]]] = {}
-    for one in operations:
-        id = writer.row_key(one.key)
-        rows.setdefault(writer.places.row(id), []).append((one, _mutations(writer, id, one)))
+    for operation in operations:
+        id = writer.row_key(operation.key)
+        rows.setdefault(writer.places.row(id), []).append((operation, _mutations(writer, id, operation)))
     for row, changes in rows.items():
         left = tuple(changes)
         while left:

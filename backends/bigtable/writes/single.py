@@ -277,18 +277,18 @@ def _are_small(actions: Sequence[Action], limits: Limits) -> bool:
     most = limits.item_bytes // BLIND_PART
     values: dict[str, Value] = {}
     bound = 0
-    for one in actions:
-        if type(one) is Set:
-            value = one.value
+    for action in actions:
+        if type(action) is Set:
+            value = action.value
             bound += 4 * len(value) if type(value) in _TEXTS else _NUMBER_BYTES if type(value) in _NUMBERS else most
-        elif type(one) is AddTo:
+        elif type(action) is AddTo:
             bound += most
-        bound += sum([4 * len(part) + 4 if type(part) is str else _NUMBER_BYTES for part in one.path.segments])
+        bound += sum([4 * len(part) + 4 if type(part) is str else _NUMBER_BYTES for part in action.path.segments])
     if bound < most:
         return True
-    for one in actions:
-        if isinstance(one, Set | AddTo):
-            values[str(one.path)] = one.value if isinstance(one, Set) else one.members
+    for action in actions:
+        if isinstance(action, Set | AddTo):
+            values[str(action.path)] = action.value if isinstance(action, Set) else action.members
     return item_size(values) <= most
 
 

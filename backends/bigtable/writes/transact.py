@@ -138,11 +138,11 @@ def prepare(
             f"row {id!r} of table {writer.table!r} has too many counters for the condition of one request, which has "
             "at most 20 KB: write it alone, not in a transaction"
         )
-    for one in mutations:
-        if isinstance(one, SetCell) and len(one.value) > MAX_CELL:
+    for mutation in mutations:
+        if isinstance(mutation, SetCell) and len(mutation.value) > MAX_CELL:
             raise ItemTooLarge(
-                f"row {id!r} of table {writer.table!r} needs {len(one.value)} bytes for its lock, and Bigtable allows "
-                f"{MAX_CELL} in a cell: write it alone, not in a transaction"
+                f"row {id!r} of table {writer.table!r} needs {len(mutation.value)} bytes for its lock, and Bigtable "
+                f"allows {MAX_CELL} in a cell: write it alone, not in a transaction"
             )
     return unset
 
@@ -337,7 +337,7 @@ class Trial:
 
     def _lock(self) -> Steps[bool]:
         """Lock all rows and claim all entries. Returns whether all of that was done."""
-        claims = columns_of(self.writer, [(one, one.claimed) for one in self._attempts], claim=True)
+        claims = columns_of(self.writer, [(attempt, attempt.claimed) for attempt in self._attempts], claim=True)
         answers = yield from together([*map(self._send, self.parts), self._claim(claims)])
         looks = [
             self._contend(part) if answer == "refused" else self._look(part)
@@ -460,7 +460,9 @@ class Trial:
         """Unlock the rows, and remove the claims and the record."""
         held = [part for part in self.parts if part.held != "no"]
         unlocked = yield from self._all(held, self.locks.cells.back)
-        yield from clean(self.writer, columns_of(self.writer, [(one, one.claimed) for one in self._attempts]))
+        yield from clean(
+            self.writer, columns_of(self.writer, [(attempt, attempt.claimed) for attempt in self._attempts])
+        )
         if unlocked and self.recorded and not (self.unanswered or self.unconfirmed):
             yield from self._forget()
 
@@ -468,7 +470,7 @@ class Trial:
         """Carry out a transaction that is committed. A failure is logged: other writers and scrubs go on with it."""
         if not (yield from self._all(self.parts, self.locks.cells.forward)):
             return
-        stale = clean(self.writer, columns_of(self.writer, [(one, one.stale) for one in self._attempts]))
+        stale = clean(self.writer, columns_of(self.writer, [(attempt, attempt.stale) for attempt in self._attempts]))
         yield from together([stale, *([] if self.unconfirmed else [self._forget()])])
 
     def _all(self, parts: Sequence[Part], how: Callable[..., CheckAndMutateRow]) -> Steps[bool]:

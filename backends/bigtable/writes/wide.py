@@ -198,13 +198,15 @@ def _landed(lost: "Sequence[_Asked]", befores: Sequence[Stored | None]) -> "_Ask
     works, last = lost[-1].works, lost[-1]
     now = {id(work): before for work, before in zip(works, befores, strict=True)}
     for asked in lost:
-        shown = (one for one in asked.attempts if not one.change.removed)
+        shown = (attempt for attempt in asked.attempts if not attempt.change.removed)
         if any(one.shows_in(now[id(one.work)]) for one in shown):
             return asked
-    unchanged = all(_revision(now[id(one.work)]) == _revision(one.before) for one in last.attempts)
-    if unchanged and not any(one.work.once and one.before is None for one in last.attempts):
+    unchanged = all(_revision(now[id(attempt.work)]) == _revision(attempt.before) for attempt in last.attempts)
+    if unchanged and not any(attempt.work.once and attempt.before is None for attempt in last.attempts):
         return None
-    if all(one.change.removed and one.work.plain and now[id(one.work)] is None for one in last.attempts):
+    if all(
+        attempt.change.removed and attempt.work.plain and now[id(attempt.work)] is None for attempt in last.attempts
+    ):
         return last
     raise OutcomeUnknown(
         f"the answer to a transaction of {len(works)} items was lost, and {works[0].row_key!r} or another of them has "
@@ -268,7 +270,9 @@ class _Asked(Immutable):
 
     def call(self, writer: Writer) -> CheckAndMutateRow:
         """The commit."""
-        mutations: tuple[Mutation, ...] = tuple(one for attempt in self.attempts for one in attempt.mutations(writer))
+        mutations: tuple[Mutation, ...] = tuple(
+            mutation for attempt in self.attempts for mutation in attempt.mutations(writer)
+        )
         row = self.places.row(self.works[0].row_key)
         if self._present():
             return CheckAndMutateRow(writer.table, row, self._predicate(), matched=mutations)
@@ -313,9 +317,9 @@ class _Asked(Immutable):
         revisions = [self._revision(work, before) for work, before in there]
         pattern = f"({'|'.join(map(re.escape, revisions))})( \\C*)?"
         ranges = self.places.documents([work.row_key for work, _ in there])
-        found = Chain((interleave(*ranges), Newest(), ValueMatches(pattern.encode()), Behind(len(there) - 1)))
+        chain = Chain((interleave(*ranges), Newest(), ValueMatches(pattern.encode()), Behind(len(there) - 1)))
         guarded = (*self.checks, *(attempt.change.guards for attempt in self.attempts))
-        return [found, *(one for guards in guarded for one in guards.filters)]
+        return [chain, *(one for guards in guarded for one in guards.filters)]
 
     def _revision(self, work: Work, before: Stored) -> str:
         if not before.revision:

@@ -107,8 +107,8 @@ class Exchange:
         """
         if status < 300:
             return json_of(request.operation, headers, body)
-        found: Any = error_of(status, headers, body)
-        raise _error_class(found["Error"]["Code"])(found, request.operation)
+        error: Any = error_of(status, headers, body)
+        raise _error_class(error["Error"]["Code"])(error, request.operation)
 
     def corrected(self, error: ClientError) -> bool:
         """Whether the clock was corrected by that of the service, so that the request can be signed again."""

@@ -285,10 +285,10 @@ def _is_error(decoded: Mapping[str, Any]) -> bool:
         and _is_item(decoded.get("Item"))
         and all(type(some) is list and all(type(one) is dict for one in some) for some in reasons)
         and all(
-            isinstance(one.get("Code"), str | None)
-            and isinstance(one.get("Message"), str | None)
-            and _is_item(one.get("Item"))
-            for one in reasons[0]
+            isinstance(reason.get("Code"), str | None)
+            and isinstance(reason.get("Message"), str | None)
+            and _is_item(reason.get("Item"))
+            for reason in reasons[0]
         )
     )
 

@@ -103,7 +103,7 @@ class Described(Immutable, dict=True):
     @cached_property
     def _kinds(self) -> dict[str, _Kind]:
         schema = self.schema
-        found = {}
+        kinds = {}
         for tag, entity in schema.entities.items():
             uses = list(uses_of(entity, schema.keys, schema.indexes, hash_only=schema.hash_only))
             natives = frozenset(use.attribute for use in uses if use.template.native)
@@ -112,8 +112,8 @@ class Described(Immutable, dict=True):
             own = {TAG: schema.tag == TAG, VERSION: entity.version != 1}
             own[TTL_ATTRIBUTE] = schema.ttl == TTL_ATTRIBUTE and ttl not in (None, TTL_ATTRIBUTE)
             others = {name: theirs for name, theirs in OTHERS.items() if not own[name]}
-            found[tag] = _Kind(entity, made, natives, ttl, others, rivals_of(schema, entity))
-        return found
+            kinds[tag] = _Kind(entity, made, natives, ttl, others, rivals_of(schema, entity))
+        return kinds
 
     @property
     def tells_by_tag(self) -> bool:

@@ -159,7 +159,7 @@ def layout_of(schema: Schema, options: TableOptions = NO_OPTIONS, endpoint: str 
 def _several(schema: Schema) -> dict[str, int]:
     """For each index with keys of several attributes, how many of them are of the partition key."""
     found = {name: index.keys for name, index in schema.indexes.items()}
-    return {name: len(flat(keys[:1])) for name, keys in found.items() if any(type(one) is tuple for one in keys)}
+    return {name: len(flat(keys[:1])) for name, keys in found.items() if any(type(key) is tuple for key in keys)}
 
 
 def _projections(schema: Schema) -> dict[str, tuple[str, ...]]:

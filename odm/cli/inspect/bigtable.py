@@ -129,7 +129,7 @@ def _entity(name: str, group: RowGroup, rows: Sequence[Row], split: int | None) 
     entity = EntityDesign(name, None, items=len(rows))
     named, data = columns_of(rows)
     for column in named:
-        entity.fields.append(_column(column, [_DATE, *(made.name for made in entity.fields)]))
+        entity.fields.append(_column(column, [_DATE, *(field.name for field in entity.fields)]))
     dicts = [group_of_data for group_of_data in data if group_of_data.readable]
     texts = {
         made.name: column
@@ -214,9 +214,9 @@ def _splits(groups: Sequence[RowGroup]) -> tuple[str, list[int | None]]:
     """The separator of partition and sort key that all groups have, and where it stands in the parts of each."""
     marks = [part.text for group in groups for part in group.parts[1::2]]
     for mark in sorted({str(mark) for mark in marks}, key=lambda mark: (mark != "#", -marks.count(mark))):
-        found = [_split(group.parts, mark) for group in groups]
-        if None not in found:
-            return mark, found
+        splits = [_split(group.parts, mark) for group in groups]
+        if None not in splits:
+            return mark, splits
     return "#", [None for _ in groups]
 
 

@@ -114,7 +114,7 @@ def _of_texts(name: str, texts: Sequence[str]) -> CellGuess:
         return CellGuess("text", "bool")
     if all(_WHOLE.fullmatch(text) or _DECIMAL.fullmatch(text) for text in texts):
         return _of_decimals(texts)
-    return next((CellGuess("text", *found) for found in moments(texts)), CellGuess("text", "str"))
+    return next((CellGuess("text", *moment) for moment in moments(texts)), CellGuess("text", "str"))
 
 
 def _json(texts: Sequence[str]) -> str | None:

@@ -64,7 +64,7 @@ def _entity(node: ast.ClassDef, table: Table, module: str) -> None:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call):
                 body[name] = _called(call)
     body["__annotations__"] = annotations
-    options = {str(one.arg): _option(one.value) for one in node.keywords if one.arg != "table"}
+    options = {str(keyword.arg): _option(keyword.value) for keyword in node.keywords if keyword.arg != "table"}
     new_class(node.name, (Entity,), {"table": table, **options}, lambda namespace: namespace.update(body))
 
 
@@ -99,7 +99,9 @@ def _mark(node: ast.expr) -> Any:
 
 def _called(node: ast.Call) -> Any:
     name = node.func.id if isinstance(node.func, ast.Name) else ""
-    return _CALLS[name](*map(_value, node.args), **{str(one.arg): _value(one.value) for one in node.keywords})
+    return _CALLS[name](
+        *map(_value, node.args), **{str(keyword.arg): _value(keyword.value) for keyword in node.keywords}
+    )
 
 
 def _value(node: ast.expr) -> Any:

@@ -233,12 +233,12 @@ def _index_names(schema: list[dict[str, str]]) -> KeyNames:
     """The key attributes of an index; the parts of a key are in their order."""
     for part in schema:
         _check_name(part["AttributeName"])
-    found = [[part["AttributeName"] for part in schema if part["KeyType"] == kind] for kind in ("HASH", "RANGE")]
-    return tuple(names[0] if len(names) == 1 else tuple(names) for names in found if names)
+    index_names = [[part["AttributeName"] for part in schema if part["KeyType"] == kind] for kind in ("HASH", "RANGE")]
+    return tuple(names[0] if len(names) == 1 else tuple(names) for names in index_names if names)
 
 
 def _names(schema: list[dict[str, str]]) -> tuple[str, ...]:
     for part in schema:
         _check_name(part["AttributeName"])
-    found = {part["KeyType"]: part["AttributeName"] for part in schema}
-    return tuple(found[kind] for kind in ("HASH", "RANGE") if kind in found)
+    names = {part["KeyType"]: part["AttributeName"] for part in schema}
+    return tuple(names[kind] for kind in ("HASH", "RANGE") if kind in names)

@@ -253,7 +253,7 @@ class _Forms(Immutable, dict=True):
         if any(forms[one] == forms[other] for one, other in alike):
             return False
         if len(by_tag) == 1:  # all are of one kind: the tag is one if the keys name it too
-            return not {*words_in(tags[0])}.isdisjoint(one for key in forms[0][1] for w in key for one in words_in(w))
+            return not {*words_in(tags[0])}.isdisjoint(word for key in forms[0][1] for w in key for word in words_in(w))
         by_word = all(forms[one][0] == forms[other][0] for one, other in alike)
         return not (len(by_tag) > MOST_TYPES and len(alike) == len(pairs) and by_word)
 

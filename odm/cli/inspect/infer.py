@@ -220,7 +220,7 @@ class _Group:
             # A part of another key behind the same word is the same part.
             if name in self.word and self.word[name] == before and (before or len({*column}) > 1):
                 return name
-        stored = {one.name: one.stored for one in self.entity.fields}
+        stored = {field.name: field.stored for field in self.entity.fields}
         candidates = {str(stored[name]): name for name in fits if stored[name] is not None and name not in self.word}
         candidates |= {str(stored[name]): name for name in fits if stored[name] is not None and primary}
         place = self._place(attribute, form, at, column)
@@ -228,7 +228,7 @@ class _Group:
         if taken is None and not primary and len(fits) == 1 and len(form) == 1 and _is_clock(column):
             # Two times of one item are equal to the second by more than chance.
             taken = next((one for one, name in candidates.items() if name == fits[0]), None)
-        others = [one for one in candidates if one != taken]
+        others = [candidate for candidate in candidates if candidate != taken]
         if others:
             where = f"{attribute}, behind {before!r}" if before else attribute
             self.entity.notes.append(doubt(where, taken, others, len(self.items), "item"))

@@ -30,7 +30,7 @@ class Models(Immutable):
 
     def entities(self, items: Iterable[Attributes]) -> Iterator[Any]:
         """The entities of items."""
-        return (one.entity for one in self.raw_items(items))
+        return (item.entity for item in self.raw_items(items))
 
     def raw_items(self, items: Iterable[Attributes]) -> Iterator[RawItem]:
         """The entities of items, with all attributes of each."""

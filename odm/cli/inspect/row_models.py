@@ -47,9 +47,9 @@ class _Sample(Bigtable):
     written: dict[str, dict[tuple[str, str], bytes]] = field(factory=dict, kw_only=True, eq=False)
 
     def connect(self, schema: Schema) -> "_Connection":
-        made = _Connection(self, schema)
-        made.rows, made.written = self.rows, self.written
-        return made
+        connection = _Connection(self, schema)
+        connection.rows, connection.written = self.rows, self.written
+        return connection
 
 
 class _Connection(BigtableConnection):
@@ -107,7 +107,9 @@ def source_of_rows(facts: RowFacts) -> str:
             left_out = [_leave_out(design, column) for column in dict.fromkeys(fault.attribute for fault in found)]
             if not any(left_out):
                 break
-            design.entities = [one for one in design.entities if any(field.cell is not None for field in one.fields)]
+            design.entities = [
+                entity for entity in design.entities if any(field.cell is not None for field in entity.fields)
+            ]
     raise BadValue(f"the rows of table {facts.name!r} cannot be described: {found[0].text}")
 
 
@@ -115,7 +117,7 @@ def _leave_out(design: Design, column: str) -> bool:
     """Remove the fields of a column; False if there is none, or a key needs one."""
     done = False
     for entity in design.entities:
-        for made in [one for one in entity.fields if one.columns == column]:
+        for made in [design for design in entity.fields if design.columns == column]:
             if any(f"{{{made.name}" in text for pattern in entity.patterns for text in pattern.templates):
                 return False
             entity.fields.remove(made)
@@ -181,8 +183,10 @@ def _declared(kinds: Iterable[Kind], family: str, name: str) -> Iterator[_At]:
 def _column(error: OdmError, design: Design) -> str:
     """The column of the field that another form does not fit, of a row that cannot be read."""
     named = re.search(r"does not fit the model: (\w+)", str(error)) if isinstance(error, ItemInvalid) else None
-    fields = [one for entity in design.entities for one in entity.fields if named is not None and one.name == named[1]]
-    return next((one.columns for one in fields if one.columns), "")
+    fields = [
+        field for entity in design.entities for field in entity.fields if named is not None and field.name == named[1]
+    ]
+    return next((field.columns for field in fields if field.columns), "")
 
 
 def _same(before: bytes | None, after: bytes | None, encoding: str | None) -> bool:

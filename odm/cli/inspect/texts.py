@@ -65,12 +65,12 @@ def prefixes_of(texts: Iterable[str]) -> frozenset[str]:
     for text in texts:
         if (begins := _PREFIX.match(text)) and len(words_of(text)) == 1:
             tails[begins[1]].add(text[begins.end() :])
-    found = {
+    prefixes = {
         head
         for head, its in tails.items()
         if len(its) > 1 and (head.isupper() or all(any(map(str.isdecimal, tail)) for tail in its))
     }
-    return frozenset(found if len(found) <= MOST_TYPES else ())
+    return frozenset(prefixes if len(prefixes) <= MOST_TYPES else ())
 
 
 def is_word(text: str) -> bool:

@@ -48,7 +48,9 @@ def kept_inline(names: Collection[str], before: Item, made: dict[str, Value]) ->
         before: the attributes from which the item was made.
         made: the item.
     """
-    kept = {one: before[one] for one in names if isinstance(made.get(one), Pointer) and type(before.get(one)) is bytes}
+    kept = {
+        name: before[name] for name in names if isinstance(made.get(name), Pointer) and type(before.get(name)) is bytes
+    }
     return {**made, **kept} if kept else made
 
 

@@ -210,7 +210,7 @@ class FormatType(StoredType, dict=True):
     @property
     def ordered(self) -> bool:
         """Whether the texts sort as the times do: the largest unit first, and none left out in between."""
-        units = tuple(found[0].removeprefix("3") for found in _directives(self.form))
+        units = tuple(directive[0].removeprefix("3") for directive in _directives(self.form))
         return units == _ORDER[: len(units)]
 
     def dump(self, value: Any) -> Value:

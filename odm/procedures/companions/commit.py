@@ -84,7 +84,11 @@ class InTransaction(Sender, Struct):
             return found if isinstance(found, req.Written) else self._reasons((), found)
         operations = (*own, *(self._operation(at, side_write) for at, side_write in side_writes))
         if side_writes:
-            size = sum(stored_size(one.item, one.key, one.entries) for one in operations if isinstance(one, req.Put))
+            size = sum(
+                stored_size(operation.item, operation.key, operation.entries)
+                for operation in operations
+                if isinstance(operation, req.Put)
+            )
             check_transaction(len(operations), size, self.context.limits)
         answer = yield req.Transact(operations, self.context.limits, once=self.once)
         return answer if isinstance(answer, req.Written) else self._reasons(side_writes, answer.reasons)
@@ -95,9 +99,9 @@ class InTransaction(Sender, Struct):
         marks: list[dict[str, Any]] = [{} for _ in plans]
         for at, plan in enumerate(plans):
             for companion in plan.companions:
-                found = companion_writes_of(self.context, companion, plan.seen_by(companion))
-                marks[at][mark_of(companion)] = found.marked
-                for side_write in found.side_writes:
+                companion_writes = companion_writes_of(self.context, companion, plan.seen_by(companion))
+                marks[at][mark_of(companion)] = companion_writes.marked
+                for side_write in companion_writes.side_writes:
                     self._keep(kept, at, side_write, plans)
         return list(kept.values()), marks
 
@@ -173,7 +177,7 @@ def commit(
     """
     known = dict(items or {})
     contention = Contention(tried) if tried else None
-    with Turn(context.turns, [one.intent.target.key for one in intents]) as turn:
+    with Turn(context.turns, [intent.intent.target.key for intent in intents]) as turn:
         unread = _unread(context, intents, sender, known)
         if unread and contention is None and turn.behind_others:
             contention = Contention()
@@ -220,7 +224,9 @@ def _unread(
     context: Context, intents: Sequence[Plannable], sender: Sender, known: Mapping[Key, Item | None]
 ) -> list[Target]:
     """The items on which operations depend and which are not known yet."""
-    wanting = [one.intent.target for one in intents if one.reads(context, in_transaction=sender.in_transaction)]
+    wanting = [
+        intent.intent.target for intent in intents if intent.reads(context, in_transaction=sender.in_transaction)
+    ]
     return [target for target in wanting if target.key not in known]
 
 

@@ -44,7 +44,10 @@ class IntentWithCompanions(Immutable):
             return self.intent.reads
         if self.intent.name in ("put", "insert"):
             fresh = isinstance(self.intent, Write) and self.intent.present is False
-            needed = (one.reads or (not in_transaction and one.reads_without_transaction) for one in self.companions)
+            needed = (
+                companion.reads or (not in_transaction and companion.reads_without_transaction)
+                for companion in self.companions
+            )
             return not fresh and (kept or self.intent.reads or any(needed))
         return True
 
@@ -116,13 +119,13 @@ class IntentWithCompanions(Immutable):
         entity = self.intent.target.entity
         if there is None:
             return judged(entity, ABSENT, context.now()), "absent" if entity.ttl is None else "expired"
-        marks = [equals(mark_of(one), there) for one in entity.companions]
+        marks = [equals(mark_of(companion), there) for companion in entity.companions]
         marks += same_values(entity, there) if keeps(self.intent) else []
         marks += same_pointers(entity, there) if concerns(self.intent) else []
         if entity.revision is not None:
             number = there.get(entity.codec.stored[entity.revision], 0)
             return every(revision_is(entity, number), *marks), "present"
-        fields = [one.sources(entity.cls) for one in self.companions]
+        fields = [companion.sources(entity.cls) for companion in self.companions]
         if self.companions and (None in fields or _returns(self.intent)):
             return every(EXISTS, unchanged(entity, there), *marks), "own"
         names = sorted({entity.codec.stored[name] for some in fields for name in some or ()})
@@ -148,7 +151,7 @@ def concerned(intent: WriteIntent) -> "tuple[Companion, ...]":
     if not companions or intent.name == "check":
         return ()
     if intent.name == "delete":
-        return tuple(one for one in companions if one.deletes)
+        return tuple(companion for companion in companions if companion.deletes)
     if isinstance(intent, Write) or intent.upsert or intent.whole is not None:  # validators may change any field
         return companions
     if not intent.actions:  # only an index entry moves
@@ -164,5 +167,5 @@ def concerned(intent: WriteIntent) -> "tuple[Companion, ...]":
 
 
 def _marks(entity: EntitySchema, item: Item) -> dict[str, Value]:
-    names = [mark_of(one) for one in entity.companions]
+    names = [mark_of(companion) for companion in entity.companions]
     return {name: item[name] for name in names if name in item}

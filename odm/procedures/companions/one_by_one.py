@@ -199,7 +199,7 @@ def commit_with_blobs(
 
     If nothing was written, what was uploaded is removed. If that is not known, it stays: an item may refer to it.
     """
-    entity = next(one.intent.target.entity for one in intents if one.intent.target.entity.blobs)
+    entity = next(intent.intent.target.entity for intent in intents if intent.intent.target.entity.blobs)
     uploading = AfterUpload(context.folder(entity), sender)
     try:
         plans, answer = yield from commit(context, intents, uploading)
@@ -225,8 +225,8 @@ def _discard(uploading: AfterUpload, intents: Sequence[Plannable]) -> CoreGen[No
         return
     kept: set[str] = set()
     with suppress(OdmError):
-        for one in intents:
-            target: Any = one.intent.target
+        for intent in intents:
+            target: Any = intent.intent.target
             item = yield req.Get(target.key, pattern=target.entity.primary.full_name)
             kept |= names_in(target.entity, item)
         yield from _remove(uploading.folder, uploading.uploaded - kept)

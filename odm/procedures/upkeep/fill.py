@@ -121,7 +121,11 @@ class Fill(Immutable):
             return Gone(f"{target} does not exist")
         made = context.decode(there, target.key)
         plan = FillPlan(self, req.Check(target.key), there, Effect(target.query, made, made), _marks(entity, there))
-        due = tuple(one for one in self.companions if something(companion_writes_of(context, one, plan.seen_by(one))))
+        due = tuple(
+            companion
+            for companion in self.companions
+            if something(companion_writes_of(context, companion, plan.seen_by(companion)))
+        )
         operation = self._operation(context, there, due)
         return evolve(plan, operation=operation, due=due, lone_check=context.transactions)
 
@@ -180,7 +184,7 @@ def due(context: Context, wanted: Wanted, rows: Sequence[Row]) -> CoreGen[list[F
         Unsupported: the writes of a companion do not show whether they have been applied.
     """
     writes = [[(one, _writes(context, row, one)) for one in wanted.companions] for row in rows]
-    stored = yield from _stored(side for found in writes for _, one in found for side in one.side_writes)
+    stored = yield from _stored(side for write in writes for _, one in write for side in one.side_writes)
     fills: list[Fill] = []
     for row, found in zip(rows, writes, strict=True):
         left = [(companion, one) for companion, one in found if _lacks(context, one, stored)]
@@ -211,7 +215,7 @@ def row_of(context: Context, wanted: Wanted, item: Item, stored: Key, entries: M
     encoded = kept_inline(entity.blobs, item, entity.codec.encode(made))
     target = Target(entity, key, values)
     if wanted.whole:
-        superfluous = entries.keys() - {str(one.index) for one in entity.patterns.values()}
+        superfluous = entries.keys() - {str(pattern.index) for pattern in entity.patterns.values()}
         written = unknown(entity, up_to_date(context, entity, item, key)) | encoded
         stale = _stale(context, wanted.entity.patterns.values(), values, encoded, entries)
         return Row(target, item, made, whole=bool(superfluous or stale) or written != dict(item))
@@ -279,7 +283,7 @@ def _needed(change: ItemUpdate, due: "Sequence[Companion]") -> tuple[str, ...]:
 
 
 def _marks(entity: EntitySchema, item: Item) -> dict[str, Any]:
-    names = [mark_of(one) for one in entity.companions]
+    names = [mark_of(companion) for companion in entity.companions]
     return {name: item[name] for name in names if name in item}
 
 

@@ -85,9 +85,9 @@ def _new(context: Context, entity: Entity) -> _New:
         raise Unsupported(
             f"{target.entity.name} has large values (Blob), which load_new() cannot upload: put() it in a batch"
         )
-    for one in new.companions:
-        if one.loads is None:
-            raise _unsupported(new, one, "it does not say how its items are loaded (`loads`)")
+    for companion in new.companions:
+        if companion.loads is None:
+            raise _unsupported(new, companion, "it does not say how its items are loaded (`loads`)")
     return evolve(new, put=first_put(context, target.entity, put)) if target.entity.versioned else new
 
 
@@ -128,7 +128,7 @@ class _Load(Struct):
                 yield from trim_after(self.context, kept)
 
     def _read(self, operations: Iterable[req.Put | req.Delete]) -> CoreGen[None]:
-        keys = {one.key: one.pattern for one in operations if one.key not in self.known}
+        keys = {operation.key: operation.pattern for operation in operations if operation.key not in self.known}
         if keys:
             found = yield req.BatchGet(tuple(keys), patterns=tuple(keys.values()))
             self.known.update(zip(keys, found, strict=True))

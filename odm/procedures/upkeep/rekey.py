@@ -203,7 +203,7 @@ class Mover(Immutable):
             try:
                 plan = self._plan(there, stored)
                 operations, sides = plan.operations(others)
-                puts = [one for one in operations if isinstance(one, req.Put)]
+                puts = [operation for operation in operations if isinstance(operation, req.Put)]
                 size = sum(stored_size(one.item, one.key, one.entries) for one in puts)
                 check_transaction(len(operations), size, self.context.limits)
             except _BadMake:
@@ -314,7 +314,7 @@ class Mover(Immutable):
                     "blobs: keep the value, and set it after the move"
                 )
         known = {*self.old.codec.stored.values(), *self.new.codec.stored.values(), TAG, VERSION, TTL_ATTRIBUTE}
-        known |= {mark_of(one) for one in (*self.old.companions, *self.new.companions)}
+        known |= {mark_of(companion) for companion in (*self.old.companions, *self.new.companions)}
         self.new.codec.check(made)
         return {name: value for name, value in item.items() if name not in known} | made
 
@@ -324,7 +324,9 @@ class Mover(Immutable):
         if old.revision is None or old.version > 1:  # an older version may have the revision under another name
             return every(EXISTS, unchanged(old, item)), "own"
         number = item.get(old.codec.stored[old.revision], 0)
-        return every(revision_is(old, number), *(equals(mark_of(one), item) for one in old.companions)), "present"
+        return every(
+            revision_is(old, number), *(equals(mark_of(companion), item) for companion in old.companions)
+        ), "present"
 
 
 class _Plan(Immutable):
@@ -374,7 +376,7 @@ class _Plan(Immutable):
         """The operations of the transaction, and the companions' writes, which are its last ones."""
         own, before = self.mover.context, self.mover.before
         replaced = {one.intent.target.key for one in self.written}
-        freed = [one for one in self.freed.side_writes if one.intent.target.key not in replaced]
+        freed = [write for write in self.freed.side_writes if write.intent.target.key not in replaced]
         given = [*((one, own) for one in self.written), *((one, before) for one in freed)]
         sides = [(one, context) for one, context in given if others.get(one.intent.target.key, one) is not None]
         writes = [others.get(one.intent.target.key) or one.operation(context) for one, context in sides]

@@ -119,8 +119,10 @@ def _read(left: set[str]) -> CoreGen[int]:
     """Read the table, and discard the names that an item refers to. Returns the number of items."""
     segments, items = (yield from raw.cut(PARTS)), 0
     scans: Sequence[req.Scan] = [
-        req.Scan(None, consistent=True, after=one.after, segment=one.number, part=one.part, pattern="scan()")
-        for one in segments
+        req.Scan(
+            None, consistent=True, after=segment.after, segment=segment.number, part=segment.part, pattern="scan()"
+        )
+        for segment in segments
     ]
     while scans:
         pages = yield from sent_together(scans)

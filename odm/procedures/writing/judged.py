@@ -62,4 +62,4 @@ def _has_null(entity: EntitySchema, path: Path) -> bool:
 
 
 def _field(entity: EntitySchema, stored: str) -> RecordField | None:
-    return next((one for one in entity.codec.record.fields.values() if one.stored == stored), None)
+    return next((field for field in entity.codec.record.fields.values() if field.stored == stored), None)

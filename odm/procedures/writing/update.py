@@ -537,7 +537,9 @@ def _fixed(change: ItemUpdate, condition: Condition) -> dict[str, Value]:
 
 def _start_of(actions: Iterable[Action], name: str) -> Value:
     """The number that an increment of the attribute starts from if it is absent; None if no action increments it."""
-    return next((one.start for one in actions if isinstance(one, Increment) and one.path.segments == (name,)), None)
+    return next(
+        (action.start for action in actions if isinstance(action, Increment) and action.path.segments == (name,)), None
+    )
 
 
 def _decoded(item: Item | None) -> Item | None:
@@ -570,7 +572,7 @@ def _with_parents(change: ItemUpdate, item: Item | None) -> tuple[ItemUpdate, Co
             there[stored] = And((Exists(stored), Not(none))) if nullable else Exists(stored)
     created = {codec.place(parent).path: codec.created(parent, sets) for parent, sets in missing.items()}
     inside = {codec.place(one.path).path for sets in missing.values() for one in sets}
-    kept = tuple(evolve(one, nested=False) if isinstance(one, Set) else one for one in change.actions)
+    kept = tuple(evolve(action, nested=False) if isinstance(action, Set) else action for action in change.actions)
     actions = [one for one in kept if one.path not in inside]
     actions += [Set(path, value) for path, value in created.items()]
     return evolve(change, actions=tuple(actions), nested=()), every(*there.values())

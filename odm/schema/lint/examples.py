@@ -60,9 +60,9 @@ def _of_type(annotation: Any, level: int) -> Iterator[Any]:
     elif origin is Literal:
         yield from arguments
     elif origin in (Union, UnionType):
-        for one in arguments:
-            if one is not NoneType:
-                yield from _of_type(one, level)
+        for argument in arguments:
+            if argument is not NoneType:
+                yield from _of_type(argument, level)
     elif origin in (list, set, frozenset, tuple) and level < _LEVELS:
         yield from _of_container(origin, arguments, level + 1)
     elif origin is dict and level < _LEVELS:
@@ -74,7 +74,7 @@ def _of_type(annotation: Any, level: int) -> Iterator[Any]:
 
 def _of_container(origin: Any, arguments: tuple[Any, ...], level: int) -> Iterator[Any]:
     if origin is tuple and (len(arguments) != 2 or arguments[1] is not Ellipsis):
-        yield from zip(*(_of_type(one, level) for one in arguments), strict=False)
+        yield from zip(*(_of_type(argument, level) for argument in arguments), strict=False)
         return
     values = list(islice(_of_type(arguments[0], level), MOST))
     for made in (values[:1], values[:2], values[1:4]):

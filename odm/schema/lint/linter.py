@@ -96,7 +96,7 @@ def _of_entity(schema: Schema, entity: EntitySchema, ignore: Collection[str]) ->
 
 def _is_made(schema: Schema, entity: EntitySchema) -> bool:
     """Whether a companion made it: except for the beginning of its keys it is not the user's design."""
-    made = (f"{owner.tag}.{one.name}" for owner in schema.entities.values() for one in owner.companions)
+    made = (f"{owner.tag}.{companion.name}" for owner in schema.entities.values() for companion in owner.companions)
     return any(entity.tag == tag or entity.tag.startswith(f"{tag}.") for tag in made)
 
 

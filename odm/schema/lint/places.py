@@ -42,7 +42,7 @@ class Places(Immutable):
 
     def suppressing(self, about: str, rule: str) -> Iterator[Comment]:
         """The comments that suppress a rule for a declaration, or for the entity if ``about`` is ""."""
-        return (one for one in self.comments if one.about in ("", about) and rule in one.rules)
+        return (comment for comment in self.comments if comment.about in ("", about) and rule in comment.rules)
 
 
 def find_places(entity: EntitySchema) -> Places:
@@ -65,7 +65,7 @@ def _add(places: Places, cls: type, *, is_entity: bool) -> None:
         return
     for statement in tree.body:
         for name in _names(statement):
-            places.comments[:] = [one for one in places.comments if one.about != name]
+            places.comments[:] = [comment for comment in places.comments if comment.about != name]
             last = statement.end_lineno or statement.lineno
             _note(places, name, file, range(statement.lineno, last + 1), lines, start)
     if is_entity:

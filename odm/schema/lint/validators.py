@@ -49,7 +49,7 @@ def _finding(entity: EntitySchema, name: str, first: str, second: str) -> LintFi
 def _validated_by_code(entity: EntitySchema) -> Iterator[str]:
     """The fields whose validation runs functions."""
     schema = model_schema(entity.cls)
-    shared = any(_has_function(one) for one in schema.definitions)
+    shared = any(_has_function(definition) for definition in schema.definitions)
     for name, field in schema.fields.items():
         if name in entity.codec.stored and (shared or _has_function(field)):
             yield name

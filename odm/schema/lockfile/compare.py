@@ -207,7 +207,7 @@ def _indexed(finding: Finding, entity: EntityLock) -> Finding:
     """A changed default of a field, with the patterns whose entries were made with the old one."""
     names = {f"{entity.name}.{field.field or stored}": stored for stored, field in entity.fields.items()}
     stored = names.get(finding.where)
-    using = [f"{entity.name}.{one.name}" for one in entity.patterns.values() if stored and one.uses(stored)]
+    using = [f"{entity.name}.{pattern.name}" for pattern in entity.patterns.values() if stored and pattern.uses(stored)]
     if finding.change != "default" or finding.level != "backfill" or not using:
         return finding
     effect = f"{finding.effect}, but entries of {' and '.join(using)} were made with the old default"

@@ -140,7 +140,7 @@ def made_of_fields(pattern: PatternLock, index: str, table: TableLock) -> bool:
     keys = [[name] if isinstance(name, str) else list(name) for name in names]
     whole = [[slot.field for slot in one.slots] == key for one, key in zip(templates, keys, strict=True)]
     plain = [isinstance(name, tuple) or one.literals == ("", "") for one, name in zip(templates, names, strict=True)]
-    return all(whole) and all(plain) and not any(":" in one.text for one in templates)
+    return all(whole) and all(plain) and not any(":" in template.text for template in templates)
 
 
 def _filled(entity: EntityLock, pattern: PatternLock, change: str, was: str, index: str) -> Finding:

@@ -71,15 +71,17 @@ def limits_of(info: FieldInfo) -> _Limits:
 
     Of several with one name the last counts, as in pydantic.
     """
-    found: _Limits = {}
+    limits: _Limits = {}
     for place, mark in marks_in(info):
         for name, value in _limits(mark):
-            found[_at(place, name)] = f"{value} of {order_of(info, place)}" if name == "union_mode" else value
+            limits[_at(place, name)] = f"{value} of {order_of(info, place)}" if name == "union_mode" else value
             if name == "decimal_places":  # more places leave fewer digits before the point
-                _add_whole_digits(found, place)
+                _add_whole_digits(limits, place)
     for place, cls in classes_in(info):
-        found.update({_at(place, name): value for name, value in {**_limits_of(cls, place), **options_of(cls)}.items()})
-    return found
+        limits.update(
+            {_at(place, name): value for name, value in {**_limits_of(cls, place), **options_of(cls)}.items()}
+        )
+    return limits
 
 
 def options_of(cls: type[Any]) -> _Limits:
@@ -105,16 +107,16 @@ def _limits(mark: Any) -> Iterator[tuple[str, Any]]:
 
 def _limits_of(cls: type[Any], place: str) -> _Limits:
     """The constraints of a class."""
-    found: _Limits = {}
+    limits: _Limits = {}
     if cls in _NARROW:
-        found[_NARROW[cls]] = True
+        limits[_NARROW[cls]] = True
     if issubclass(cls, AnyUrl) and not cls.__module__.startswith("pydantic"):  # pydantic's are known by their name
-        found["url"] = str(cls._constraints)
+        limits["url"] = str(cls._constraints)
     if issubclass(cls, Flag):
-        found["boundary"] = cls._boundary_.name.lower()  # type: ignore[attr-defined]
+        limits["boundary"] = cls._boundary_.name.lower()  # type: ignore[attr-defined]
         if place:  # otherwise its values are described
-            found["flags"] = sum({member.value for member in cls})
-    return found
+            limits["flags"] = sum({member.value for member in cls})
+    return limits
 
 
 def _add_whole_digits(found: _Limits, place: str) -> None:

@@ -288,7 +288,7 @@ class TestWalk:
         for most, reads in ((1, 1), (9, 1), (10, 1 + 9)):
             stores.forget()
             assert db.run(walk(network, ANN, out=[Follows], depth=2, most=most)).reads == reads
-            assert {one.limit for one in stores.requests if isinstance(one, req.Query)} == {most + 1}
+            assert {request.limit for request in stores.requests if isinstance(request, req.Query)} == {most + 1}
 
     def test_by_type_date_and_both_directions(self, stores: Stores) -> None:
         db = stores.open(social)
@@ -342,11 +342,11 @@ class TestAdjacencyCosts:
 
     def test_edges_cost_calls(self, stores: Stores, capabilities: Capabilities) -> None:
         differences = list(self.steps(stores.open(social)))
-        assert [one[0 if capabilities.units else 1] for one in differences] == [0] * 9
+        assert [difference[0 if capabilities.units else 1] for difference in differences] == [0] * 9
 
     def test_edges_cost_units(self, stores: Stores, capabilities: Capabilities) -> None:
         differences = list(self.steps(stores.open(social)))
-        assert [one[2] for one in differences] == [0] * 9 or not capabilities.units
+        assert [difference[2] for difference in differences] == [0] * 9 or not capabilities.units
 
     def test_removing_a_node_costs_its_edges(self, stores: Stores, capabilities: Capabilities) -> None:
         db = stores.open(social)

@@ -63,12 +63,12 @@ def counts(done: Backfilled) -> tuple[int, int, int, int]:
 
 def wrote(stores: Stores) -> list[req.Request]:
     """The writes since the last `Stores.forget`."""
-    return [one for one in stores.requests if isinstance(one, WRITES)]
+    return [request for request in stores.requests if isinstance(request, WRITES)]
 
 
 def kinds(done: Backfilled) -> list[tuple[str, type[Exception]]]:
     """The keys of the items that were not written, with the kinds of their errors."""
-    return [(one.partition + one.sort, type(one.error)) for one in done.failures]
+    return [(failure.partition + failure.sort, type(failure.error)) for failure in done.failures]
 
 
 @needs("indexes", "updates", "conditions")
@@ -98,7 +98,7 @@ class TestBackfill:
         assert found(stored) == {"new": [], "done": []}
         stores.forget()
         assert counts(stored.backfill(Job.by_state)) == (7, 5, 2, 0)  # two jobs have no state, so no entry
-        assert [type(one) for one in stores.requests] == [req.Scan, *[req.Update] * 5]
+        assert [type(request) for request in stores.requests] == [req.Scan, *[req.Update] * 5]
         assert found(stored) == STATES
         assert {job.job_id: job for job in stored.scan(Job)} == before  # with their revisions
         assert [job.job_id for job in stored.query(Job.by_note(note="x"))] == ["j1", "j3", "j5"]

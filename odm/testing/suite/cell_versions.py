@@ -202,12 +202,12 @@ class TestCellVersions:
         assert exchanged.cell_versions(forecast, Forecast.note) == []
         for note in ("a", "b", "c", "d"):
             exchanged.update(Forecast.primary(name="f"), set_(Forecast.note, note), set_(Forecast.tags, {note}))
-        assert [one.value for one in exchanged.cell_versions(forecast, Forecast.note)] == ["d", "c", "b"]
-        assert [one.value for one in exchanged.cell_versions(forecast, Forecast.tags)] == [{"d"}, {"c"}]
+        assert [version.value for version in exchanged.cell_versions(forecast, Forecast.note)] == ["d", "c", "b"]
+        assert [version.value for version in exchanged.cell_versions(forecast, Forecast.tags)] == [{"d"}, {"c"}]
         exchanged.update(Forecast.primary(name="f"), remove(Forecast.note))
         assert exchanged.cell_versions(forecast, Forecast.note) == []
         exchanged.update(Forecast.primary(name="f"), set_(Forecast.note, "e"))
-        assert [one.value for one in exchanged.cell_versions(forecast, Forecast.note)] == ["e"]
+        assert [version.value for version in exchanged.cell_versions(forecast, Forecast.note)] == ["e"]
         assert exchanged.one(Forecast.primary(name="f")).tags == {"d"}
 
     def test_next_to_a_revision_and_a_ttl(self, exchanged: Store, exchange_clock: Clock) -> None:
@@ -215,11 +215,11 @@ class TestCellVersions:
         second = exchanged.put(first.model_copy(update={"note": "b"}))
         with pytest.raises(Conflict):
             exchanged.put(first.model_copy(update={"note": "c"}))
-        assert [one.value for one in exchanged.cell_versions(second, Forecast.note)] == ["b", "a"]
+        assert [version.value for version in exchanged.cell_versions(second, Forecast.note)] == ["b", "a"]
         exchange_clock.advance(2 * SECOND)
         assert exchanged.cell_versions(second, Forecast.note) == []
         exchanged.put(Forecast(name="f", note="d"))
-        assert [one.value for one in exchanged.cell_versions(second, Forecast.note)] == ["d"]
+        assert [version.value for version in exchanged.cell_versions(second, Forecast.note)] == ["d"]
 
     def test_new_items_can_be_loaded_and_raw_items_copied(self, exchanged: Store) -> None:
         exchanged.run(lambda do: do.load_new([priced("1.15")]))

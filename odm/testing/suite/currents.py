@@ -109,8 +109,11 @@ class TestCurrent:
         assert found == ["b", "c"]
         stores.forget()
         copies(measured)
-        assert {one.partition for one in stores.requests if isinstance(one, req.Query)} == {"CURRENT#0", "CURRENT#1"}
-        assert {type(one) for one in stores.requests} == {req.Query}
+        assert {request.partition for request in stores.requests if isinstance(request, req.Query)} == {
+            "CURRENT#0",
+            "CURRENT#1",
+        }
+        assert {type(request) for request in stores.requests} == {req.Query}
 
     def test_follows_changes_of_its_item(self, measured: Store) -> None:
         measured.put(metric(5))

@@ -188,13 +188,13 @@ class TestDecimals:
     @needs("indexes")
     def test_a_key_is_made_of_any_form(self, stores: Stores) -> None:
         billing = stores.open(offers)
-        given = Offer(shop="s", price=Decimal("4.9"))
-        stored = billing.put(given)
+        offer = Offer(shop="s", price=Decimal("4.9"))
+        stored = billing.put(offer)
         assert str(stored) == "shop='s' price=Decimal('4.90') free=Decimal('1')"
         for form in ("4.9", "4.90"):
             assert str(billing.get(Offer, shop="s", price=Decimal(form))) == str(stored)
         assert str(billing.first(Offer.cheap(shop="s"))) == str(stored)
-        assert billing.delete(given)
+        assert billing.delete(offer)
 
     def test_of_former_versions_too(self, stores: Stores) -> None:
         billing = stores.open(priced)

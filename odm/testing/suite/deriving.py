@@ -149,7 +149,7 @@ class TestDerive:
     def test_of_a_partition_reads_only_this(self, orders: Store, target: Store, stores: Stores) -> None:
         stores.forget()
         _complete(run(orders, Order.primary(customer_id="c1"), into=target, make=bill, size=2), 3)
-        reads = [one for one in stores.requests if isinstance(one, req.Query | req.Scan)]
+        reads = [request for request in stores.requests if isinstance(request, req.Query | req.Scan)]
         read = [one.partition for one in reads if isinstance(one, req.Query)]
         assert set(read) == {"CUSTOMER#c1"}
         assert stored(target) == [bill(order) for order in ORDERS[3:6]]
@@ -168,8 +168,8 @@ class TestDerive:
         found = [order for order in ORDERS if order.status == "open" and order.total > 2]
         _complete(run(orders, query, into=target, make=bill, size=3), len(found))
         assert stored(target) == in_order(target, map(bill, found))
-        scans = [one for one in stores.requests if isinstance(one, req.Scan) and one.filter is not None]
-        assert {one.examine for one in scans} == {3}
+        scans = [request for request in stores.requests if isinstance(request, req.Scan) and request.filter is not None]
+        assert {scan.examine for scan in scans} == {3}
 
     @needs("indexes")
     def test_of_an_index_and_into_indexes(self, stores: Stores) -> None:
@@ -207,7 +207,7 @@ class TestDerive:
         _complete(run(orders, Session, into=target, make=keep), 1)
         gone = run(orders, Order, into=target, make=lambda o: Bill(**{**vars(bill(o)), "due": PAST}), makes=Bill)
         assert gone.items == len(ORDERS)
-        assert [one.partition for one in gone.verified.differences] == ["BILL#u"]
+        assert [difference.partition for difference in gone.verified.differences] == ["BILL#u"]
         assert [one.customer_id for one in target.scan(Bill)] == ["u"]
 
     def test_of_the_same_store(self, orders: Store) -> None:
@@ -236,7 +236,7 @@ class TestDeriveVerified:
         before = stored(target)
         done = run(orders, Order, into=target, make=bill, write=False)
         assert (done.items, stored(target)) == (0, before)
-        assert [str(one) for one in done.verified.differences] == [
+        assert [str(difference) for difference in done.verified.differences] == [
             "Bill BILL#c1: 3 on both sides, which differ in attributes, keys or index entries",
             "Bill BILL#c2: 3 in the source, 2 in the target",
             "Bill BILL#c3: 3 in the source, 4 in the target",
@@ -348,10 +348,12 @@ class TestDeriveCosts:
     def _scans(self, stores: Stores, orders: Store, target: Store, **options: Any) -> int:
         stores.forget()
         run(orders, Order, into=target, make=bill, makes=Bill, parallel=1, **options)
-        tags = [key for one in stores.requests if isinstance(one, req.BatchGet) for key in one.keys]
-        writes = [w.key for one in stores.requests if isinstance(one, req.BatchWrite) for w in one.operations]
+        tags = [key for request in stores.requests if isinstance(request, req.BatchGet) for key in request.keys]
+        writes = [
+            w.key for request in stores.requests if isinstance(request, req.BatchWrite) for w in request.operations
+        ]
         self._writes = tags, writes
-        return sum(isinstance(one, req.Scan) for one in stores.requests)
+        return sum(isinstance(request, req.Scan) for request in stores.requests)
 
 
 class TestRawItem:

@@ -314,7 +314,7 @@ class TestDescribed:
         assert [one.number for one in games.query(query)] == [1, 10, 2]
         assert [one.number for one in games.query(query.reverse().limit(2))] == [2, 10]
         page = games.page(query, size=2)
-        assert [one.number for one in games.page(query, size=2, after=page.cursor).items] == [2]
+        assert [item.number for item in games.page(query, size=2, after=page.cursor).items] == [2]
         with pytest.raises(KeyValueError, match=r"number=5.*do not sort"):
             list(games.query(query.where(Game.number > 5)))
 

@@ -23,7 +23,7 @@ QUERIES: tuple[Query[Task], ...] = (Task.by_rank(), Task.drawn(), Task.fresh())
 
 def partitions(stores: Stores) -> set[str]:
     """The partitions that were queried since the last `Stores.forget`."""
-    return {one.partition for one in stores.requests if isinstance(one, req.Query)}
+    return {request.partition for request in stores.requests if isinstance(request, req.Query)}
 
 
 @needs("indexes", "updates", "conditions")
@@ -87,7 +87,7 @@ class TestGrowingShards:
             assert tasks.reshard(query) == len(moving) - first
             stores.forget()
             assert tasks.reshard(query) == 0
-            assert not [one for one in stores.requests if not isinstance(one, req.Query)]
+            assert not [request for request in stores.requests if not isinstance(request, req.Query)]
             assert list(tasks.query(query)) == TASKS
         later = stores.open(enough)
         for task in MOVING:

@@ -435,7 +435,7 @@ class TestOnInvalidIndexes:
             if after is None:
                 break
         assert number == len(EVERYTHING) + len(UNFIT)
-        by_number = {one.error.item["number"]: one for one in unfit}
+        by_number = {unfit_item.error.item["number"]: unfit_item for unfit_item in unfit}
         assert sorted(by_number) == [*UNFIT]
         assert by_number[4].call == UNFIT_KEY
         assert by_number[4].key.partition == "BOX#b"

@@ -94,8 +94,8 @@ def in_parts(do: Calls, items: list[Article], size: int) -> Gen[None]:
 
 def check(db: Store, items: Iterable[Article]) -> None:
     """These are all items of their sites, as inserts would have stored them."""
-    for site in {one.site for one in items}:
-        own = [one.model_copy(update={"version": 1}) for one in items if one.site == site]
+    for site in {item.site for item in items}:
+        own = [item.model_copy(update={"version": 1}) for item in items if item.site == site]
         assert list(db.query(Article.primary(site=site))) == sorted(own, key=lambda one: one.number)
         by_stars = sorted(own, key=lambda one: (one.stars, one.number))
         assert list(db.query(Article.by_stars(site=site))) == by_stars
@@ -111,16 +111,18 @@ def check(db: Store, items: Iterable[Article]) -> None:
 
 def check_changes(db: Store, items: list[Article]) -> None:
     """The items can be changed and deleted as if they had been inserted; in the end only pointers are left."""
-    for one in items:
-        key = Article.primary(site=one.site, number=one.number)
-        stored = db.put(db.one(key).model_copy(update={"stars": one.stars + 1}))
+    for item in items:
+        key = Article.primary(site=item.site, number=item.number)
+        stored = db.put(db.one(key).model_copy(update={"stars": item.stars + 1}))
         assert stored.version == 2
-        assert db.one(Article.history.version(1, site=one.site, number=one.number)).stars == one.stars
-        db.update(key, remove(Article.slug) if one.number % 2 else set_(Article.slug, f"new {one.site} {one.number}"))
-        if one.slug is not None:
-            assert not db.exists(Article.unique_slug.claim(slug=one.slug))
+        assert db.one(Article.history.version(1, site=item.site, number=item.number)).stars == item.stars
+        db.update(
+            key, remove(Article.slug) if item.number % 2 else set_(Article.slug, f"new {item.site} {item.number}")
+        )
+        if item.slug is not None:
+            assert not db.exists(Article.unique_slug.claim(slug=item.slug))
         db.delete(key)
-        assert db.count(Article.history(site=one.site, number=one.number)) == 0
+        assert db.count(Article.history(site=item.site, number=item.number)) == 0
     assert [type(left) for left in db.scan() if type(left) is not Article.best.items] == []
 
 
@@ -151,9 +153,9 @@ class TestBulkLoad:
             items = articles(f"s{after}", 5)
             if not stores.stopped(partial(db.run, in_parts(items, 3)), after=after):
                 break
-            for one in items:  # nothing that is there is wrong
-                held = None if one.slug is None else db.get(Article.unique_slug(slug=one.slug))
-                assert held is None or held.number == one.number
+            for item in items:  # nothing that is there is wrong
+                held = None if item.slug is None else db.get(Article.unique_slug(slug=item.slug))
+                assert held is None or held.number == item.number
             best = db.run(Article.best.value(site=f"s{after}"))
             assert best in {None, *(one.stars for one in db.query(Article.primary(site=f"s{after}")))}
             db.run(in_parts(items, 3))

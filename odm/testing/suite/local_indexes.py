@@ -36,7 +36,7 @@ class TestLocalIndexes:
         assert list(local.query(ALL)) == BY_TOTAL
         assert list(local.query(ALL, consistent=False)) == BY_TOTAL
         list(local.query(Receipt.by_note(note="n")))
-        asked = {(one.index, one.consistent) for one in stores.requests if isinstance(one, req.Query)}
+        asked = {(request.index, request.consistent) for request in stores.requests if isinstance(request, req.Query)}
         assert asked == {("by_total", True), ("by_total", False), ("by_note", False)}
 
     def test_can_be_sparse_and_shared(self, local: Store) -> None:

@@ -239,7 +239,7 @@ class TestOnly:
 
     def test_of_an_item_of_a_later_version(self, meters: Store) -> None:
         page = meters.scan_page()
-        while not (found := [one for one in page.items if one.entity == EMPTY]):
+        while not (found := [item for item in page.items if item.entity == EMPTY]):
             page = meters.scan_page(page.cursor)
         meters.put_raw([evolve(found[0], attributes={**found[0].attributes, "_v": 9})])
         for only in (None, [Meter.note]):

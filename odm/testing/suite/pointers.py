@@ -289,7 +289,7 @@ class TestPointer:
             stores.forget()
             with capabilities.whole(pointed) as meter:
                 call(pointed)
-            assert ([type(one).__name__ for one in stores.requests], meter.calls) == wanted
+            assert ([type(request).__name__ for request in stores.requests], meter.calls) == wanted
 
     def test_costs_the_units_that_it_says(self, pointed: Store, capabilities: Capabilities) -> None:
         for call, wanted in zip(COSTS, [(0, 4), (0, 1), (0, 4), (0, 1), (2, 0), (1, 0)], strict=True):
@@ -322,7 +322,7 @@ class TestPointerAtChangingFields:
         assert last(visited) == 3
         stores.forget()
         visited.update(Visit.primary(number=3), set_(Visit.gone, None))
-        assert "Transact" not in [type(one).__name__ for one in stores.requests]
+        assert "Transact" not in [type(request).__name__ for request in stores.requests]
 
     def test_stopped_anywhere_in_an_update_is_right_when_it_is_read(self, visited: Store, stores: Stores) -> None:
         after, stopped = 0, True

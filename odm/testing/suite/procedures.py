@@ -214,4 +214,4 @@ class TestTogetherInProcedures:
         stores.forget()
         with pytest.raises(BadValue):
             db.run(both())
-        assert [one for one in stores.requests if isinstance(one, req.Put)] == []
+        assert [request for request in stores.requests if isinstance(request, req.Put)] == []

@@ -70,7 +70,7 @@ def check(db: Store, numbers: range | list[int] = range(MANY)) -> None:
         newest = max(number for number in numbers if number % 2 == rest)
         assert db.one(Client.newest(team=team)).number == newest
     items = everything(db)
-    assert sum(one.entity.__odm_tag__ == "Client" for one in items) == len(found)  # none is left under its old key
+    assert sum(item.entity.__odm_tag__ == "Client" for item in items) == len(found)  # none is left under its old key
     # With each, its claim and two versions; and two pointers and a badge.
     assert len(items) == 4 * len(found) + 3
 
@@ -157,7 +157,7 @@ class TestRekey:
         stored.put(Client(**at(3), note="n", name="mine"))
         done = stored.rekey(OldClient, Client)
         moves(done, MANY - 1, right=1, failed=1)
-        assert [type(one.error) for one in done.failures] == [ItemExists]
+        assert [type(failure.error) for failure in done.failures] == [ItemExists]
         assert "exists already, so the OldClient under" in str(done.failures[0])
         assert stored.one(Client, **at(3)).name == "mine"
         stored.delete(Client, **at(3))

@@ -289,7 +289,7 @@ class TestSave:
         told.text, told.other = "b", "o"
         way(shelved).save(told)
         versions = shelved.cell_versions(Told.primary(told_id="1"), Told.text)
-        assert [one.value for one in versions] == ["b", "a"]
+        assert [version.value for version in versions] == ["b", "a"]
 
     @each_way
     def test_a_deleted_item_is_not_there(self, shelved: Store, way: Way) -> None:

@@ -39,17 +39,21 @@ class TestShardedKeys:
         sale = SALES[3]
         assert shop.get(Sale, day=DAY, sale_id=sale.sale_id) == sale
         assert shop.exists(Sale.primary(day=DAY, sale_id=sale.sale_id))
-        assert [one.key.partition for one in stores.requests if isinstance(one, req.Get)] == [partition(sale)] * 2
+        assert [request.key.partition for request in stores.requests if isinstance(request, req.Get)] == [
+            partition(sale)
+        ] * 2
         keys = [Sale.primary(day=DAY, sale_id=name) for name in ("s#07", "none", "s#01")]
         assert shop.get_many(keys) == [SALES[7], None, SALES[1]]
         stores.forget()
         assert list(shop.query(Sale.primary(day=DAY, sale_id="s#04"))) == [SALES[4]]
         assert list(shop.query(OF_DAY.where(Sale.sale_id == "s#04", Sale.total == 8))) == [SALES[4]]
-        assert [one.partition for one in stores.requests if isinstance(one, req.Query)] == [partition(SALES[4])] * 2
+        assert [request.partition for request in stores.requests if isinstance(request, req.Query)] == [
+            partition(SALES[4])
+        ] * 2
 
     def test_a_partition_is_read_from_all_shards_in_order(self, shop: Store, stores: Stores) -> None:
         assert list(shop.query(OF_DAY)) == SALES
-        assert {one.partition for one in stores.requests if isinstance(one, req.Query)} == {
+        assert {request.partition for request in stores.requests if isinstance(request, req.Query)} == {
             f"DAY#2014-07-09#{number:02}" for number in range(12)
         }
         assert list(shop.query(OF_DAY.reverse().limit(5))) == SALES[:14:-1]

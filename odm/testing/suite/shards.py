@@ -26,7 +26,7 @@ def shard(text: str, count: int) -> int:
 
 def partitions(stores: Stores) -> set[str]:
     """The partitions that were queried since the last `Stores.forget`."""
-    return {one.partition for one in stores.requests if isinstance(one, req.Query)}
+    return {request.partition for request in stores.requests if isinstance(request, req.Query)}
 
 
 def place(job: Job) -> tuple[int, int]:

@@ -78,10 +78,12 @@ class TestAbsentFields:
         self, grown: Store, conditions: list[Condition], expected: str
     ) -> None:
         query = GrownGadget.primary()
-        for one in conditions:
-            assert [item.gadget_id for item in grown.query(query.where(one))] == [expected], one
-            assert list(grown.query(collection(query).where(one))) == [grown.one(GrownGadget, gadget_id=expected)], one
-            assert grown.count(query.where(one)) == 1, one
+        for condition in conditions:
+            assert [item.gadget_id for item in grown.query(query.where(condition))] == [expected], condition
+            assert list(grown.query(collection(query).where(condition))) == [
+                grown.one(GrownGadget, gadget_id=expected)
+            ], condition
+            assert grown.count(query.where(condition)) == 1, condition
         assert [item.gadget_id for item in grown.scan(GrownGadget, *conditions)] == [expected]
 
     def test_other_entities_of_a_collection_have_no_such_default(self, grown: Store) -> None:
@@ -149,8 +151,8 @@ class TestConditionsOnOlderItems:
         assert (db.count(query), db.count(query.limit(1))) == (2, 1)
         assert db.first(PersonV2.primary().where(PersonV2.last == "Ray")) == db.one(PersonV2, person_id="bob")
         page = db.page(query, size=1)
-        assert [one.person_id for one in page.items] == ["ann"]
-        assert [one.person_id for one in db.page(query, size=1, after=page.cursor).items] == ["cid"]
+        assert [item.person_id for item in page.items] == ["ann"]
+        assert [item.person_id for item in db.page(query, size=1, after=page.cursor).items] == ["cid"]
 
     def test_delete_all_sees_them_upgraded(self, db: Store) -> None:
         assert db.delete_all(PersonV2.primary().where(PersonV2.last == "Lee")) == 2

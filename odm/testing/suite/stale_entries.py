@@ -157,5 +157,5 @@ class TestStaleEntries:
         first, *others = stores.requests
         assert isinstance(first, req.Query)
         assert others == [evolve(first, after=one.after) for one in others if isinstance(one, req.Query)]
-        pages = [one.after for one in stores.requests if isinstance(one, req.Query)]
+        pages = [request.after for request in stores.requests if isinstance(request, req.Query)]
         assert len(set(pages)) == len(pages)  # each page once, and nothing else

@@ -151,7 +151,7 @@ class TestSeriesReads:
         meter_series.forget()
         assert len(db.page(november).items) == 4
         assert db.get(Plain, meter="a", at=TIMES[0]) is not None
-        assert [type(one).__name__ for one in meter_series.requests] == ["Query", "Get"]
+        assert [type(request).__name__ for request in meter_series.requests] == ["Query", "Get"]
 
     def test_cost_what_they_say(self, meter_series: Stores) -> None:
         db, _ = filled(meter_series, PLAIN)
@@ -160,15 +160,15 @@ class TestSeriesReads:
         for call, most in ((partial(db.page, query, size=2), 1), (partial(db.page, query, size=3), 2)):
             meter_series.forget()
             assert call().cursor is not None
-            assert [type(one).__name__ for one in meter_series.requests] == ["Query"] * most
+            assert [type(request).__name__ for request in meter_series.requests] == ["Query"] * most
         meter_series.forget()
         db.count(query)
-        assert [type(one).__name__ for one in meter_series.requests] == ["Query"] * 4
+        assert [type(request).__name__ for request in meter_series.requests] == ["Query"] * 4
         again = opened(meter_series)
         meter_series.forget()
         again.first(query)
         again.first(query)
-        assert [type(one).__name__ for one in meter_series.requests] == ["ListTables", "Query", "Query"]
+        assert [type(request).__name__ for request in meter_series.requests] == ["ListTables", "Query", "Query"]
 
     def test_of_no_table_say_so(self, meter_series: Stores) -> None:
         db = opened(meter_series)
@@ -249,7 +249,7 @@ class TestSeriesPatterns:
         db.count(query)
         meter_series.forget()
         assert len(list(db.query(query))) == 4
-        assert [type(one).__name__ for one in meter_series.requests] == ["Query"] * 4  # a day each
+        assert [type(request).__name__ for request in meter_series.requests] == ["Query"] * 4  # a day each
 
     def test_not_sorted_by_time_need_one_period(self, meter_series: Stores) -> None:
         db, plain = filled(meter_series, MONTHS)

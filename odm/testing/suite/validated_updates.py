@@ -267,7 +267,7 @@ def raw_items(db: Store) -> Iterator[RawItem]:
 def stored(db: Store, key: Any) -> Any:
     """The item under a key, after a look at whether it is stored as an entity of its values would be."""
     entity = db.one(key)
-    (raw,) = [one for one in raw_items(db) if type(one.entity) is type(entity)]
+    (raw,) = [item for item in raw_items(db) if type(item.entity) is type(entity)]
     assert raw.attributes == things.compile().entity(type(entity)).codec.encode(entity)
     assert not raw.stale
     return entity

@@ -513,9 +513,9 @@ class TestEntriesAsCells:
         with db.batch() as batch:
             batch.merge(new, set_(Usage.rates["r"], Decimal("1.5")))
             batch.delete(USAGE)
-        wanted = Usage(site="new", day="1", hours={"05": 1, "06": 2}, rates={"r": Decimal("1.5")})
-        assert db.get(new) == wanted
-        assert db.delete(wanted, when=Usage.hours["05"] == 1) is True
+        usage = Usage(site="new", day="1", hours={"05": 1, "06": 2}, rates={"r": Decimal("1.5")})
+        assert db.get(new) == usage
+        assert db.delete(usage, when=Usage.hours["05"] == 1) is True
         assert db.delete(new) is False
         assert db.get(USAGE) is None
         assert db.delete_all(DAYS.where(Usage.hours["00"] > 2)) == 1
