@@ -22,7 +22,7 @@ from odm.backends.bigtable.index.pages import Entries
 from odm.backends.bigtable.rows.keys import Layout, entry_range, entry_row
 from odm.backends.bigtable.rows.loading import Loader, RowItems
 from odm.backends.bigtable.rows.pages import CONCURRENT_ONLY, Documents, Items, Reader, cut, read_page, rows_of
-from odm.backends.bigtable.rows.wide import Wide
+from odm.backends.bigtable.rows.wide import WideRows
 from odm.backends.bigtable.streams import Feed
 from odm.backends.bigtable.writer import Writer, new_id, now_micros
 from odm.backends.bigtable.writes import transact as transactions
@@ -87,7 +87,7 @@ class Procedures(Immutable, dict=True):
     @cached_property
     def reader(self) -> Reader | None:
         places, loader = self.writer.places, self.loader
-        if not (isinstance(places, Wide) and isinstance(loader, Documents)):
+        if not (isinstance(places, WideRows) and isinstance(loader, Documents)):
             return None
         return Reader(places, loader, self.retry)
 
@@ -98,7 +98,7 @@ class Procedures(Immutable, dict=True):
     @cached_property
     def loader(self) -> Loader:
         codecs, places = (entity.codec for entity in self.schema.entities.values()), self.writer.places
-        return Documents(places, codecs) if isinstance(places, Wide) else Loader(self.writer.form, codecs)
+        return Documents(places, codecs) if isinstance(places, WideRows) else Loader(self.writer.form, codecs)
 
     def steps(self, request: req.Request) -> Steps[Any]:
         """The procedure for a request.
@@ -117,7 +117,7 @@ class Procedures(Immutable, dict=True):
                 return write(self.writer, request)
             case req.BatchWrite():
                 return batch_write(self.writer, request.operations)
-            case req.Merge() if isinstance(self.writer.places, Wide):
+            case req.Merge() if isinstance(self.writer.places, WideRows):
                 return merge_document(self.writer, request)
             case req.Merge():
                 return merge(self.writer, request)
@@ -172,7 +172,7 @@ class Procedures(Immutable, dict=True):
             Unsupported: they are on several rows, or must be applied once, and the table has no locks.
         """
         locks, keys = self.writer.places.locks, [operation.key for operation in request.operations]
-        in_one_row = isinstance(self.writer.places, Wide) and self._unsupported_reason(keys) is None
+        in_one_row = isinstance(self.writer.places, WideRows) and self._unsupported_reason(keys) is None
         if locks is not None and (request.once or (len(keys) > 1 and not in_one_row)):
             return transactions.transact(self.writer, locks, request)
         if request.once:

@@ -34,7 +34,7 @@ from odm.backends.bigtable.client.native import (
 )
 from odm.backends.bigtable.client.native_admin import GetTable, TableInfo
 from odm.backends.bigtable.client.retry import Retry, once, pause, until_answered
-from odm.backends.bigtable.rows.items import Places
+from odm.backends.bigtable.rows.items import ItemRows
 from odm.backends.bigtable.rows.keys import key_in, key_of
 from odm.backends.bigtable.rows.loading import Loader
 from odm.codec import TAG
@@ -71,7 +71,7 @@ class Feed(Immutable):
     """
 
     schema: Schema
-    places: Places
+    places: ItemRows
     loader: Loader
     retry: Retry
     now: Callable[[], int]

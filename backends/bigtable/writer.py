@@ -11,11 +11,11 @@ from odm.backends.bigtable.client.native import FAMILY, ITEM, Row, Steps
 from odm.backends.bigtable.client.native_admin import ABORT_AFTER
 from odm.backends.bigtable.client.retry import Retry
 from odm.backends.bigtable.rows.codec import TAG, Form
-from odm.backends.bigtable.rows.foreign import Declared
-from odm.backends.bigtable.rows.items import Placed, Places
+from odm.backends.bigtable.rows.foreign import ForeignRows
+from odm.backends.bigtable.rows.items import ItemRows, PlacedRows
 from odm.backends.bigtable.rows.keys import Layout, is_wide
 from odm.backends.bigtable.rows.kinds import kinds_of
-from odm.backends.bigtable.rows.wide import Wide
+from odm.backends.bigtable.rows.wide import WideRows
 from odm.backends.bigtable.transactions.committed import Locks, Resolver
 from odm.backends.bigtable.transactions.locks import LockCells
 from odm.backends.bigtable.transactions.wide_locks import WideLockCells
@@ -28,25 +28,25 @@ from odm.schema.entity import Key
 from odm.schema.model import Schema
 
 
-def places_of(schema: Schema, form: Form, layout: Layout, abort_after: float) -> Places:
+def places_of(schema: Schema, form: Form, layout: Layout, abort_after: float) -> ItemRows:
     """Where the items of a table stand; ``abort_after`` as for `odm.backends.bigtable.transactions.committed.Locks`."""
     if schema.verbatim_rows:
-        return Declared(schema.name, form, layout, kinds_of(schema, form))
+        return ForeignRows(schema.name, form, layout, kinds_of(schema, form))
     if is_wide(schema):
         return _wide(schema, form, layout, abort_after)
     cells = LockCells(schema.name, form.owned, loads_rows=not form.placements)
     locks = Locks(schema.name, cells, abort_after) if schema.transactions else None
-    return (Placed if form.placements else Places)(schema.name, form, layout, locks=locks)
+    return (PlacedRows if form.placements else ItemRows)(schema.name, form, layout, locks=locks)
 
 
-def _wide(schema: Schema, form: Form, layout: Layout, abort_after: float) -> Wide:
+def _wide(schema: Schema, form: Form, layout: Layout, abort_after: float) -> WideRows:
     of_tag = {tag: entity.family for tag, entity in schema.entities.items() if entity.family is not None}
     families = (FAMILY, *sorted({*of_tag.values()}))
-    places = Wide(schema.name, form, layout, families, of_tag)
+    places = WideRows(schema.name, form, layout, families, of_tag)
     if not schema.transactions:
         return places
     cells = WideLockCells(schema.name, form.owned, places=places)
-    return Wide(schema.name, form, layout, families, of_tag, locks=Locks(schema.name, cells, abort_after))
+    return WideRows(schema.name, form, layout, families, of_tag, locks=Locks(schema.name, cells, abort_after))
 
 
 def now_micros() -> int:
@@ -104,7 +104,7 @@ class Writer(Immutable, dict=True):
         return Form.of(self.schema)
 
     @cached_property
-    def places(self) -> Places:
+    def places(self) -> ItemRows:
         return places_of(self.schema, self.form, self.layout, self.abort_after)
 
     @cached_property
@@ -128,7 +128,7 @@ class Writer(Immutable, dict=True):
         return self.layout.row_key(key)
 
     def read(self, ids: tuple[str, ...], wanted: Filter = ITEM) -> Steps[dict[str, Row]]:
-        """Read items for a write, as `Places.read`; locks of transactions on their rows are resolved first.
+        """Read items for a write, as `ItemRows.read`; locks of transactions on their rows are resolved first.
 
         Raises:
             Throttled: other programs kept locking the rows until the time was up.

@@ -11,11 +11,11 @@ from odm.backends.bigtable.client.native import ITEM, Column, ReadRows, Row, Set
 from odm.backends.bigtable.client.native_admin import DeleteTable, ModifyFamilies
 from odm.backends.bigtable.client.retry import Retry, read_all
 from odm.backends.bigtable.index.repair import missing
-from odm.backends.bigtable.rows.foreign import Declared, DeclaredRow
+from odm.backends.bigtable.rows.foreign import DeclaredRow, ForeignRows
 from odm.backends.bigtable.rows.keys import index_table, is_odms, key_of, stored_key, with_row_key_bytes
 from odm.backends.bigtable.rows.kinds import Kind
 from odm.backends.bigtable.rows.pages import items_after
-from odm.backends.bigtable.rows.wide import Wide
+from odm.backends.bigtable.rows.wide import WideRows
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
 from odm.codec.types.blobs import placeholders
@@ -69,7 +69,7 @@ class Admin:
         items = [found for row in rows if (found := _stored(writer, row)) is not None]
         entries = run(_entries(writer, rows, len(items), changes), self._call)
         findings = judge(schema, items)
-        if isinstance(writer.places, Declared):
+        if isinstance(writer.places, ForeignRows):
             others = run(with_row_key_bytes(schema, _others(writer, rows)), self._call)
             findings += rewritten(_rewrites(writer.places, schema, rows, others), keeps_unknown=True)
         return Survey((*changes, *entries), findings, len(items))
@@ -129,13 +129,13 @@ def _foreign(writer: Writer, what: str, index: str) -> Steps[list[TableChange]]:
 
 def _sample(writer: Writer, most: int) -> Steps[list[Row]]:
     """Some rows: a few of each kind, then rows from the start. The kind is the first component of the row key."""
-    if isinstance(writer.places, Wide):
+    if isinstance(writer.places, WideRows):
         return (yield from _of_wide_rows(writer.places, most, writer.retry))
     rows = yield from sample_rows(writer.table, most, writer.retry, writer.places.cells(ITEM))
     return writer.places.items(rows)
 
 
-def _of_wide_rows(places: Wide, most: int, retry: Retry) -> Steps[list[Row]]:
+def _of_wide_rows(places: WideRows, most: int, retry: Retry) -> Steps[list[Row]]:
     """The first items."""
     found: list[Row] = []
     last: str | None = ""
@@ -167,7 +167,7 @@ def _others(writer: Writer, rows: Sequence[Row]) -> Steps[dict[str, dict[Column,
 
 
 def _rewrites(
-    places: Declared, schema: Schema, rows: Iterable[Row], others: Mapping[str, Mapping[Column, bytes]]
+    places: ForeignRows, schema: Schema, rows: Iterable[Row], others: Mapping[str, Mapping[Column, bytes]]
 ) -> Iterator[Rewrite]:
     """What a put would write into each row of other programs that can be read; `judge` reports the others.
 

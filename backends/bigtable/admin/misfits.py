@@ -24,7 +24,7 @@ from odm.backends.bigtable.client.retry import Retry, answers_of, read_all
 from odm.backends.bigtable.rows.cells import REVISION, qualifier, write
 from odm.backends.bigtable.rows.keys import MAX_ROW_KEY, row_key_of, with_row_keys
 from odm.backends.bigtable.rows.placement import Spot
-from odm.backends.bigtable.rows.wide import Wide
+from odm.backends.bigtable.rows.wide import WideRows
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
 from odm.errors import BackendError, OdmError
@@ -155,7 +155,7 @@ class _Forms:
 
     def __init__(self, schema: Schema) -> None:
         self._schema, self._writer = schema, Writer(schema)
-        self._wide = isinstance(self._writer.places, Wide)
+        self._wide = isinstance(self._writer.places, WideRows)
         self._writers: dict[tuple[int, str, str], Writer] = {}
 
     def judge(self, row: Row) -> str | None:
@@ -184,7 +184,7 @@ class _Forms:
     def _homes(self, row: Row) -> Iterator[tuple[str, str]]:
         """The families that may have items of an entity whose family is another one, each with its tag."""
         entities = self._schema.entities
-        if isinstance(self._writer.places, Wide):
+        if isinstance(self._writer.places, WideRows):
             unread = {column.family for column in row.columns} - {COUNTERS, *self._writer.places.families}
             yield from product(sorted(unread), entities)
             return
@@ -287,7 +287,7 @@ _SORTS: Final = ("a sort template in an entity of the table", "no sort template 
 def _items(writer: Writer, row: Row) -> Iterator[_Item]:
     """The items of a row that the models of a writer read, and make the row key of."""
     places, schema, owned = writer.places, writer.schema, writer.form.owned
-    families = {COUNTERS, FAMILY, *owned.families, *(places.families if isinstance(places, Wide) else ())}
+    families = {COUNTERS, FAMILY, *owned.families, *(places.families if isinstance(places, WideRows) else ())}
     named = {(family, name.encode()) for family, name in owned.cells}
     cells = [cell for cell in row.cells if cell.family in families or (cell.family, cell.qualifier) in named]
     try:
@@ -305,5 +305,5 @@ def _items(writer: Writer, row: Row) -> Iterator[_Item]:
         except OdmError:
             continue
         entity = schema.entities[str(stored.item[TAG])]
-        if isinstance(places, Wide) or Column(entity.family or FAMILY, TAG.encode()) in row.columns:
+        if isinstance(places, WideRows) or Column(entity.family or FAMILY, TAG.encode()) in row.columns:
             yield _Item(one.text, entity)

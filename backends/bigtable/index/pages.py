@@ -11,7 +11,7 @@ from odm.backends.bigtable.client.filters import Column, Family, Filter, First, 
 from odm.backends.bigtable.client.native import ENTRIES, FAMILY, Row, Steps
 from odm.backends.bigtable.client.retry import Retry
 from odm.backends.bigtable.rows.codec import LISTED, TAG
-from odm.backends.bigtable.rows.items import Places
+from odm.backends.bigtable.rows.items import ItemRows
 from odm.backends.bigtable.rows.keys import index_table, position
 from odm.backends.bigtable.rows.loading import Loader, RowItems
 from odm.backends.bigtable.rows.pages import passes_or_misread, roots_of
@@ -46,7 +46,7 @@ class Entries(Immutable):
     """
 
     request: Query
-    places: Places
+    places: ItemRows
     index: str
     retry: Retry
     loader: Loader

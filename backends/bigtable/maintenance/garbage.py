@@ -78,7 +78,7 @@ from odm.backends.bigtable.rows.codec import LISTED, REVISION, TAG, Listed
 from odm.backends.bigtable.rows.keys import claims, index_table, key_of, place_of
 from odm.backends.bigtable.rows.ownership import PROBE_PREFIX
 from odm.backends.bigtable.rows.pages import items_after
-from odm.backends.bigtable.rows.wide import REVISED, SIDE, Wide
+from odm.backends.bigtable.rows.wide import REVISED, SIDE, WideRows
 from odm.backends.bigtable.transactions import records
 from odm.backends.bigtable.transactions.committed import MICROS, Locks, Resolver
 from odm.backends.bigtable.transactions.locks import LOCKED, Lock
@@ -168,7 +168,7 @@ class WideLocks(Immutable):
     """
 
     writer: Writer
-    places: Wide
+    places: WideRows
     locks: Locks
     now: int
     seconds: float
@@ -417,7 +417,7 @@ class _Collector(Immutable, dict=True):
 
     def page(self, table: str, index: str | None, span: RowRange) -> Steps[tuple[Scrubbed, str | None]]:
         """Scrub the next rows. Returns the progress, and the last row key, or None if there are no more rows."""
-        if index is None and isinstance(self.writer.places, Wide):
+        if index is None and isinstance(self.writer.places, WideRows):
             return (yield from self._wide(self.writer.places, span))
         if index is None:
             columns = self._columns
@@ -444,7 +444,7 @@ class _Collector(Immutable, dict=True):
         """The locks of the table, if it has any."""
         return self.writer.places.locks
 
-    def _wide(self, places: Wide, span: RowRange) -> Steps[tuple[Scrubbed, str | None]]:
+    def _wide(self, places: WideRows, span: RowRange) -> Steps[tuple[Scrubbed, str | None]]:
         """The same for the items of wide rows, which have ids in place of row keys."""
         locks = None
         if self.locks is not None and not self.rules.dry_run:

@@ -58,7 +58,7 @@ from odm.backends.bigtable.client.native import Column as Place
 from odm.backends.bigtable.client.retry import Retry
 from odm.backends.bigtable.rows.cells import EMPTY_MAP, member_qualifier, qualifier, write
 from odm.backends.bigtable.rows.codec import Listed, Stored, attribute_cells, decode
-from odm.backends.bigtable.rows.items import Placed, Places, Selected
+from odm.backends.bigtable.rows.items import ItemRows, PlacedRows, Selected
 from odm.backends.bigtable.rows.kinds import Kind, cells_of, matching, ranges_of
 from odm.backends.bigtable.rows.mutations import OLDEST, added_to
 from odm.backends.bigtable.rows.ownership import REMOVED
@@ -83,7 +83,7 @@ class DeclaredRow(Row):
     raw: Row
 
 
-class Declared(Placed):
+class ForeignRows(PlacedRows):
     """Rows of other programs, of which odm owns the declared cells."""
 
     tagged: ClassVar[bool] = False
@@ -264,7 +264,7 @@ class Declared(Placed):
         before: Stored | None = None,
     ) -> tuple[Mutation, ...]:
         kind = self.kinds[item[TAG]]
-        usual = Places.replaced(self, item, id, revision, listed, now)[len(REMOVED) :]
+        usual = ItemRows.replaced(self, item, id, revision, listed, now)[len(REMOVED) :]
         made = tuple(self._placed(kind, usual))
         if not made:
             raise _no_cell(kind, id)
@@ -276,7 +276,7 @@ class Declared(Placed):
             raise _no_cell(kind, id)
         paths = [*changed]
         plain = [path for path in paths if path.root not in kind.entries]
-        mutations = [*self._placed(kind, Places.updated(self, id, plain, before, after, now))]
+        mutations = [*self._placed(kind, ItemRows.updated(self, id, plain, before, after, now))]
         for name in kind.entries:
             some = [path for path in paths if path.root == name]
             mutations += self._entries_changed(id, name, some, before, after, now) if some else ()

@@ -6,7 +6,7 @@ is a Counter. It may have been stored before it had such a marker, so all of the
 A row without a tag may hold cells of another program, which a read must report. So a read also takes one other cell of
 each row, without its value; in rows with a tag, `Selected.narrowed` leaves it out.
 
-`Places` is the layout with one row for each item, and the contract of every layout; `odm.backends.bigtable.rows.wide`
+`ItemRows` is the layout with one row for each item, and the contract of every layout; `odm.backends.bigtable.rows.wide`
 is the layout with one row for each partition. Procedures name an item by its *id*, the row key that it has, or would
 have, in a row of its own: partition and sort key with the table's separator.
 
@@ -218,7 +218,7 @@ class _Locked(Immutable, kw_only=True):
     locks: "Locks | None" = None
 
 
-class Places(_Locked, dict=True):
+class ItemRows(_Locked, dict=True):
     """Items with a row each.
 
     Attributes:
@@ -549,7 +549,7 @@ class _Plans:
     marks: dict[tuple[Place, ...], tuple[int, ...]] = Factory(dict)
 
 
-class Placed(Places, dict=True):
+class PlacedRows(ItemRows, dict=True):
     """Items with a row each, of which some cells stand elsewhere than usual."""
 
     @cached_property

@@ -28,10 +28,10 @@ from odm.backends.bigtable.client.filters import Chain, Filter, First, Newest, S
 from odm.backends.bigtable.client.native import COUNTERS, ITEM, ReadRows, Row, RowRange, Sample, Steps
 from odm.backends.bigtable.client.retry import Retry, read_all
 from odm.backends.bigtable.rows.codec import Form, items_among
-from odm.backends.bigtable.rows.items import Places
+from odm.backends.bigtable.rows.items import ItemRows
 from odm.backends.bigtable.rows.keys import bound, key_of
 from odm.backends.bigtable.rows.loading import Loader, RowItem, RowItems
-from odm.backends.bigtable.rows.wide import SENTINEL, Wide
+from odm.backends.bigtable.rows.wide import SENTINEL, WideRows
 from odm.codec import EntityCodec, Lazy
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Item, Value, paths
@@ -189,7 +189,7 @@ class Items(Immutable):
     """
 
     request: Query | Scan
-    places: Places
+    places: ItemRows
     at: Callable[[str], Position]
     loader: Loader
     retry: Retry
@@ -201,7 +201,7 @@ class Items(Immutable):
 
     @classmethod
     def of(
-        cls, request: Query | Scan, places: Places, at: Callable[[str], Position], loader: Loader, retry: Retry
+        cls, request: Query | Scan, places: ItemRows, at: Callable[[str], Position], loader: Loader, retry: Retry
     ) -> "Items":
         """The rows of the items that a request reads."""
         former = isinstance(request, Scan) and request.entries
@@ -259,7 +259,7 @@ class Items(Immutable):
         return sum(bool(self.loader.form.misread(row)) for row in kept)
 
 
-def scanned(places: Places, request: Scan, cells: Filter) -> Filter:
+def scanned(places: ItemRows, request: Scan, cells: Filter) -> Filter:
     """The filter of a scan for these cells: without rows of other entities, and only of the rows of the sample."""
     cells = places.shown(cells if request.tag is None else places.without_others(request.tag, cells))
     if request.sample is not None and request.sample.share < 1:
@@ -363,7 +363,7 @@ class Documents(Loader):
         codecs: the codecs of the entities.
     """
 
-    def __init__(self, places: Wide, codecs: Iterable[EntityCodec] = ()) -> None:
+    def __init__(self, places: WideRows, codecs: Iterable[EntityCodec] = ()) -> None:
         super().__init__(places.form, codecs)
         self.places = places
 
@@ -393,7 +393,7 @@ class Reader(Immutable):
         retry: how long to retry.
     """
 
-    places: Wide
+    places: WideRows
     loader: Documents
     retry: Retry
 
@@ -573,7 +573,9 @@ def _sort(row: Row) -> str:
     return row.text.partition("##")[2]
 
 
-def items_after(places: Wide, id: str, retry: Retry, limit: int | None = None) -> Steps[tuple[list[Row], str | None]]:
+def items_after(
+    places: WideRows, id: str, retry: Retry, limit: int | None = None
+) -> Steps[tuple[list[Row], str | None]]:
     """The next items of a table.
 
     Args:

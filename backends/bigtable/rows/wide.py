@@ -90,7 +90,7 @@ from odm.backends.bigtable.rows.codec import (
     listing,
     read_listing,
 )
-from odm.backends.bigtable.rows.items import Places
+from odm.backends.bigtable.rows.items import ItemRows
 from odm.backends.bigtable.rows.ownership import PROBE_PREFIX
 from odm.codec import TAG, VERSION
 from odm.errors import BackendError, BadValue, ItemTooLarge, brief
@@ -397,7 +397,7 @@ FILTER_BYTES: Final = 16 * 1024
 """The maximum bytes of column ranges in one filter; Bigtable allows 20 KB for a filter."""
 
 
-class Wide(Places, dict=True):
+class WideRows(ItemRows, dict=True):
     """Items as documents in the row of their partition.
 
     Attributes:
@@ -618,7 +618,7 @@ class Wide(Places, dict=True):
         for column in self.counters:
             yield DeleteColumn(f"{sort}{SIDE}{column}", COUNTERS)
 
-    def replaced(  # as in `Places`
+    def replaced(  # as in `ItemRows`
         self,
         item: Item,
         id: str,

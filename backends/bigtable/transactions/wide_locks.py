@@ -27,7 +27,7 @@ from odm.backends.bigtable.client.native import (
 from odm.backends.bigtable.client.retry import Retry
 from odm.backends.bigtable.rows.cells import qualifier, read_counter
 from odm.backends.bigtable.rows.codec import Stored
-from odm.backends.bigtable.rows.wide import COUNTED, FILTER_BYTES, REVISED, SIDE, Wide, apart, cut, grown, is_size
+from odm.backends.bigtable.rows.wide import COUNTED, FILTER_BYTES, REVISED, SIDE, WideRows, apart, cut, grown, is_size
 from odm.backends.bigtable.rows.wide import LOCKED as LOCK
 from odm.backends.bigtable.transactions.locks import (
     LOCKED,
@@ -55,7 +55,7 @@ class WideLockCells(LockCells, kw_only=True):
         places: where the items stand; it does not know of locks.
     """
 
-    places: Wide = field()
+    places: WideRows = field()
 
     def row(self, id: str) -> str:
         return self.places.row(id)

@@ -26,7 +26,7 @@ from odm.backends.bigtable.client.retry import (
 )
 from odm.backends.bigtable.index.commit import COMMITS, Work, settle
 from odm.backends.bigtable.rows.mutations import MergedPut
-from odm.backends.bigtable.rows.wide import FILTER_BYTES, Wide
+from odm.backends.bigtable.rows.wide import FILTER_BYTES, WideRows
 from odm.backends.bigtable.writer import Writer
 from odm.backends.bigtable.writes.single import unless_locked, write
 from odm.codec import TAG, VERSION
@@ -261,7 +261,7 @@ def _merging(writer: Writer, row_key: str, request: Merge) -> Entry:
 def _sizes(writer: Writer, operations: Sequence[Put | Delete]) -> dict[str, int]:
     """How many bytes the puts may add to each row."""
     sizes: dict[str, int] = {}
-    for operation in operations if isinstance(writer.places, Wide) else ():
+    for operation in operations if isinstance(writer.places, WideRows) else ():
         if isinstance(operation, Put):
             row = writer.places.row(writer.row_key(operation.key))
             sizes[row] = sizes.get(row, 0) + size_at_most(operation.item)

@@ -24,7 +24,7 @@ from odm.backends.bigtable.client.retry import Pauses, pause, until_answered
 from odm.backends.bigtable.index.commit import Work, settle
 from odm.backends.bigtable.rows.mutations import CompiledUpdate, compiled, settled
 from odm.backends.bigtable.rows.predicates import Predicate, predicate, predicate_of_own
-from odm.backends.bigtable.rows.wide import Wide
+from odm.backends.bigtable.rows.wide import WideRows
 from odm.backends.bigtable.writer import Writer
 from odm.backends.bigtable.writes.counters import count, counts
 from odm.backends.bigtable.writes.wide import at_once, write_together
@@ -76,7 +76,7 @@ def write(writer: Writer, request: Operation) -> Steps[Written | Refused]:
     row_key, places, shot = writer.layout.row_key(request.key), writer.places, None
     if isinstance(request, Put) and request.condition is None and writer.unlisted(request):
         return (yield from _put(writer, request, row_key))
-    if isinstance(places, Wide):
+    if isinstance(places, WideRows):
         shot = _wide_at_once(writer, places, request, row_key)
     elif isinstance(request, Update):
         form = compiled(request.actions, request.tag, request.version, writer.form)
@@ -100,7 +100,7 @@ def write(writer: Writer, request: Operation) -> Steps[Written | Refused]:
 
 def transact(writer: Writer, request: Transact) -> Steps[Written | Refusals]:
     """Make a transaction of one operation, or of operations on items of one wide row."""
-    if len(request.operations) > 1 and isinstance(writer.places, Wide):
+    if len(request.operations) > 1 and isinstance(writer.places, WideRows):
         return (yield from write_together(writer, writer.places, request))
     for operation in request.operations:
         try:
@@ -186,7 +186,7 @@ def unless_locked(
             yield from writer.read(ids, locks.cells.any_lock)
 
 
-def _wide_at_once(writer: Writer, places: Wide, request: Operation, row_key: str) -> _Shot | None:
+def _wide_at_once(writer: Writer, places: WideRows, request: Operation, row_key: str) -> _Shot | None:
     """The write of an item of a wide row in one call; None if it needs more calls."""
     call = at_once(writer, places, request, row_key)
     refused = _not_there(request) if isinstance(request, Delete) else None

@@ -61,7 +61,7 @@ from odm.backends.bigtable.rows.wide import (
     REVISED,
     SENTINEL,
     SIDE,
-    Wide,
+    WideRows,
     cut,
     has_counter,
     has_first_version,
@@ -79,7 +79,7 @@ from odm.immutable import Immutable
 from odm.protocol.requests import Delete, Operation, Put, Refusals, Refused, Transact, Update, Written
 
 
-def at_once(writer: Writer, places: Wide, request: Operation, id: str) -> CheckAndMutateRow | None:
+def at_once(writer: Writer, places: WideRows, request: Operation, id: str) -> CheckAndMutateRow | None:
     """The call that makes a write without a read, if its predicate matches; None if the item must be read.
 
     If the predicate does not match, the item must be read to find out why.
@@ -104,12 +104,12 @@ def at_once(writer: Writer, places: Wide, request: Operation, id: str) -> CheckA
     return CheckAndMutateRow(writer.table, row, asked, matched=tuple(added))
 
 
-def _unlocked(places: Wide, id: str) -> tuple[Filter, ...]:
+def _unlocked(places: WideRows, id: str) -> tuple[Filter, ...]:
     """In a table with locks: returns a cell if an item is not locked."""
     return () if places.locks is None else (places.locks.cells.unlocked(id),)
 
 
-def write_together(writer: Writer, places: Wide, request: Transact) -> Steps[Written | Refusals]:
+def write_together(writer: Writer, places: WideRows, request: Transact) -> Steps[Written | Refusals]:
     """Apply operations on items of one partition, all or none.
 
     Raises:
@@ -154,7 +154,7 @@ def _unfinished(works: Sequence[Work], lost: Sequence[object], reason: str) -> O
     return Throttled(f"{what}: nothing was written")
 
 
-def _read(writer: Writer, places: Wide, works: Sequence[Work]) -> Steps[tuple[list[Stored | None], Sequence[Row]]]:
+def _read(writer: Writer, places: WideRows, works: Sequence[Work]) -> Steps[tuple[list[Stored | None], Sequence[Row]]]:
     """The items at one instant, and the row that has them."""
     ids = [work.row_key for work in works]
     sentinels = [Column(family, SENTINEL) for family in (*places.families, COUNTERS)]
@@ -163,7 +163,7 @@ def _read(writer: Writer, places: Wide, works: Sequence[Work]) -> Steps[tuple[li
     return [places.stored(found.get(id)) for id in ids], rows
 
 
-def _unlocked_row(writer: Writer, places: Wide, ids: Sequence[str], *others: Filter) -> Steps[list[Row]]:
+def _unlocked_row(writer: Writer, places: WideRows, ids: Sequence[str], *others: Filter) -> Steps[list[Row]]:
     """The row of some items, read at one instant at which none of them is locked."""
     resolver: Resolver | None = None
     while True:
@@ -244,7 +244,7 @@ class _Asked(Immutable):
         checks: the counters on which operations without a change depend.
     """
 
-    places: Wide
+    places: WideRows
     works: Sequence[Work]
     befores: Sequence[Stored | None]
     attempts: Sequence[Attempt]
@@ -254,7 +254,7 @@ class _Asked(Immutable):
     def of(
         cls,
         writer: Writer,
-        places: Wide,
+        places: WideRows,
         works: Sequence[Work],
         befores: Sequence[Stored | None],
         verdicts: Sequence[object],

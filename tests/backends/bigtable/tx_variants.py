@@ -179,7 +179,7 @@ VARIANTS: dict[str, Sequence[Change]] = {
     "a put does not ask for a lock": [Change(writes, "_put", "elif locks is not None:", "elif False:")],
     "a put over an item with its tag does not ask for a lock": [
         Change(
-            places.Places,
+            places.ItemRows,
             "strange",
             "strange if self.locks is None else",
             "strange if True else",
