@@ -73,12 +73,12 @@ def trial(name: str, old: str, new: str) -> Change:
     return Change(transactions.Trial, name, old, new)
 
 
-_UNSURE = "unsure = [key for key in held if key not in found]"
+_UNSURE = "unsure = [key for key in held if key not in states]"
 
 
 def _sure(is_in: str) -> Change:
     """Readers do not read a row again if the id of its lock is, or is not, among those that have a record."""
-    sure = f"[key for key in held if key not in found and held[key][1].id {is_in} said]"
+    sure = f"[key for key in held if key not in states and held[key][1].id {is_in} said]"
     return states(_UNSURE, f"found |= {{key: self.cells.before(*held[key]) for key in {sure}}}\n        {_UNSURE}")
 
 
