@@ -133,7 +133,7 @@ class _Load(Struct):
             found = yield req.BatchGet(tuple(keys), patterns=tuple(keys.values()))
             self.known.update(zip(keys, found, strict=True))
 
-    def _writes(self, new: _New) -> Writes | None:
+    def _writes(self, new: _New) -> "Writes | None":
         """The writes of its companions that are still to be made; None: it is not new."""
         there = self.known[new.put.key]
         if self.context.stranger(new.target, there) is not None:

@@ -79,7 +79,7 @@ _UNSURE = "unsure = [key for key in held if key not in states]"
 def _sure(is_in: str) -> Change:
     """Readers do not read a row again if the id of its lock is, or is not, among those that have a record."""
     sure = f"[key for key in held if key not in states and held[key][1].id {is_in} said]"
-    return states(_UNSURE, f"found |= {{key: self.cells.before(*held[key]) for key in {sure}}}\n        {_UNSURE}")
+    return states(_UNSURE, f"states |= {{key: self.cells.before(*held[key]) for key in {sure}}}\n        {_UNSURE}")
 
 
 VARIANTS: dict[str, Sequence[Change]] = {
