@@ -6,7 +6,7 @@ A procedure yields native requests, is sent their responses, and returns the res
 Reads and changes of tables are retried after a lost response. For writes, see `writes`, `commit`, `counters` and
 `batches`.
 
-What a table without ``transactions=True`` does not support: Bigtable itself is atomic for one row only.
+Without ``transactions=True`` a write concerns one row: Bigtable itself is atomic for one row only.
 """
 
 from collections.abc import Callable, Mapping, Sequence

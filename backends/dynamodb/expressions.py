@@ -1,6 +1,7 @@
 """The expressions of one request, with their placeholders as the service takes them, and reads of some attributes.
 
-DynamoDB reads whole items nevertheless, so the read units stay the same; the response is smaller.
+For a read of some attributes, DynamoDB reads whole items nevertheless, so the read units stay the same; the response is
+smaller.
 """
 
 from collections.abc import Mapping, Sequence

@@ -2,7 +2,8 @@
 
 Strings compare by code point, which is also the order of their UTF-8 bytes.
 
-In keys of odm the parts are escaped and separated by '#'; see `odm.keys.template.compile_several`.
+In keys of odm with several attributes, the parts are escaped and separated by '#'; see
+`odm.keys.template.compile_several`.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Creates, changes and deletes the table; its differences from the models, each with the request that ends it.
 
-These functions do no I/O. They compare the layout with the responses of DescribeTable and DescribeTimeToLive.
-`odm.backends.dynamodb.tables` applies the changes: ``create()`` only those that add something, `odm apply` all.
+What differs is found without I/O, in the responses of DescribeTable and DescribeTimeToLive. ``create()`` makes only
+the changes that add something, `odm apply` all.
 
 DynamoDB responds before the work is finished, so these functions call DescribeTable until it is. Each step follows from
 the table's current description, so an interrupted call can be repeated and continues where it stopped.

@@ -1,14 +1,12 @@
-"""Compiles conditions: makes the `Term` of a shape, and decides all that its fields, operators and types decide.
+"""Conditions without their values: `shape_of`, and a `Term` for each shape.
+
+The shape of a condition is its operators, its fields and the types of its values. A term lowers every condition of its
+shape: from fields and Python values to stored names and stored values. What the shape decides is decided when the term
+is made; the term converts the values, and puts them into the form that was chosen for their place.
 
 A value is checked for its type, and normalised as the model does: a text that the model lower-cases is compared in
 lower case. It is never refused for a limit: ``Order.level < 1000`` is valid even if no level can be 1000. What a shape
-alone makes invalid is refused here; what a value does, by the term.
-
-Conditions without their values: `shape_of`, and a `Term` for each shape.
-
-The shape of a condition is its operators, its fields and the types of its values. A term lowers every condition of its
-shape: from fields and Python values to stored names and stored values. `odm.codec.conditions` makes it, and decides
-there what the shape decides; a term converts the values, and puts them into the form that was chosen for their place.
+alone makes invalid is refused when the term is made; what a value does, by the term.
 
 An absent attribute counts as what the entity shows, see `odm.codec.absence`; ``exists`` and ``missing`` ask about the
 attribute itself.

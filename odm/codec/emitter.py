@@ -1,6 +1,4 @@
-"""Generated functions that dump entities: `RecordType.dump` unrolled for one class; see `odm.codec.emitter`.
-
-The emitter: it walks the fields of an entity once and writes the source of a function that encodes or decodes it.
+"""The emitter: it walks the fields of an entity once and writes the source of a function that encodes or decodes it.
 
 A backend supplies tables: how it writes or reads the usual values of each type. The one rule for everything else:
 
@@ -8,6 +6,8 @@ A backend supplies tables: how it writes or reads the usual values of each type.
 - Per item: a generated function returns None for an item that it cannot handle, whatever was raised inside. The caller
   then uses the interpreting codec, which encodes or decodes it, or reports the fault.
 - Per entity: a function that cannot be generated is replaced by one that always returns None.
+
+`generated_dump` is `RecordType.dump` unrolled for one class.
 """
 
 from abc import ABC, abstractmethod

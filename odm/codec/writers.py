@@ -1,6 +1,6 @@
 """Generated functions that write an entity as a backend's JSON text, without its item; see `odm.codec.emitter`.
 
-Items to write, already encoded in the backend's form.
+A `Draft` is such an item to write, already encoded in the backend's form.
 """
 
 import json

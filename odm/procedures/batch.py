@@ -4,7 +4,7 @@ DynamoDB's batches have no conditions. To protect items of other programs, odm f
 the keys of puts and deletes, unless the table is ``exclusive``. It does not detect an item that another program writes
 between this read and the batch. Merges are sent without a read: see `odm.procedures.writing.merge`.
 
-Sends the requests of a batch, several at the same time, and reports together what they did not apply.
+Several requests are sent at the same time, and what they did not apply is reported together.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

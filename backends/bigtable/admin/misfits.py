@@ -4,7 +4,7 @@
 with one of these options changed read an item of it, and make exactly the row key that it has, and the models as they
 are do not. So a row of another program, or of an entity that the models do not have, is never evidence.
 
-A sample of the rows of a table, spread over the kinds of rows that it has.
+The few rows are a sample, spread over the kinds of rows that the table has.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Creates, changes and deletes the tables of a schema: one for its items, and one for each index.
 
-No I/O: these functions compare the responses of GetTable. `odm.backends.bigtable.admin.tables` makes the changes:
-``create()`` only those that add something, `odm apply` also the others. A change that could delete data of another
+What differs from the models is found without I/O, in the responses of GetTable. ``create()`` makes only the changes
+that add something, `odm apply` also the others. A change that could delete data of another
 program needs ``--drop``.
 
 Each step is derived from the existing tables. So an interrupted run can be repeated, and several programs may run this

@@ -1,16 +1,16 @@
 """Requests for data, as values: procedures yield them and the driver sends them; and what change streams deliver.
 
-A partition, in odm a *shard*, is a range of row keys. Its name and the positions in it are text::
+They are frozen values of text and bytes, and do not use Google's packages. Their text has the syntax of ``cbt``,
+Google's command line. Row keys are `str`: code points sort in the same order as their UTF-8 bytes, which is Bigtable's
+order of rows.
+
+A partition of a change stream, in odm a *shard*, is a range of row keys. Its name and the positions in it are text::
 
     PRODUCT%235:USER%23                 the row keys from PRODUCT#5 up to but not including USER#
     PRODUCT%235:USER%23=CgR0b2tl        a position: a continuation token of this range
     PRODUCT%235:USER%23@1700000000000   a position: a time, in microseconds, at which to begin
 
 A partition that continues several others has a position from each of them, one a line.
-
-They are frozen values of text and bytes, and do not use Google's packages. Their text has the syntax of ``cbt``,
-Google's command line. Row keys are `str`: code points sort in the same order as their UTF-8 bytes, which is Bigtable's
-order of rows.
 """
 
 import re

@@ -26,7 +26,7 @@ Claims and cleaning are idempotent, so they are retried until they are answered;
 which does not depend on it. If cleaning fails, or the writer stops before it, the columns remain until `odm scrub`
 removes them. A failure to clean is logged and not raised, because the item itself was written.
 
-Evaluates a write on the item that was read: the write is refused, changes nothing, or changes the row. No I/O.
+`evaluate` decides what a write does to the item that was read: it is refused, changes nothing, or changes the row.
 """
 
 import logging

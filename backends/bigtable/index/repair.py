@@ -17,11 +17,11 @@ It reads the items, and writes only missing columns. It may run while other prog
 
 A repair ignores entries in indexes that no model has, and items whose tag no model has.
 
-A write does not claim entries that the item already lists. If an index table were deleted while items list entries in
-it, a new table with the same name would never get these entries. By the protocol, every listed entry has its column,
-so the rows of the index name all items that list entries in it.
+**Removing an index.** A write does not claim entries that the item already lists. If an index table were deleted while
+items list entries in it, a new table with the same name would never get these entries. By the protocol, every listed
+entry has its column, so the rows of the index name all items that list entries in it.
 
-It stops at a cell of another program, because deleting the table would delete that cell, too.
+The removal stops at a cell of another program, because deleting the table would delete that cell, too.
 """
 
 import logging

@@ -18,17 +18,13 @@ row with any other cell in ``d`` or ``c`` is not a ghost.
 **Expired items** (optional) are removed by an ordinary delete, on the condition that the item still has the tag of an
 entity with a TTL, and is still expired.
 
-**Locks and records** of interrupted transactions: see `odm.backends.bigtable.maintenance.garbage`.
-
 **Missing index rows** (optional) are written again: see `odm.backends.bigtable.index.repair`.
 
-The time of the server, for a scrub: claims have its timestamps, and the local clock may be wrong.
+The time is the server's: claims have its timestamps, and the local clock may be wrong.
 
-Resolves the locks, and removes the records, that interrupted transactions left: a part of `garbage`.
-
-A lock older than a minute belongs to a program that has stopped: a transaction that is not committed is aborted, and
-one that is committed is carried forward. Writers that need a row do the same earlier; until then readers ask the record
-of the transaction at each read.
+**Locks and records** of interrupted transactions are resolved and removed. A lock older than a minute belongs to a
+program that has stopped: a transaction that is not committed is aborted, and one that is committed is carried forward.
+Writers that need a row do the same earlier; until then readers ask the record of the transaction at each read.
 
 A record is needed as long as a call of its transaction may come late. So only records older than two leases are
 removed, and one that says "committed" only after its rows have been carried forward.

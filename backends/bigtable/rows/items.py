@@ -1,16 +1,14 @@
 """The layout with a row for each item, and the contract of every layout: how an item is read and changed.
 
-An attribute is in its plain cell, in the columns of its members if it is in Columns, and in the aggregate family if it
-is a Counter. It may have been stored before it had such a marker, so all of these are read. The tag shows an item.
+`ItemRows` is both; `odm.backends.bigtable.rows.wide` is the layout with one row for each partition. Procedures name an
+item by its *id*, the row key that it has, or would have, in a row of its own: partition and sort key with the table's
+separator. `PlacedRows` are for items of which some cells stand in families or columns of their own; to the rest of the
+backend, each looks like a row of the usual form.
 
-A row without a tag may hold cells of another program, which a read must report. So a read also takes one other cell of
-each row, without its value; in rows with a tag, `Selected.narrowed` leaves it out.
-
-`ItemRows` is the layout with one row for each item, and the contract of every layout; `odm.backends.bigtable.rows.wide`
-is the layout with one row for each partition. Procedures name an item by its *id*, the row key that it has, or would
-have, in a row of its own: partition and sort key with the table's separator.
-
-To the rest of the backend, each item looks like a row of the usual form.
+Reads of some attributes: an attribute is in its plain cell, in the columns of its members if it is in Columns, and in
+the aggregate family if it is a Counter. It may have been stored before it had such a marker, so all of these are read.
+The tag shows an item. A row without a tag may hold cells of another program, which a read must report. So a read also
+takes one other cell of each row, without its value; in rows with a tag, `Selected.narrowed` leaves it out.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

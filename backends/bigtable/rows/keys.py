@@ -3,10 +3,12 @@
 Each item is one row. Its row key is the partition key, the table's separator and the sort key; in a table without sort
 keys it is the partition key. `odm.backends.bigtable.admin.schema` checks that no two keys have the same row key.
 
-So no text of a key contains the separators of row keys, and keys sort as before; see `odm.keys.text`.
+In a table with keys as they are, each part of a key is one escaped component. So no text of a key contains the
+separators of row keys, and keys sort as before; see `odm.keys.text`.
 
-The procedures only see keys that are text, and sort as such. Between them and the driver, `with_row_key_bytes` replaces
-the row keys of each native request by the text that the driver sends as these bytes, and those of each response back.
+Row keys may have binary parts, see `odm.keys.binary`. The procedures only see keys that are text, and sort as such.
+Between them and the driver, `with_row_key_bytes` replaces the row keys of each native request by the text that the
+driver sends as these bytes, and those of each response back.
 
 An index is a separate table. The row key of an entry is index partition, index sort, item partition and item sort,
 joined by ``##``; in a table without sort keys it ends with the item partition::

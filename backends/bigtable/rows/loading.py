@@ -1,6 +1,6 @@
 """Rows to entities without decoding the items first, by generated code; see `odm.codec.loading`.
 
-See `odm.codec.emitter`. Lists, dicts, sets and models are JSON in one cell.
+`odm.codec.emitter` makes the code. Lists, dicts, sets and models are JSON in one cell.
 """
 
 import re

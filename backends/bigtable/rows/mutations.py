@@ -1,6 +1,6 @@
 """Actions and merges as mutations that need no read, and as increments by the server.
 
-They need no transaction of a row, so an app profile with multi-cluster routing allows them. Each cell is deleted and
+Merges need no transaction of a row, so an app profile with multi-cluster routing allows them. Each cell is deleted and
 set with an explicit timestamp in one mutation of the row: it is idempotent, and a clock that is behind cannot make the
 new value older than the stored one. What is added to a sum is not: such a merge is not sent again.
 

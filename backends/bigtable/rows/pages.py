@@ -12,11 +12,12 @@ SampleRowKeys returns row keys that divide a table into parts of roughly equal b
 each call. So the parts of one call belong together, and another call cannot reproduce them.
 
 Bigtable's row filters select cells, and cannot compare numbers in text. So a filter on items is evaluated on the
-decoded item. A `Source` defines what the rows are: items in this module, index entries in `index_pages`.
+decoded item. A `Source` defines what the rows are: items in this
+module, index entries in `odm.backends.bigtable.index.pages`.
 
-A *stretch* is a range of columns of one row. Bigtable cannot limit a stretch by items, only by cells of each family. So
-a read asks for as many cells of each family as the items can have, and one more. If a family has this one too, the item
-of that cell and those after it may be incomplete, and the next read begins there.
+A *stretch* is a range of columns of one wide row. Bigtable cannot limit a stretch by items, only by cells of each
+family. So a read asks for as many cells of each family as the items can have, and one more. If a family has this one
+too, the item of that cell and those after it may be incomplete, and the next read begins there.
 
 Bigtable returns the columns of a row only in ascending order. So a query in reverse reads its range up to the end.
 """

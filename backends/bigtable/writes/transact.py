@@ -1,13 +1,4 @@
-"""Reads of several rows as they were at one instant, in a table with transactions.
-
-The rows are read twice. If no item has changed in between, all of them were as read at every instant between the two
-reads: a revision is never used twice. An increment of a Counter does not change the revision, so the cells of the
-counters must be the same, too, with their timestamps.
-
-A row without an item has no revision: an item may have come and gone between the two reads. So if an item is missing,
-or others keep changing, the rows are read by a transaction that only checks them. It locks the rows, which are writes.
-
-Transactions of several rows, in a table with ``transactions=True``; Bigtable is atomic for one row only.
+"""Transactions of several rows, in a table with ``transactions=True``; Bigtable is atomic for one row only.
 
 Each *attempt* has a new random id and these steps. Calls of one step are sent at the same time.
 
@@ -31,6 +22,13 @@ program may abort a transaction that is not committed: by writing the record "ab
 
 The protocol was checked with a model of it. Do not simplify it: tests/backends/bigtable/test_transaction_variants.py
 shows what goes wrong.
+
+**Reads of several rows as they were at one instant.** The rows are read twice. If no item has changed in between, all
+of them were as read at every instant between the two reads: a revision is never used twice. An increment of a Counter
+does not change the revision, so the cells of the counters must be the same, too, with their timestamps.
+
+A row without an item has no revision: an item may have come and gone between the two reads. So if an item is missing,
+or others keep changing, the rows are read by a transaction that only checks them. It locks the rows, which are writes.
 """
 
 import logging

@@ -5,7 +5,7 @@ sends a request once; `odm.backends.dynamodb.client.retry` sends it again.
 Only this module and `sessions` import boto3 and aiobotocore, and only when a client is needed. asyncio is slow to
 import too, and sync programs do without, so the methods of async clients import it.
 
-Client settings that make each botocore call cheaper.
+`saving` adds settings that make each botocore call cheaper.
 """
 
 import os

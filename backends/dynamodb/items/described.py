@@ -1,10 +1,10 @@
 """Items of tables that exist already: between the attributes that other programs write and items as odm has them.
 
-Conditions follow: on items as odm has them, they become conditions on the attributes.
+Conditions on such items become conditions on the attributes.
 
 Elsewhere in odm an item has all fields of its entity, and the entity's tag. In a table that is described
-(`Schema.described`), a field may be a part of a key, and the tag another attribute or none. Only this module and
-`odm.backends.dynamodb.items.described` know the difference.
+(`Schema.described`), a field may be a part of a key, and the tag another attribute or none. Only this module
+knows the difference.
 """
 
 from collections.abc import Collection, Mapping

@@ -1,6 +1,6 @@
 """Attributes → entities, without decoding the items first; see `odm.codec.loading`.
 
-Generated code for each entity: from attributes to the input of validation; see `odm.codec.emitter`.
+`odm.codec.emitter` makes the code from attributes to the input of validation.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -3,9 +3,9 @@
 The write of the item has the condition that the item is unchanged since its companions read it. If another writer
 changed it, everything is planned again.
 
-The write has the condition that the item still refers to the blobs that were read. So the blob of an item exists
-whenever the item refers to it, and what a stopped program leaves behind is a blob that no item refers to, which
-`odm.procedures.upkeep.sweep` finds.
+With large values it also has the condition that the item still refers to the blobs that were read. So the blob of an
+item exists whenever the item refers to it, and what a stopped program leaves behind is a blob that no item refers to,
+which `odm.procedures.upkeep.sweep` finds.
 """
 
 from collections.abc import Iterable, Sequence

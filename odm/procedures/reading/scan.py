@@ -1,7 +1,7 @@
 """Scans: reading a whole table in segments, or a range of its partition keys, as generators of requests.
 
-Each argument has values of the leading fields of the partition template. The template makes a range of keys of them.
-Conditions go with it where that range is wider than what was asked for.
+Each argument of a range has values of the leading fields of the partition template. The template makes a range of keys
+of them. Conditions go with it where that range is wider than what was asked for.
 
 `chunk` reads one page of each segment; the store loops over the pages.
 """

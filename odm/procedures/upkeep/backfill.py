@@ -2,7 +2,7 @@
 
 A scan reads the items page by page; `odm.procedures.upkeep.fill` decides what to write for an item, and writes it.
 
-What a backfill reports: its counts, and the items that it could not write.
+It reports its counts, and the items that it could not write.
 """
 
 from collections.abc import Callable, Mapping, Sequence
