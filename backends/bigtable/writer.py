@@ -127,7 +127,7 @@ class Writer(Immutable, dict=True):
         """
         return self.layout.row_key(key)
 
-    def read(self, ids: tuple[str, ...], wanted: Filter = ITEM) -> Steps[dict[str, Row]]:
+    def read(self, ids: tuple[str, ...], needed: Filter = ITEM) -> Steps[dict[str, Row]]:
         """Read items for a write, as `ItemRows.read`; locks of transactions on their rows are resolved first.
 
         Raises:
@@ -135,8 +135,8 @@ class Writer(Immutable, dict=True):
         """
         places, locks = self.places, self.places.locks
         if locks is None:
-            return (yield from places.read(ids, self.retry, wanted))
-        cells = places.cells(wanted)
+            return (yield from places.read(ids, self.retry, needed))
+        cells = places.cells(needed)
         found = yield from Resolver(locks, self.retry, self.now).unlocked(ids, cells)
         return places.named(found, cells)
 

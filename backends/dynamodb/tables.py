@@ -71,14 +71,14 @@ def settings_differences(layout: Layout, table: Mapping[str, Any]) -> Iterator[T
 def key_conflicts(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableChange]:
     """The keys of the table and of its indexes that differ from those of the models, which no request can change."""
     types = _types(table)
-    what, fix = f"table {layout.table!r}", "name its key attributes in Table(..., keys=...), or use another table"
-    yield from _key_conflict(what, what, key_schema(layout.keys), table["KeySchema"], types, layout.types, fix)
+    subject, fix = f"table {layout.table!r}", "name its key attributes in Table(..., keys=...), or use another table"
+    yield from _key_conflict(subject, subject, key_schema(layout.keys), table["KeySchema"], types, layout.types, fix)
     for index in _indexes(table):
         if names := layout.indexes.get(index["IndexName"]):
             part = f"index {index['IndexName']!r}"
             fix = "name its attributes in Table(..., index_keys=...), or use another with AccessPattern(..., index=...)"
             needed = key_schema(names, layout.several.get(index["IndexName"], 1))
-            yield from _key_conflict(part, f"{part} of {what}", needed, index["KeySchema"], types, layout.types, fix)
+            yield from _key_conflict(part, f"{part} of {subject}", needed, index["KeySchema"], types, layout.types, fix)
 
 
 def held_by_indexes(table: Mapping[str, Any]) -> dict[str, tuple[str, ...] | None]:
@@ -90,15 +90,15 @@ def held_by_indexes(table: Mapping[str, Any]) -> dict[str, tuple[str, ...] | Non
     }
 
 
-def expiry_difference(layout: Layout, found: Mapping[str, Any]) -> TableChange | None:
+def expiry_difference(layout: Layout, existing: Mapping[str, Any]) -> TableChange | None:
     """The change of the table's TTL setting, or None.
 
     Args:
         layout: the table that the models require.
-        found: the TimeToLiveDescription of the table; empty if the table does not exist yet.
+        existing: the TimeToLiveDescription of the table; empty if the table does not exist yet.
     """
-    on = found.get("TimeToLiveStatus", "DISABLED") in ("ENABLED", "ENABLING")
-    attribute = found.get("AttributeName", layout.ttl)
+    on = existing.get("TimeToLiveStatus", "DISABLED") in ("ENABLED", "ENABLING")
+    attribute = existing.get("AttributeName", layout.ttl)
     if not layout.has_ttl:
         text = f"enabled on {attribute!r}, but no model has a TTL field: DynamoDB deletes items that have it"
         return TableChange("extra", "expiry", text) if on else None
@@ -131,44 +131,44 @@ def _outline(layout: Layout) -> str:
 
 def _conflicts(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableChange]:
     """Differences that no request can change: the keys of the table and of its indexes, and missing local indexes."""
-    types, what = _types(table), f"table {layout.table!r}"
+    types, subject = _types(table), f"table {layout.table!r}"
     yield from key_conflicts(layout, table)
     for name, held in held_by_indexes(table).items():
         if name in layout.indexes:
             yield from _projection_conflict(layout, name, held)
     for name in _absent(layout, table):
-        wanted = {key: layout.types.get(key, "S") for key in layout.indexes[name]}
-        others = [f"{key} is of type {types[key]}" for key, kind in wanted.items() if types.get(key, kind) != kind]
+        declared = {key: layout.types.get(key, "S") for key in layout.indexes[name]}
+        others = [f"{key} is of type {types[key]}" for key, kind in declared.items() if types.get(key, kind) != kind]
         if others:
-            needs = ", ".join(f"{key} ({kind})" for key, kind in wanted.items())
+            needs = ", ".join(f"{key} ({kind})" for key, kind in declared.items())
             text = (
-                f"index {name!r} of {what} needs the key attributes {needs}, and "
+                f"index {name!r} of {subject} needs the key attributes {needs}, and "
                 f"{', '.join(others)} in another index: choose other attributes in Table(..., index_keys=...)"
             )
             yield TableChange("refused", f"index {name!r}", text)
-    found = {index["IndexName"] for index in table.get("LocalSecondaryIndexes", ())}
-    for name in sorted(layout.local - found):
+    existing = {index["IndexName"] for index in table.get("LocalSecondaryIndexes", ())}
+    for name in sorted(layout.local - existing):
         yield TableChange(
             "refused",
             f"index {name!r}",
-            f"{what} exists without the local index {name!r}, and DynamoDB creates local indexes only with the "
+            f"{subject} exists without the local index {name!r}, and DynamoDB creates local indexes only with the "
             "table: remove local=True, which makes it a global index, or create a new table and copy the items",
         )
 
 
 def _key_conflict(
     part: str,
-    what: str,
+    subject: str,
     asked: list[dict[str, str]],
     schema: list[dict[str, str]],
     types: Mapping[str, str],
-    wanted: Mapping[str, str],
+    declared: Mapping[str, str],
     fix: str,
 ) -> Iterator[TableChange]:
-    needed = [f"{key['AttributeName']} ({key['KeyType']}, {wanted.get(key['AttributeName'], 'S')})" for key in asked]
-    found = [f"{key['AttributeName']} ({key['KeyType']}, {types.get(key['AttributeName'], '?')})" for key in schema]
-    if sorted(found) != sorted(needed):
-        text = f"{what} exists with the key {', '.join(found)}, but the models need {', '.join(needed)}: {fix}"
+    needed = [f"{key['AttributeName']} ({key['KeyType']}, {declared.get(key['AttributeName'], 'S')})" for key in asked]
+    existing = [f"{key['AttributeName']} ({key['KeyType']}, {types.get(key['AttributeName'], '?')})" for key in schema]
+    if sorted(existing) != sorted(needed):
+        text = f"{subject} exists with the key {', '.join(existing)}, but the models need {', '.join(needed)}: {fix}"
         yield TableChange("refused", part, text)
 
 
@@ -193,8 +193,8 @@ def _lacking(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableChange]:
 
 def _absent(layout: Layout, table: Mapping[str, Any]) -> list[str]:
     """The global indexes of the layout that the table does not have."""
-    found = {index["IndexName"] for index in _indexes(table)}
-    return [index for index in global_indexes(layout) if index not in found]
+    existing = {index["IndexName"] for index in _indexes(table)}
+    return [index for index in global_indexes(layout) if index not in existing]
 
 
 def _types(table: Mapping[str, Any]) -> dict[str, str]:
@@ -223,37 +223,38 @@ def _extra(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableChange]:
 
 
 def _stream(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableChange]:
-    wanted, found = layout.options.stream, table.get("StreamSpecification", {})
-    if wanted is None:
+    declared, existing = layout.options.stream, table.get("StreamSpecification", {})
+    if declared is None:
         return
-    if not found.get("StreamEnabled"):
-        yield TableChange("add", "stream", wanted, _update(layout, StreamSpecification=stream_specification(wanted)))
-    elif found.get("StreamViewType") != wanted.upper():
-        text = (
-            f"{found.get('StreamViewType', '?').lower()} → {wanted}: the stream is disabled, then a new one is enabled"
+    if not existing.get("StreamEnabled"):
+        yield TableChange(
+            "add", "stream", declared, _update(layout, StreamSpecification=stream_specification(declared))
         )
+    elif existing.get("StreamViewType") != declared.upper():
+        view = existing.get("StreamViewType", "?").lower()
+        text = f"{view} → {declared}: the stream is disabled, then a new one is enabled"
         yield TableChange("change", "stream", text, _update(layout, StreamSpecification={"StreamEnabled": False}))
 
 
 def _billing(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableChange]:
-    wanted, found = layout.options.billing, capacity_of(table)
-    if wanted == ON_DEMAND and found is not None:
+    declared, existing = layout.options.billing, capacity_of(table)
+    if declared == ON_DEMAND and existing is not None:
         yield TableChange(
-            "change", "billing", f"{_paid(found)} → {ON_DEMAND}", _update(layout, BillingMode="PAY_PER_REQUEST")
+            "change", "billing", f"{_paid(existing)} → {ON_DEMAND}", _update(layout, BillingMode="PAY_PER_REQUEST")
         )
-    if not isinstance(wanted, Provisioned):
+    if not isinstance(declared, Provisioned):
         return
-    arguments: dict[str, Any] = {} if found is not None else {"BillingMode": "PROVISIONED"}
+    arguments: dict[str, Any] = {} if existing is not None else {"BillingMode": "PROVISIONED"}
     steps = []
-    if found is None or _differs(found, wanted):
-        arguments["ProvisionedThroughput"] = wanted.throughput
-        steps.append(f"{_paid(found)} → {_paid(wanted)}")
+    if existing is None or _differs(existing, declared):
+        arguments["ProvisionedThroughput"] = declared.throughput
+        steps.append(f"{_paid(existing)} → {_paid(declared)}")
     updates = []
     for index in table.get("GlobalSecondaryIndexes", ()):
         name, has = index["IndexName"], capacity_of(index)
-        needs = wanted.of(name)
+        needs = declared.of(name)
         # An index that no model uses needs a capacity when the table becomes provisioned; later it stays unchanged.
-        if found is None or (name in layout.indexes and _differs(has, needs)):
+        if existing is None or (name in layout.indexes and _differs(has, needs)):
             updates.append({"Update": {"IndexName": name, "ProvisionedThroughput": needs.throughput}})
             steps.append(f"index {name!r} {_paid(has)} → {_paid(needs)}")
     if updates:
@@ -263,13 +264,15 @@ def _billing(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableChange]:
 
 
 def _class(layout: Layout, table: Mapping[str, Any]) -> Iterator[TableChange]:
-    wanted, found = layout.options.table_class, class_of(table)
-    if wanted is not None and wanted != found:
-        yield TableChange("change", "table class", f"{found} → {wanted}", _update(layout, TableClass=wanted.upper()))
+    declared, existing = layout.options.table_class, class_of(table)
+    if declared is not None and declared != existing:
+        yield TableChange(
+            "change", "table class", f"{existing} → {declared}", _update(layout, TableClass=declared.upper())
+        )
 
 
-def _differs(found: Provisioned | None, wanted: Provisioned) -> bool:
-    return found is None or found.throughput != wanted.throughput
+def _differs(existing: Provisioned | None, declared: Provisioned) -> bool:
+    return existing is None or existing.throughput != declared.throughput
 
 
 def _update(layout: Layout, **arguments: Any) -> Call:
@@ -357,14 +360,14 @@ def drop(layout: Layout) -> Steps[None]:
 
 def names(beginning: str) -> Steps[tuple[str, ...]]:
     """The names of the tables of the account and region that begin with a text."""
-    found: list[str] = []
+    existing: list[str] = []
     arguments: dict[str, Any] = {}
     while True:
         response = yield Call("list_tables", arguments)
-        found += [name for name in response["TableNames"] if name.startswith(beginning)]
+        existing += [name for name in response["TableNames"] if name.startswith(beginning)]
         last = response.get("LastEvaluatedTableName")
         if last is None:
-            return tuple(found)
+            return tuple(existing)
         arguments = {"ExclusiveStartTableName": last}
 
 
@@ -417,35 +420,35 @@ def alter(layout: Layout, options: object, *, dry_run: bool) -> Steps[tuple[str,
     if not isinstance(options, TableOptions):
         raise BadValue(f"table {layout.table!r}: {brief(options)} is not TableOptions(billing=..., table_class=...)")
     check_capacity(layout.table, global_indexes(layout), options)
-    wanted, tries, refusals = evolve(layout, options=options), 0, 0
+    declared, tries, refusals = evolve(layout, options=options), 0, 0
     made: dict[str, str] = {}
     for pause in _PAUSES:
         table = yield from _described(layout)
         if table is None:
             return _lines(made)
         _refuse(key_conflicts(layout, table))
-        left = {change.what: change for change in settings_differences(wanted, table)}
+        left = {change.what: change for change in settings_differences(declared, table)}
         if dry_run:
-            return _lines({what: change.text for what, change in left.items()})
+            return _lines({subject: change.text for subject, change in left.items()})
         busy = table["TableStatus"] != "ACTIVE" or _unready(layout, table, everything=True)
         if not left and not busy:
             return _lines(made)
         if not busy:  # it accepts one change at a time
-            what, change = next(iter(left.items()))
-            tries = tries + 1 if what in made else 0
+            subject, change = next(iter(left.items()))
+            tries = tries + 1 if subject in made else 0
             if tries > _TRIES:
                 break
             code = yield from _unless(change.call, TABLE_MISSING, *_rivals(refusals))
             refusals += code == INVALID
             if code is None:
-                made.setdefault(what, change.text)
+                made.setdefault(subject, change.text)
         yield Sleep(pause)
     why = f"changes of its settings have no effect yet ({', '.join(made)}): try again later"
     raise BackendError(f"table {layout.table!r}: {why}")
 
 
 def _lines(changes: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(f"{what}: {text}" for what, text in changes.items())
+    return tuple(f"{subject}: {text}" for subject, text in changes.items())
 
 
 def check_index(layout: Layout, index: str) -> Steps[None]:
@@ -532,9 +535,9 @@ def _settle(layout: Layout, kinds: Collection[Kind], pauses: Iterable[float], te
     for pause in pauses:
         table = yield from _described(layout)
         if table is not None:
-            found = differences(layout, table)
-            _refuse(found)
-            left = [change for change in found if change.kind in kinds and change.call is not None]
+            existing = differences(layout, table)
+            _refuse(existing)
+            left = [change for change in existing if change.kind in kinds and change.call is not None]
             state = _unready(layout, table, "extra" in kinds)
             if not state and not left:
                 return
@@ -553,9 +556,9 @@ def _settle(layout: Layout, kinds: Collection[Kind], pauses: Iterable[float], te
     raise _overdue(state, waited)
 
 
-def _refuse(found: Iterable[TableChange]) -> None:
+def _refuse(existing: Iterable[TableChange]) -> None:
     """Raise an error for the first change that cannot be made."""
-    for change in found:
+    for change in existing:
         if change.kind == "refused":
             raise BackendError(change.text)
 
@@ -600,9 +603,9 @@ def _described(layout: Layout) -> Steps[dict[str, Any] | None]:
     return table
 
 
-def _overdue(what: str, waited: float) -> BackendError:
+def _overdue(subject: str, waited: float) -> BackendError:
     return BackendError(
-        f"{what} after {waited:.0f} seconds: call it again to continue waiting, or look for the cause in the AWS "
+        f"{subject} after {waited:.0f} seconds: call it again to continue waiting, or look for the cause in the AWS "
         "console"
     )
 

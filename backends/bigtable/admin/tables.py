@@ -57,13 +57,13 @@ from odm.schema.model import Schema
 
 
 def differences(
-    schema: Schema, found: Mapping[str, TableInfo], options: Options = NO_OPTIONS
+    schema: Schema, existing: Mapping[str, TableInfo], options: Options = NO_OPTIONS
 ) -> tuple[TableChange, ...]:
     """What is missing, different or extra in the tables, compared with the models.
 
     Args:
         schema: the schema of the models.
-        found: the existing tables, including index tables that no model uses, by name.
+        existing: the existing tables, including index tables that no model uses, by name.
         options: settings of the tables that the models do not have.
 
     Returns:
@@ -71,27 +71,31 @@ def differences(
     """
     indexes = (f"index {index!r}" for index in schema.indexes)
     whats = (f"table {schema.name!r}", *indexes, *(["records of transactions"] * schema.transactions))
-    wanted = dict(zip(whats, tables(schema, options), strict=True))
-    there = {what: found[call.table] for what, call in wanted.items() if call.table in found}
-    has = {what: info.families for what, info in there.items()}
-    foreign = {what for what, families in has.items() if families and not families.keys() & wanted[what].families}
+    declared = dict(zip(whats, tables(schema, options), strict=True))
+    there = {subject: existing[call.table] for subject, call in declared.items() if call.table in existing}
+    has = {subject: info.families for subject, info in there.items()}
+    foreign = {
+        subject for subject, families in has.items() if families and not families.keys() & declared[subject].families
+    }
     return (
-        *(_foreign(schema, what, wanted[what], has[what]) for what in wanted if what in foreign),
-        *(_create(schema, what, call, found) for what, call in wanted.items() if what not in there),
+        *(_foreign(schema, subject, declared[subject], has[subject]) for subject in declared if subject in foreign),
+        *(_create(schema, subject, call, existing) for subject, call in declared.items() if subject not in there),
         *(
             change
-            for what, info in there.items()
-            if what not in foreign
+            for subject, info in there.items()
+            if subject not in foreign
             for change in (
-                *_of_families(schema, wanted[what], info.families),
-                *_of_settings(wanted[what].table, info.settings, options if what == whats[0] else options.of_index),
+                *_of_families(schema, declared[subject], info.families),
+                *_of_settings(
+                    declared[subject].table, info.settings, options if subject == whats[0] else options.of_index
+                ),
             )
         ),
-        *(_extra(schema, name) for name in sorted(found.keys() - {call.table for call in wanted.values()})),
+        *(_extra(schema, name) for name in sorted(existing.keys() - {call.table for call in declared.values()})),
     )
 
 
-def _foreign(schema: Schema, what: str, call: CreateTable, families: Families) -> TableChange:
+def _foreign(schema: Schema, subject: str, call: CreateTable, families: Families) -> TableChange:
     needs, has = (" and ".join(map(repr, names)) for names in (call.families, families))
     whose, way = "so it belongs to another program", "choose another name, or give the store a prefix"
     if schema.verbatim_rows and {FAMILY, COUNTERS} <= families.keys():
@@ -100,19 +104,19 @@ def _foreign(schema: Schema, what: str, call: CreateTable, families: Families) -
     elif call.table == schema.name and not schema.verbatim_rows:
         way = f'{way}; or, if its rows are those of models with row_style="verbatim", declare it'
     text = f"table {call.table!r} exists with the column families {has} and without {needs}, {whose}: {way}"
-    return TableChange("refused", what, text)
+    return TableChange("refused", subject, text)
 
 
-def _create(schema: Schema, what: str, call: CreateTable, found: Collection[str]) -> TableChange:
+def _create(schema: Schema, subject: str, call: CreateTable, existing: Collection[str]) -> TableChange:
     if call.table == schema.name:
         *families, last = [
             name if family.gc == NEWEST_ONLY else f"{name} {family}" for name, family in call.families.items()
         ]
         parts = [f"families {', '.join(families)} and {last}", *_settings(call)]
-        return TableChange("create", what, ", ".join(parts), call)
+        return TableChange("create", subject, ", ".join(parts), call)
     of_records = call.table == record_table(schema.name)
-    later = "; stored items enter it when they are written again" if schema.name in found and not of_records else ""
-    return TableChange("add", what, f"table {call.table!r}{later}", call)
+    later = "; stored items enter it when they are written again" if schema.name in existing and not of_records else ""
+    return TableChange("add", subject, f"table {call.table!r}{later}", call)
 
 
 def _settings(call: CreateTable) -> Iterator[str]:
@@ -127,71 +131,71 @@ def _settings(call: CreateTable) -> Iterator[str]:
         yield f"split at {', '.join(map(repr, call.splits))}"
 
 
-def _of_settings(table: str, found: Settings, options: Options) -> Iterator[TableChange]:
+def _of_settings(table: str, existing: Settings, options: Options) -> Iterator[TableChange]:
     """The settings that differ from the options; to add one is additive, to change one is not."""
-    wanted, has = options.deletion_protection, found.deletion_protection
-    if wanted is not None and wanted is not has:
-        text = "off → on" if wanted else "on → off"
-        change = UpdateTable(table, deletion_protection=wanted)
-        yield TableChange("add" if wanted else "change", f"deletion protection of table {table!r}", text, change)
-    if options.stream not in (None, found.stream):
-        yield _kept(f"change stream of table {table!r}", found.stream, UpdateTable(table, stream=options.stream))
-    if options.backups not in (None, found.backups):
-        yield _kept(f"daily backups of table {table!r}", found.backups, UpdateTable(table, backups=options.backups))
+    declared, has = options.deletion_protection, existing.deletion_protection
+    if declared is not None and declared is not has:
+        text = "off → on" if declared else "on → off"
+        change = UpdateTable(table, deletion_protection=declared)
+        yield TableChange("add" if declared else "change", f"deletion protection of table {table!r}", text, change)
+    if options.stream not in (None, existing.stream):
+        yield _kept(f"change stream of table {table!r}", existing.stream, UpdateTable(table, stream=options.stream))
+    if options.backups not in (None, existing.backups):
+        yield _kept(f"daily backups of table {table!r}", existing.backups, UpdateTable(table, backups=options.backups))
 
 
-def _kept(what: str, found: timedelta | None, call: UpdateTable) -> TableChange:
-    text = f"{days(found)} → {days(call.stream or call.backups)}"
-    return TableChange("add" if found is None else "change", what, text, call)
+def _kept(subject: str, existing: timedelta | None, call: UpdateTable) -> TableChange:
+    text = f"{days(existing)} → {days(call.stream or call.backups)}"
+    return TableChange("add" if existing is None else "change", subject, text, call)
 
 
 def _of_families(schema: Schema, call: CreateTable, families: Families) -> Iterator[TableChange]:
     """The missing column families of a table, families that differ from the models, and extra families."""
     stated = schema.families if call.table == schema.name else {}
     for name, family in call.families.items():
-        what, found = f"family {name!r} of table {call.table!r}", families.get(name)
+        subject, existing = f"family {name!r} of table {call.table!r}", families.get(name)
         change = ModifyFamilies(call.table, update={name: family})
-        if found is None:
-            yield TableChange("add", what, str(family), ModifyFamilies(call.table, create={name: family}))
-        elif found.aggregate != family.aggregate:
-            yield TableChange("refused", what, _other_type(found, family))
+        if existing is None:
+            yield TableChange("add", subject, str(family), ModifyFamilies(call.table, create={name: family}))
+        elif existing.aggregate != family.aggregate:
+            yield TableChange("refused", subject, _other_type(existing, family))
         elif name not in (FAMILY, COUNTERS, ENTRIES, RECORD, *schema.families):
             continue  # a family of other programs, in which odm has single cells
-        elif found.gc != family.gc:
+        elif existing.gc != family.gc:
             by_model = stated.get(name) is not None
-            yield (_stated_rule if by_model else _other_rule)(what, found, family, change)
+            yield (_stated_rule if by_model else _other_rule)(subject, existing, family, change)
     for name in sorted(families.keys() - call.families.keys()):
         yield TableChange("extra", f"family {name!r} of table {call.table!r}", "no model has it; it is left alone")
 
 
-def _other_type(found: ColumnFamily, family: ColumnFamily) -> str:
-    has, needs = (f"cells of type {one.aggregate}" if one.aggregate else "plain cells" for one in (found, family))
+def _other_type(existing: ColumnFamily, family: ColumnFamily) -> str:
+    has, needs = (f"cells of type {one.aggregate}" if one.aggregate else "plain cells" for one in (existing, family))
     return f"it has {has}, and the models need {needs}, which Bigtable cannot change: give the store a prefix"
 
 
-def _stated_rule(what: str, found: ColumnFamily, family: ColumnFamily, call: ModifyFamilies) -> TableChange:
+def _stated_rule(subject: str, existing: ColumnFamily, family: ColumnFamily, call: ModifyFamilies) -> TableChange:
     """A family with another rule than the one that a model states.
 
     Values that Bigtable has deleted cannot be restored. So only ``--drop`` sets a rule that deletes values that the
     present rule keeps.
     """
-    both = f"{found.rule}; the models state {family.rule}"
-    if deletes_more(family.gc, found.gc):
+    both = f"{existing.rule}; the models state {family.rule}"
+    if deletes_more(family.gc, existing.gc):
         text = "Bigtable then deletes values that it keeps now; odm apply --drop sets it"
-        return TableChange("problem", what, f"{both}: {text}", call)
-    return TableChange("change", what, f"{both}, which deletes nothing that is kept now", call)
+        return TableChange("problem", subject, f"{both}: {text}", call)
+    return TableChange("change", subject, f"{both}, which deletes nothing that is kept now", call)
 
 
-def _other_rule(what: str, found: ColumnFamily, family: ColumnFamily, call: ModifyFamilies) -> TableChange:
+def _other_rule(subject: str, existing: ColumnFamily, family: ColumnFamily, call: ModifyFamilies) -> TableChange:
     """A family with another rule than odm's own; only ``--drop`` changes it, because another program may use it."""
-    if found.gc is not None and found.gc.by_age:
+    if existing.gc is not None and existing.gc.by_age:
         text = f"Bigtable deletes the values that odm stores here by their age; odm apply --drop sets {family.rule}"
-        return TableChange("problem", what, f"{found.rule}: {text}", call)
+        return TableChange("problem", subject, f"{existing.rule}: {text}", call)
     text = (
         f"odm reads only the newest value, and leaves the family alone; odm apply --drop sets {family.rule}, and "
         "Bigtable then deletes all older values, including those of other programs"
     )
-    return TableChange("extra", f"older values in {what}", f"{found.rule}; {text}", call)
+    return TableChange("extra", f"older values in {subject}", f"{existing.rule}; {text}", call)
 
 
 _TICK: Final = timedelta(microseconds=1)
@@ -240,11 +244,11 @@ def plan(schema: Schema, retry: Retry, options: Options = NO_OPTIONS) -> Steps[t
     """The changes that would be made to the existing tables, in order, including refused and extra ones."""
     names = yield from _names(schema, retry)
     beside = sorted(name for name in names if _could_be_index(schema, name))
-    found = yield from _described((*_wanted(schema), *beside), retry)
+    existing = yield from _described((*_wanted(schema), *beside), retry)
     for name in beside:
-        if name in found and not (yield from _holds_entries(schema, name, found[name].families, retry)):
-            del found[name]
-    return (yield from _compared(schema, found, retry, options))
+        if name in existing and not (yield from _holds_entries(schema, name, existing[name].families, retry)):
+            del existing[name]
+    return (yield from _compared(schema, existing, retry, options))
 
 
 def apply(schema: Schema, retry: Retry, options: Options = NO_OPTIONS, *, drop: bool, tell: Tell) -> Steps[None]:
@@ -280,8 +284,8 @@ def drop(schema: Schema, retry: Retry) -> Steps[None]:
 def names(schema: Schema, retry: Retry, beginning: str) -> Steps[tuple[str, ...]]:
     """The names of tables that begin with a text, without the end that `name_of` gives them."""
     end = END if schema.transactions else ""
-    found = yield from _names(schema, retry)
-    return tuple(name.removesuffix(end) for name in found if name.startswith(beginning) and name.endswith(end))
+    existing = yield from _names(schema, retry)
+    return tuple(name.removesuffix(end) for name in existing if name.startswith(beginning) and name.endswith(end))
 
 
 def identify(schema: Schema, instance: Mapping[str, str]) -> Steps[TableIdentity]:
@@ -321,12 +325,12 @@ def _settle(schema: Schema, kinds: Collection[Kind], retry: Retry, tell: Tell, o
     pauses = retry.pauses()
     while True:
         if "extra" in kinds:
-            found = yield from plan(schema, retry, options)
+            existing = yield from plan(schema, retry, options)
         else:
             there = yield from _described(_wanted(schema), retry)
-            found = yield from _compared(schema, there, retry, options)
-        _refuse(found)
-        left = [change for change in found if change.kind in kinds and change.call is not None]
+            existing = yield from _compared(schema, there, retry, options)
+        _refuse(existing)
+        left = [change for change in existing if change.kind in kinds and change.call is not None]
         for change in left:
             tell(change)
         deletions = [change.call for change in left if isinstance(change.call, DeleteTable)]
@@ -352,11 +356,11 @@ def _compared(
     schema: Schema, there: Mapping[str, TableInfo], retry: Retry, options: Options
 ) -> Steps[tuple[TableChange, ...]]:
     """All differences of the tables that exist; refused ones come first."""
-    found = (*(yield from _beside(schema, there, retry, options)), *differences(schema, there, options))
-    if schema.name not in there or any(change.kind == "refused" for change in found):
-        return found
+    existing = (*(yield from _beside(schema, there, retry, options)), *differences(schema, there, options))
+    if schema.name not in there or any(change.kind == "refused" for change in existing):
+        return existing
     text = yield from misfit(schema, retry)
-    return found if text is None else (TableChange("refused", f"rows of table {schema.name!r}", text), *found)
+    return existing if text is None else (TableChange("refused", f"rows of table {schema.name!r}", text), *existing)
 
 
 def _beside(schema: Schema, there: Collection[str], retry: Retry, options: Options) -> Steps[tuple[TableChange, ...]]:
@@ -377,9 +381,9 @@ def _beside(schema: Schema, there: Collection[str], retry: Retry, options: Optio
     return (TableChange("refused", f"table {schema.name!r}", text),)
 
 
-def _refuse(found: Iterable[TableChange]) -> None:
+def _refuse(existing: Iterable[TableChange]) -> None:
     """Raise an error for the first change that cannot be made."""
-    for change in found:
+    for change in existing:
         if change.kind == "refused":
             raise BackendError(change.text)
 

@@ -181,17 +181,17 @@ def answers_of(calls: Sequence[Call], retry: Retry, *expected: type[Exception]) 
     answers: dict[int, Any] = {}
     calls = list(calls)
     pauses = retry.pauses()
-    while left := [number for number in range(len(calls)) if number not in answers]:
-        given = yield from all_of([calls[number] for number in left])
+    while remaining := [number for number in range(len(calls)) if number not in answers]:
+        responses = yield from all_of([calls[number] for number in remaining])
         failed: list[tuple[Exception, Call]] = []
-        for number, answer in zip(left, given, strict=True):
+        for number, answer in zip(remaining, responses, strict=True):
             if isinstance(answer, Exception) and not isinstance(answer, expected):
                 failed.append((answer, calls[number]))
                 calls[number] = advice_of(answer).followed_by(calls[number])
             else:
                 answers[number] = answer
         if failed:
-            final = (one for one in failed if not _again(one[0]))
+            final = (failure_and_call for failure_and_call in failed if not _again(failure_and_call[0]))
             yield from pause(pauses, *next(final, max(failed, key=lambda one: advice_of(one[0]).seconds or 0)))
     return [answers[number] for number in range(len(calls))]
 
@@ -245,18 +245,18 @@ def read_all(call: ReadRows, retry: Retry) -> Steps[list[Row]]:
     """
     rows: list[Row] = []
     pauses = retry.pauses()
-    left: ReadRows | None = call
-    while left is not None:
-        read: Read = yield from once(left)
-        _check(left, read, rows)
+    remaining: ReadRows | None = call
+    while remaining is not None:
+        read: Read = yield from once(remaining)
+        _check(remaining, read, rows)
         rows += read.rows
         if read.failure is None:
             break
         if read.scanned is not None:
             pauses = retry.pauses()
-        left = _rest(left, read)
-        if left is not None:
-            left = yield from pause(pauses, read.failure, left)
+        remaining = _rest(remaining, read)
+        if remaining is not None:
+            remaining = yield from pause(pauses, read.failure, remaining)
     return rows
 
 
@@ -294,31 +294,31 @@ class Stuck(Immutable):
     """The result of a bulk write whose time was up before all rows were written.
 
     Attributes:
-        left: the entries that may not be written, by table.
+        remaining: the entries that may not be written, by table.
         reason: the server's last message.
     """
 
-    left: Mapping[str, tuple[Entry, ...]]
+    remaining: Mapping[str, tuple[Entry, ...]]
     reason: str
 
 
-def read_many(table: str, row_keys: tuple[str, ...], retry: Retry, wanted: Filter = ITEM) -> Steps[dict[str, Row]]:
+def read_many(table: str, row_keys: tuple[str, ...], retry: Retry, needed: Filter = ITEM) -> Steps[dict[str, Row]]:
     """Read rows by key; in one request, unless there are very many keys. Missing rows are omitted.
 
     Args:
         table: the table's name.
         row_keys: the row keys, without duplicates.
         retry: how long to retry.
-        wanted: which cells to read.
+        needed: which cells to read.
     """
-    found: dict[str, Row] = {}
-    left = row_keys
-    while left:
-        some = left if len(left) == 1 else leading(left, lambda row_key: 4 * len(row_key), READ_BYTES)
-        rows = yield from read_all(ReadRows(table, keys=some, filter=wanted), retry)
-        found |= {row.key.decode("utf-8", "surrogateescape"): row for row in rows}
-        left = left[len(some) :]
-    return found
+    rows_by_key: dict[str, Row] = {}
+    remaining = row_keys
+    while remaining:
+        some = remaining if len(remaining) == 1 else leading(remaining, lambda row_key: 4 * len(row_key), READ_BYTES)
+        rows = yield from read_all(ReadRows(table, keys=some, filter=needed), retry)
+        rows_by_key |= {row.key.decode("utf-8", "surrogateescape"): row for row in rows}
+        remaining = remaining[len(some) :]
+    return rows_by_key
 
 
 def write_many(
@@ -344,14 +344,14 @@ def write_many(
         OdmError: the server refused an entry with an error that is not retried. The other entries were written, or
             retried until the time was up.
     """
-    left = {table: tuple(sorted(entries, key=_row_key)) for table, entries in work.items() if entries}
+    remaining = {table: tuple(sorted(entries, key=_row_key)) for table, entries in work.items() if entries}
     refusals: list[Refusal] = [] if refused is None else refused
-    advice = dict.fromkeys(left, Advice())
+    advice = dict.fromkeys(remaining, Advice())
     pauses = retry.pauses()
-    while left:
+    while remaining:
         calls = [
             MutateRows(table, leading(entries, _weight, WRITE_BYTES), cookies=advice[table].cookies)
-            for table, entries in left.items()
+            for table, entries in remaining.items()
         ]
         answers = yield from all_of(calls)
         again: dict[Entry, str] = {}
@@ -360,15 +360,15 @@ def write_many(
             again |= undone
             told = advice_of(answer if isinstance(answer, Exception) else answer.failure)
             advice[call.table] = Advice(told.seconds, told.followed_by(call).cookies)
-            left[call.table] = (*map(renewed, undone), *left[call.table][len(call.entries) :])
-        left = {table: entries for table, entries in left.items() if entries}
+            remaining[call.table] = (*map(renewed, undone), *remaining[call.table][len(call.entries) :])
+        remaining = {table: entries for table, entries in remaining.items() if entries}
         if not again:
             pauses = retry.pauses()
-        elif (wait := pauses.at_least(max(one.seconds or 0 for one in advice.values()))) is not None:
+        elif (wait := pauses.at_least(max(hint.seconds or 0 for hint in advice.values()))) is not None:
             _LOG.warning("Bigtable did not write %d rows: trying again in %.2f s", len(again), wait.seconds)
             yield wait
         elif refused is not None or not refusals:
-            return Stuck(left, next(iter(again.values())))
+            return Stuck(remaining, next(iter(again.values())))
         else:
             break
     if refusals and refused is None:
@@ -484,9 +484,12 @@ def _answers(following: dict[int, Native]) -> Steps[Iterable[tuple[int, Any]]]:
     natives = {number: native for number, native in following.items() if isinstance(native, Call | Concurrent)}
     if natives:
         calls = [call for native in natives.values() for call in _calls_of(native)]
-        given = iter((yield from all_of(calls)))
+        responses = iter((yield from all_of(calls)))
         return [
-            (number, tuple(next(given) for _ in native.calls) if isinstance(native, Concurrent) else next(given))
+            (
+                number,
+                tuple(next(responses) for _ in native.calls) if isinstance(native, Concurrent) else next(responses),
+            )
             for number, native in natives.items()
         ]
     pauses = {number: native.seconds for number, native in following.items() if isinstance(native, Sleep)}

@@ -106,21 +106,21 @@ def server_time(writer: Writer) -> Steps[int]:
     yield from until_answered(MutateRow(writer.table, Entry(PROBE, (SetCell(own, b"", SERVER_TIME),))), writer.retry)
     probes = chain(ColumnRange(FAMILY, PROBE_PREFIX, "~scrub."), Newest(), ValueIs(b""))
     rows = yield from read_all(ReadRows(writer.table, keys=(PROBE,), filter=probes), writer.retry)
-    found = {
+    times = {
         cell.qualifier.decode(): cell.timestamp
         for row in rows
         for cell in row.cells
         if PROBE_COLUMN.fullmatch(cell.qualifier)
     }
-    if own not in found:
+    if own not in times:
         raise BackendError(
             f"table {writer.table!r} did not keep the cell that odm wrote to get the server's time: run odm plan, "
             "which reports whether the garbage collection rule of family 'd' deletes cells by their age"
         )
-    stale = found[own] - int(LEASE_SECONDS * MICROS)
-    gone = (DeleteColumn(name, FAMILY) for name, written in found.items() if name == own or written < stale)
+    stale = times[own] - int(LEASE_SECONDS * MICROS)
+    gone = (DeleteColumn(name, FAMILY) for name, written in times.items() if name == own or written < stale)
     yield from until_answered(MutateRow(writer.table, Entry(PROBE, tuple(gone))), writer.retry)
-    return found[own]
+    return times[own]
 
 
 LOCK_SECONDS: Final = 60.0
@@ -141,8 +141,8 @@ def resolve_old(writer: Writer, locks: Locks, rows: Sequence[Row], now: int, sec
         now: the server's time, in microseconds.
         seconds: the age of a lock from which it is resolved.
     """
-    found = {row.text: locks.cells.lock_of(row) for row in locks.cells.held(rows)}
-    old = {key: one for key, one in found.items() if one is not None and one.at <= now - seconds * MICROS}
+    locks_of_rows = {row.text: locks.cells.lock_of(row) for row in locks.cells.held(rows)}
+    old = {key: lock for key, lock in locks_of_rows.items() if lock is not None and lock.at <= now - seconds * MICROS}
     return (yield from _resolve(writer, locks, old.items())) if old else 0
 
 
@@ -191,14 +191,14 @@ class WideLocks(Immutable):
 
     def all(self, span: RowRange, last: str | None) -> Steps[int]:
         """Resolve old locks up to the row of an item; None: in all rows. Returns their number."""
-        left = span if last is None else evolve(span, end=self.places.row(last) + "\0")
+        remaining = span if last is None else evolve(span, end=self.places.row(last) + "\0")
         total = 0
-        while not left.empty:
-            _, resolved, row = yield from self.page(left)
+        while not remaining.empty:
+            _, resolved, row = yield from self.page(remaining)
             total += resolved
             if row is None:
                 break
-            left = left.beyond(row, reverse=False)
+            remaining = remaining.beyond(row, reverse=False)
         return total
 
 
@@ -221,8 +221,8 @@ def remove_records(writer: Writer, locks: Locks, rows: Sequence[Row]) -> Steps[t
     resolved = 0
     for record in rows:
         if records.state_of(record) == "committed":
-            found = yield from locks.cells.read_locks(records.rows_of(record), writer.retry)
-            held = {key: locks.cells.lock_of(row) for key, row in found.items()}
+            locked = yield from locks.cells.read_locks(records.rows_of(record), writer.retry)
+            held = {key: locks.cells.lock_of(row) for key, row in locked.items()}
             mine = [(key, lock) for key, lock in held.items() if lock is not None and lock.id == record.text]
             resolved += (yield from _resolve(writer, locks, mine)) if mine else 0
         yield from records.remove(locks.records, (record.text,), writer.retry)
@@ -231,15 +231,15 @@ def remove_records(writer: Writer, locks: Locks, rows: Sequence[Row]) -> Steps[t
 
 def both_states(writer: Writer, locks: Locks, row_keys: tuple[str, ...], cells: Filter) -> Steps[dict[str, list[Row]]]:
     """Items as they are by both outcomes of the transaction that locks them, if one does."""
-    found = yield from locks.cells.read(row_keys, cells, writer.retry)
-    held = tuple(row.text for row in locks.cells.held(found.values()))
+    rows_of_keys = yield from locks.cells.read(row_keys, cells, writer.retry)
+    held = tuple(row.text for row in locks.cells.held(rows_of_keys.values()))
     whole = (yield from locks.cells.read(held, locks.cells.whole, writer.retry)) if held else {}
     states: dict[str, list[Row]] = {}
     for key in row_keys:
-        row = whole.get(key) if key in held else found.get(key)
+        row = whole.get(key) if key in held else rows_of_keys.get(key)
         lock = None if row is None else locks.cells.lock_of(row)
         rows = [row] if row is None or lock is None else [locks.cells.before(row, lock), locks.cells.after(row, lock)]
-        states[key] = [item for one in rows if one is not None and (item := writer.places.item_of(one)) is not None]
+        states[key] = [item for row in rows if row is not None and (item := writer.places.item_of(row)) is not None]
     return states
 
 
@@ -349,10 +349,10 @@ def collect(writer: Writer, rules: Rules, tell: Callable[[Scrubbed], object]) ->
     steps = _begin(_tables(writer.schema), rules.after)
     done = Scrubbed()
     for table, index, span, following in steps:
-        left: RowRange | None = span
-        while left is not None:
-            page, last = yield from collector.page(table, index, left)
-            left = None if last is None else left.beyond(last, reverse=False)
+        remaining: RowRange | None = span
+        while remaining is not None:
+            page, last = yield from collector.page(table, index, remaining)
+            remaining = None if last is None else remaining.beyond(last, reverse=False)
             done = evolve(done + page, following=following if last is None else f"{table}:{last}")
             tell(done)
             if rules.rate and done.following is not None:
@@ -475,8 +475,8 @@ class _Collector(Immutable, dict=True):
         """The lists of items; of an item that is locked, both the one that it has and the one that it may get."""
         places = self.writer.places
         if self.locks is None:
-            found = yield from places.read(ids, self.writer.retry, LIST_ONLY)
-            return {id: (row,) for id, row in found.items()}
+            items = yield from places.read(ids, self.writer.retry, LIST_ONLY)
+            return {id: (row,) for id, row in items.items()}
         return (yield from both_states(self.writer, self.locks, ids, places.cells(LIST_ONLY)))
 
     def _entries(self, table: str, index: str, rows: list[Row]) -> Steps[Scrubbed]:
@@ -488,18 +488,18 @@ class _Collector(Immutable, dict=True):
             looked_at = sum(len(claims(row, layout)) for row in rows)
             rows = [Row(row.key, (cell for cell in row.cells if cell.timestamp < self.cutoff)) for row in rows]
         for row in rows:
-            place, found = place_of(row.text, layout), claims(row, layout)
-            if place is not None and found:
-                claimed.append((row, place, found))
+            place, columns = place_of(row.text, layout), claims(row, layout)
+            if place is not None and columns:
+                claimed.append((row, place, columns))
         row_keys = [layout.row_key(place.key) for _, place, _ in claimed]
         ids = tuple(dict.fromkeys(row_keys))
         items = yield from self._states(ids)
         entries: list[Entry] = []
-        for (row, place, found), row_key in zip(claimed, row_keys, strict=True):
+        for (row, place, columns), row_key in zip(claimed, row_keys, strict=True):
             kept = self._listed(items.get(row_key, ()), index, place)
             if kept is None:
                 continue
-            gone = (DeleteColumn(one, ENTRIES, self.cutoff) for one in found if one not in kept)
+            gone = (DeleteColumn(column, ENTRIES, self.cutoff) for column in columns if column not in kept)
             if mutations := tuple(gone):
                 entries.append(Entry(row.text, mutations))
         count = sum(len(entry.mutations) for entry in entries)
@@ -542,8 +542,8 @@ class _Collector(Immutable, dict=True):
         removed = 0
         families = (FAMILY, *self.writer.form.owned.families, COUNTERS)
         own = chain(interleave(*map(Family, families)), Newest())
-        found = yield from read_many(self.writer.table, row_keys, self.writer.retry, own)
-        for row_key, row in found.items():
+        rows_of_keys = yield from read_many(self.writer.table, row_keys, self.writer.retry, own)
+        for row_key, row in rows_of_keys.items():
             if (call := self._ghost(row_key, row)) is not None:
                 removed += 1 if self.rules.dry_run else (yield from until_answered(call, self.writer.retry))
         return removed
@@ -597,11 +597,11 @@ def _expiring(schema: Schema) -> frozenset[str]:
     return frozenset(tag for tag, entity in schema.entities.items() if entity.ttl is not None)
 
 
-def _many(number: int, what: str, several: str = "") -> str:
-    return f"{number} {what if number == 1 else several or f'{what}s'}"
+def _many(number: int, noun: str, several: str = "") -> str:
+    return f"{number} {noun if number == 1 else several or f'{noun}s'}"
 
 
 def _cell(row: Row, name: str) -> bytes | None:
     """The value of a cell in the family of attributes; None if the cell does not exist."""
-    found = (cell.value for cell in row.cells if (cell.family, cell.qualifier) == (FAMILY, name.encode()))
-    return next(found, None)
+    values = (cell.value for cell in row.cells if (cell.family, cell.qualifier) == (FAMILY, name.encode()))
+    return next(values, None)

@@ -90,8 +90,8 @@ class ForeignRows(PlacedRows):
 
     kinds: Mapping[str, Kind] = field(factory=dict)
 
-    def cells(self, wanted: Filter) -> Filter:
-        return wanted if isinstance(wanted, Selected) else Chain((self._every, Newest()))
+    def cells(self, needed: Filter) -> Filter:
+        return needed if isinstance(needed, Selected) else Chain((self._every, Newest()))
 
     def without_others(self, tag: str, cells: Filter) -> Filter:
         return cells  # there are no tags
@@ -102,14 +102,14 @@ class ForeignRows(PlacedRows):
         if kind.ttl is not None and any(path.root == TTL_ATTRIBUTE for path in asked):
             asked.append(Path((kind.ttl,)))
         places = (place for path in asked if (place := kind.place(path)) is not None)
-        wanted = tuple(dict.fromkeys(place.span if isinstance(place, Entries) else _range(place) for place in places))
-        parts: list[Filter] = [span.shortest for span in wanted]
+        needed = tuple(dict.fromkeys(place.span if isinstance(place, Entries) else _range(place) for place in places))
+        parts: list[Filter] = [span.shortest for span in needed]
         others = dict.fromkeys(
-            tuple(part for span in ranges_of([other]) for part in span.without(wanted)) for other in self.kinds.values()
+            tuple(part for span in ranges_of([other]) for part in span.without(needed)) for other in self.kinds.values()
         )
         # an item exists if it has any of its cells; other kinds of items may have some of these, too
         parts += [chain(cells_of(ranges), First(1), Stripped()) for ranges in others if ranges]
-        selection = Selected((interleave(*parts), Newest()), wanted, frozenset())
+        selection = Selected((interleave(*parts), Newest()), needed, frozenset())
         return selection if fits(selection) else None
 
     def _holds(self, cell: Touched) -> bool:
@@ -123,13 +123,13 @@ class ForeignRows(PlacedRows):
         """Every declared cell."""
         return cells_of(ranges_of(self.kinds.values()))
 
-    def read(self, ids: tuple[str, ...], retry: Retry, wanted: Filter = ITEM) -> Steps[dict[str, Row]]:
-        found = yield from super().read(ids, retry, wanted)
-        return {id: row for id, row in found.items() if row.columns}
+    def read(self, ids: tuple[str, ...], retry: Retry, needed: Filter = ITEM) -> Steps[dict[str, Row]]:
+        rows = yield from super().read(ids, retry, needed)
+        return {id: row for id, row in rows.items() if row.columns}
 
-    def items(self, rows: Iterable[Row], *, former: bool = False, wanted: Filter = ITEM) -> list[Row]:
-        cells = wanted if isinstance(wanted, Selected) else None
-        return [found for row in rows if (found := self._usual(row, cells)).columns]
+    def items(self, rows: Iterable[Row], *, former: bool = False, needed: Filter = ITEM) -> list[Row]:
+        cells = needed if isinstance(needed, Selected) else None
+        return [item for row in rows if (item := self._usual(row, cells)).columns]
 
     def usual(self, row: Row, *, former: bool = False) -> Row:
         """The row in odm's own form; a row of no entity as it is, and an empty row if its item does not exist."""
@@ -137,12 +137,12 @@ class ForeignRows(PlacedRows):
 
     def _usual(self, row: Row, cells: Selected | None) -> Row:
         at = [(kind, values) for kind in self.kinds.values() if (values := kind.read(row.text)) is not None]
-        found = [made for kind, values in at if (made := self._made(kind, values, row, cells)) is not None]
-        if len(found) == 1:
-            return found[0]
-        if found:
+        items = [item for kind, values in at if (item := self._made(kind, values, row, cells)) is not None]
+        if len(items) == 1:
+            return items[0]
+        if items:
             fitting = [kind.entity for kind, values in at if self._made(kind, values, row, cells) is not None]
-            several = _with(found[0], {TAG: write(of_several(fitting))})
+            several = _with(items[0], {TAG: write(of_several(fitting))})
             several.raw = row
             return several
         return row if not at or any(kind.has(column) for kind, _ in at for column in row.columns) else Row(row.key)
@@ -166,27 +166,27 @@ class ForeignRows(PlacedRows):
         if cells is not None:
             row = cells.cut(row)
             plan = kind.plan(row.columns)
-        found = usual_row(row, plan)
+        usual = usual_row(row, plan)
         more = dict.fromkeys(kind.entries, EMPTY_MAP)  # such a dict always is
         more[TAG] = write(kind.entity.tag)
         more |= {stored: self.form.write(stored, value) for stored, value in values.items()}
-        made = _with(found, more)
+        made = _with(usual, more)
         if kind.entity.match is not None or kind.ttl is not None:
             item = decode(made, self.form) or {}
             if kind.entity.match is not None and not holds(kind.entity.match, item):
                 return None
             if kind.ttl is not None and (expiry := _expiry(kind.entity, item.get(kind.ttl))) is not None:
-                made = _with(found, more | {TTL_ATTRIBUTE: write(expiry)})
+                made = _with(usual, more | {TTL_ATTRIBUTE: write(expiry)})
         made.raw = row
         return made
 
     def stored(self, row: Row | None) -> Stored | None:
-        found = super().stored(row)
-        if found is None or row is None:
-            return found
+        item = super().stored(row)
+        if item is None or row is None:
+            return item
         raw = row.raw if isinstance(row, DeclaredRow) else row
         # the text of its cells, in place of a revision: it shows whether another writer has changed them
-        return evolve(found, revision=sha256(repr((raw.columns, raw.values)).encode()).hexdigest())
+        return evolve(item, revision=sha256(repr((raw.columns, raw.values)).encode()).hexdigest())
 
     def listed(self, row: Row) -> tuple[Listed, ...]:
         return ()
@@ -212,9 +212,9 @@ class ForeignRows(PlacedRows):
         return Unless(Unless(interleave(*rivals), fits) if rivals else fits, self._cells_at(id))
 
     def _matching(self, kind: Kind) -> Filter:
-        found = matching(kind, self.form)
-        assert found is not None
-        return found
+        filter_ = matching(kind, self.form)
+        assert filter_ is not None
+        return filter_
 
     def unchanged_for(self, id: str, before: Stored, request: Operation) -> Filter:
         kind = self.kinds[str(before.item[TAG])]
@@ -265,10 +265,10 @@ class ForeignRows(PlacedRows):
     ) -> tuple[Mutation, ...]:
         kind = self.kinds[item[TAG]]
         usual = ItemRows.replaced(self, item, id, revision, listed, now)[len(REMOVED) :]
-        made = tuple(self._placed(kind, usual))
-        if not made:
+        mutations = tuple(self._placed(kind, usual))
+        if not mutations:
             raise _no_cell(kind, id)
-        return (*kind.gone(None if before is None else _raw(before)), *made)
+        return (*kind.gone(None if before is None else _raw(before)), *mutations)
 
     def updated(self, id: str, changed: Iterable[Path], before: Stored, after: Item, now: int) -> tuple[Mutation, ...]:
         kind = self.kinds[str(before.item[TAG])]
@@ -303,19 +303,20 @@ class ForeignRows(PlacedRows):
 
     def added(self, action: Action, before: Stored) -> AddToCell | None:
         placement = self.kinds[str(before.item[TAG])].placement
-        made = added_to(action, placement.spots.get(action.path.root))
-        if made is None:
+        mutation = added_to(action, placement.spots.get(action.path.root))
+        if mutation is None:
             return None
-        family, column, _ = placement.place(made.qualifier)
-        return AddToCell(column, made.by, family)
+        family, column, _ = placement.place(mutation.qualifier)
+        return AddToCell(column, mutation.by, family)
 
     def merged(self, request: Merge, id: str, revision: str, now: int) -> tuple[Mutation, ...]:
         kind = self.kinds[str(request.marks[TAG])]
-        made = super().merged(request, id, revision, now)
+        mutations = super().merged(request, id, revision, now)
         kept = tuple(
-            one
-            for one in made
-            if isinstance(one, SetCell | DeleteColumn | AddToCell) and kind.has(Place(one.family, utf8(one.qualifier)))
+            mutation
+            for mutation in mutations
+            if isinstance(mutation, SetCell | DeleteColumn | AddToCell)
+            and kind.has(Place(mutation.family, utf8(mutation.qualifier)))
         )
         if not kept:
             raise _no_cell(kind, id)
@@ -462,9 +463,9 @@ def _with(row: Row, more: Mapping[str, bytes]) -> DeclaredRow:
     columns, kept = _merged(row.columns, tuple(more))
     values = (*(row.values[at] for at in kept), *more.values())
     times = (*(row.timestamps[at] for at in kept), *([0] * len(more)))
-    made = DeclaredRow.parted(row.key, columns, values, times)
-    assert isinstance(made, DeclaredRow)
-    return made
+    row_ = DeclaredRow.parted(row.key, columns, values, times)
+    assert isinstance(row_, DeclaredRow)
+    return row_
 
 
 @lru_cache(maxsize=512)

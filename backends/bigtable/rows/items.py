@@ -87,11 +87,11 @@ class Selected(Chain, dict=True):
     """The cells of some attributes, in the families that they have, and one more cell of each row.
 
     Attributes:
-        wanted: their columns.
+        needed: their columns.
         tags: the columns of tags.
     """
 
-    wanted: tuple[ColumnRange, ...]
+    needed: tuple[ColumnRange, ...]
     tags: frozenset[Place]
 
     @cached_property
@@ -117,13 +117,13 @@ class Selected(Chain, dict=True):
         return Row.parted(row.key, columns, tuple([values[n] for n in kept]), tuple([times[n] for n in kept]))
 
     def _cut(self, columns: tuple[Place, ...]) -> tuple[tuple[Place, ...], tuple[int, ...]]:
-        kept = tuple(n for n, place in enumerate(columns) if any(span.has(*place) for span in self.wanted))
+        kept = tuple(n for n, place in enumerate(columns) if any(span.has(*place) for span in self.needed))
         return tuple(columns[n] for n in kept), kept
 
 
-def narrowed(rows: Iterable[Row], wanted: Filter) -> list[Row]:
+def narrowed(rows: Iterable[Row], needed: Filter) -> list[Row]:
     """The rows of a read with this filter, with the cells that were asked for."""
-    return [wanted.narrowed(row) for row in rows] if isinstance(wanted, Selected) else [*rows]
+    return [needed.narrowed(row) for row in rows] if isinstance(needed, Selected) else [*rows]
 
 
 def selected(form: Form, only: Only, roots: frozenset[str], *, listed: bool) -> Filter | None:
@@ -137,13 +137,13 @@ def selected(form: Form, only: Only, roots: frozenset[str], *, listed: bool) -> 
     """
     homes = form.owned.tag_families
     paths = dict.fromkeys([*(path for path in only.paths if path.root not in roots), *map(_whole, sorted(roots))])
-    wanted = [one_column(home, name) for home in homes for name in (TAG, REVISION, *([LISTED] * listed))]
-    wanted += dict.fromkeys(column for path in paths if path.root != TAG for column in _columns(form, only.tag, path))
-    unique = tuple(dict.fromkeys(wanted))
+    needed = [one_column(home, name) for home in homes for name in (TAG, REVISION, *([LISTED] * listed))]
+    needed += dict.fromkeys(column for path in paths if path.root != TAG for column in _columns(form, only.tag, path))
+    unique = tuple(dict.fromkeys(needed))
     others = interleave(*_others(form, unique))
     cells = interleave(*(span.shortest for span in unique), chain(others, First(1), Stripped()))
-    made = Selected((cells, Newest()), unique, frozenset(Place(home, TAG.encode()) for home in homes))
-    return made if fits(made) else None
+    selected = Selected((cells, Newest()), unique, frozenset(Place(home, TAG.encode()) for home in homes))
+    return selected if fits(selected) else None
 
 
 def _whole(root: str) -> Path:
@@ -175,18 +175,18 @@ def _columns(form: Form, tag: str, path: Path) -> Iterator[ColumnRange]:
         yield one_column(COUNTERS, column)
 
 
-def _others(form: Form, wanted: Sequence[ColumnRange]) -> Iterator[Filter]:
-    """The cells of odm's families that are not wanted, and that show another program in a row without a tag."""
+def _others(form: Form, needed: Sequence[ColumnRange]) -> Iterator[Filter]:
+    """The cells of odm's families that are not needed, and that show another program in a row without a tag."""
     owned = form.owned
     known = {COUNTERS: [(name, f"{name}\0") for name in owned.counters]}
     known |= {home: [(PROBE_PREFIX, "~scrub.")] for home in owned.tag_families}
-    taken = sorted(wanted, key=lambda one: one.family)
+    taken = sorted(needed, key=lambda span: span.family)
     ranges = {family: [(one.start, one.end) for one in them] for family, them in groupby(taken, lambda one: one.family)}
     for family in dict.fromkeys((*owned.tag_families, COUNTERS, *owned.families)):
         yield from outside(family, _merged([*known.get(family, ()), *ranges.get(family, ())]))
     named = {
         (column_range.family, column_range.start)
-        for column_range in wanted
+        for column_range in needed
         if column_range.end == f"{column_range.start}\0"
     }
     yield from (Column(*cell) for cell in owned.cells if cell not in named)
@@ -194,14 +194,14 @@ def _others(form: Form, wanted: Sequence[ColumnRange]) -> Iterator[Filter]:
 
 def _merged(ranges: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """Sorted ranges that do not overlap."""
-    found: list[tuple[str, str]] = []
+    gaps: list[tuple[str, str]] = []
     for start, end in sorted(ranges, key=lambda one: one[0].encode()):
-        if found and start.encode() <= found[-1][1].encode():
-            last = max(found[-1][1], end, key=str.encode)
-            found[-1] = found[-1][0], last
+        if gaps and start.encode() <= gaps[-1][1].encode():
+            last = max(gaps[-1][1], end, key=str.encode)
+            gaps[-1] = gaps[-1][0], last
         else:
-            found.append((start, end))
-    return found
+            gaps.append((start, end))
+    return gaps
 
 
 _MOST_SELECTIONS: Final = 256
@@ -250,17 +250,17 @@ class ItemRows(_Locked, dict=True):
         """The row key of the row that holds an item."""
         return id
 
-    def read(self, ids: tuple[str, ...], retry: Retry, wanted: Filter = ITEM) -> Steps[dict[str, Row]]:
+    def read(self, ids: tuple[str, ...], retry: Retry, needed: Filter = ITEM) -> Steps[dict[str, Row]]:
         """Read items by id; missing items are omitted.
 
         Args:
             ids: the items, without duplicates.
             retry: how long to retry.
-            wanted: the cells that are needed; more may be returned.
+            needed: the cells that are needed; more may be returned.
         """
-        if wanted is ITEM and self.locks is None:
+        if needed is ITEM and self.locks is None:
             return read_many(self.table, ids, retry)
-        return self._read(ids, retry, self.cells(wanted))
+        return self._read(ids, retry, self.cells(needed))
 
     def _read(self, ids: tuple[str, ...], retry: Retry, cells: Filter) -> Steps[dict[str, Row]]:
         """The same for cells that do not stand as they are needed, or may be locked."""
@@ -269,9 +269,9 @@ class ItemRows(_Locked, dict=True):
             rows = {row.text: row for row in (yield from self.committed([*rows.values()], cells, retry))}
         return self.named(rows, cells)
 
-    def named(self, found: dict[str, Row], cells: Filter) -> dict[str, Row]:
+    def named(self, rows: dict[str, Row], cells: Filter) -> dict[str, Row]:
         """The items in rows that were read with a filter, by id."""
-        return {row.text: row for row in narrowed(found.values(), cells)} if isinstance(cells, Selected) else found
+        return {row.text: row for row in narrowed(rows.values(), cells)} if isinstance(cells, Selected) else rows
 
     def shown(self, cells: Filter) -> Filter:
         """The filter for these cells of rows, and for the locks of transactions."""
@@ -312,8 +312,8 @@ class ItemRows(_Locked, dict=True):
         others = self.form.other_tags(tag)
         if others is None:
             return cells
-        made = Unless(others, cells)
-        return made if fits(made) else cells
+        filter_ = Unless(others, cells)
+        return filter_ if fits(filter_) else cells
 
     def has_space(self, before: Stored | None, *, refused: bool) -> bool:
         """Whether a row surely has space for an item.
@@ -336,23 +336,23 @@ class ItemRows(_Locked, dict=True):
         """
         yield from ()
 
-    def read_together(self, ids: tuple[str, ...], retry: Retry, wanted: Filter = ITEM) -> Steps[dict[str, Row]]:
+    def read_together(self, ids: tuple[str, ...], retry: Retry, needed: Filter = ITEM) -> Steps[dict[str, Row]]:
         """The same for items of one row, as they were at one instant."""
-        return self.read(ids, retry, wanted)
+        return self.read(ids, retry, needed)
 
-    def cells(self, wanted: Filter) -> Filter:
+    def cells(self, needed: Filter) -> Filter:
         """The cells to read for these cells of items."""
-        return wanted
+        return needed
 
-    def items(self, rows: Iterable[Row], *, former: bool = False, wanted: Filter = ITEM) -> list[Row]:
+    def items(self, rows: Iterable[Row], *, former: bool = False, needed: Filter = ITEM) -> list[Row]:
         """The items of some rows, each as a row of its own whose key is the item's id.
 
         Args:
             rows: the rows.
             former: they were read with the former values of fields.
-            wanted: the cells that they were read for.
+            needed: the cells that they were read for.
         """
-        return narrowed(rows, wanted) if isinstance(wanted, Selected) else [*rows]
+        return narrowed(rows, needed) if isinstance(needed, Selected) else [*rows]
 
     def item_of(self, row: Row) -> Row | None:
         """The item of a row with all its cells, as transactions read it."""
@@ -364,12 +364,12 @@ class ItemRows(_Locked, dict=True):
 
     def marks(self, row: Row) -> dict[str, Value]:
         """The tag and the expiry of an item, as far as they can be read."""
-        found: dict[str, Value] = {}
+        marks: dict[str, Value] = {}
         for (family, name), cell in zip(row.columns, row.values, strict=True):
             if family == FAMILY and name in _MARKS:
                 with suppress(*UNREADABLE):
-                    found[name.decode()] = read(cell)
-        return found
+                    marks[name.decode()] = read(cell)
+        return marks
 
     def listed(self, row: Row) -> tuple[Listed, ...]:
         """The index entries that an item lists.
@@ -467,12 +467,12 @@ class ItemRows(_Locked, dict=True):
             after: the item with its new values.
             now: the cells' timestamp, in microseconds.
         """
-        made: list[Mutation] = []
+        mutations: list[Mutation] = []
         for name in dict.fromkeys((*(path.root for path in changed), *self.form.renewed(after))):
-            made += attribute_gone(name, before.row, self.form)
+            mutations += attribute_gone(name, before.row, self.form)
             if name in after:
-                made += attribute_cells(name, after[name], self.form, id, now)
-        return tuple(made)
+                mutations += attribute_cells(name, after[name], self.form, id, now)
+        return tuple(mutations)
 
     def added(self, action: Action, before: Stored) -> AddToCell | None:
         """The mutation of an action by which the server adds to a cell, whatever it holds; None: it needs the value."""
@@ -555,34 +555,34 @@ class PlacedRows(ItemRows, dict=True):
         return _Plans()
 
     def named(self, found: dict[str, Row], cells: Filter) -> dict[str, Row]:
-        rows = self.items(found.values(), former=cells == self.form.owned.former, wanted=cells)
+        rows = self.items(found.values(), former=cells == self.form.owned.former, needed=cells)
         return {row.text: row for row in rows}
 
     @cached_property
     def current(self) -> Filter:
         return self.form.owned.item
 
-    def read(self, ids: tuple[str, ...], retry: Retry, wanted: Filter = ITEM) -> Steps[dict[str, Row]]:
-        return self._read(ids, retry, self.cells(wanted))
+    def read(self, ids: tuple[str, ...], retry: Retry, needed: Filter = ITEM) -> Steps[dict[str, Row]]:
+        return self._read(ids, retry, self.cells(needed))
 
-    def items(self, rows: Iterable[Row], *, former: bool = False, wanted: Filter = ITEM) -> list[Row]:
-        return [self.usual(row, former=former) for row in narrowed(rows, wanted)]
+    def items(self, rows: Iterable[Row], *, former: bool = False, needed: Filter = ITEM) -> list[Row]:
+        return [self.usual(row, former=former) for row in narrowed(rows, needed)]
 
     def item_of(self, row: Row) -> Row | None:
         return next(iter(self.items([row], former=True)), None)
 
-    def cells(self, wanted: Filter) -> Filter:
+    def cells(self, needed: Filter) -> Filter:
         owned = self.form.owned
-        if wanted == ITEM:
+        if needed == ITEM:
             return owned.former
-        if isinstance(wanted, Selected) or wanted in (owned.item, owned.held, owned.bookkeeping):
-            return wanted
-        return self._everywhere(wanted)
+        if isinstance(needed, Selected) or needed in (owned.item, owned.held, owned.bookkeeping):
+            return needed
+        return self._everywhere(needed)
 
-    def _everywhere(self, wanted: Filter) -> Filter:
+    def _everywhere(self, needed: Filter) -> Filter:
         """The filter for some of the marks of an item: its tag, revision, index entries and expiry."""
         homes = self.form.owned.tag_families
-        match wanted:
+        match needed:
             case Column(family, qualifier) if family == FAMILY and len(homes) > 1:
                 return Interleave(tuple(Column(home, qualifier) for home in homes))
             case Chain(parts):
@@ -590,7 +590,7 @@ class PlacedRows(ItemRows, dict=True):
             case Interleave(parts):
                 return Interleave(tuple(map(self._everywhere, parts)))
             case _:
-                return wanted
+                return needed
 
     def usual(self, row: Row, *, former: bool = False) -> Row:
         """The row in the usual form; a row without a tag as it is.
@@ -601,8 +601,8 @@ class PlacedRows(ItemRows, dict=True):
         marks = self._plans.marks.get(row.columns)
         if marks is None:
             homes = self.form.owned.tag_families
-            found = (n for n, (family, name) in enumerate(row.columns) if name == _TAG and family in homes)
-            marks = tuple(found)
+            positions = (n for n, (family, name) in enumerate(row.columns) if name == _TAG and family in homes)
+            marks = tuple(positions)
             self._keep(self._plans.marks, row.columns, marks)
         if not marks:
             return row
@@ -651,8 +651,8 @@ class PlacedRows(ItemRows, dict=True):
         now: int,
         before: Stored | None = None,
     ) -> tuple[Mutation, ...]:
-        made = super().replaced(item, id, revision, listed, now)
-        return (*self.removed(id), *self._of(item).mutations(made[len(REMOVED) :]))
+        mutations = super().replaced(item, id, revision, listed, now)
+        return (*self.removed(id), *self._of(item).mutations(mutations[len(REMOVED) :]))
 
     def updated(self, id: str, changed: Iterable[Path], before: Stored, after: Item, now: int) -> tuple[Mutation, ...]:
         return self._of(before.item).mutations(super().updated(id, changed, before, after, now))

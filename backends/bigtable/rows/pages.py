@@ -184,7 +184,7 @@ class Items(Immutable):
         retry: how long to retry.
         former: the items must have the former values of their fields.
         counts_all: only the number of items is needed, of all items in the range.
-        wanted: the cells of the items that are needed.
+        needed: the cells of the items that are needed.
         asked: the cells of their rows that are needed.
         cells: the filter for the whole item; for a count of all items, the filter for the tag.
     """
@@ -196,7 +196,7 @@ class Items(Immutable):
     retry: Retry
     former: bool
     counts_all: bool
-    wanted: Filter
+    needed: Filter
     asked: Filter
     cells: Filter
 
@@ -207,14 +207,14 @@ class Items(Immutable):
         """The rows of the items that a request reads."""
         former = isinstance(request, Scan) and request.entries
         counts_all = request.count and request.filter is None
-        wanted = ITEM if former else places.current
+        needed = ITEM if former else places.current
         if request.only is not None:
-            wanted = places.selection(request.only, roots_of(request))
-        asked = places.cells(loader.form.owned.held if counts_all else wanted)
+            needed = places.selection(request.only, roots_of(request))
+        asked = places.cells(loader.form.owned.held if counts_all else needed)
         cells = places.shown(asked)
         if isinstance(request, Scan) and not counts_all:
             cells = scanned(places, request, asked)
-        return cls(request, places, at, loader, retry, former, counts_all, wanted, asked, cells)
+        return cls(request, places, at, loader, retry, former, counts_all, needed, asked, cells)
 
     @property
     def table(self) -> str:
@@ -229,7 +229,7 @@ class Items(Immutable):
         """The rows of the items that pass the filter."""
         cut = isinstance(self.request, Scan) and self.request.tag is not None  # see `without_others`
         rows = yield from self.places.committed(rows, self.asked, self.retry, cut=cut)
-        rows = self.places.items(rows, former=self.former, wanted=self.wanted)
+        rows = self.places.items(rows, former=self.former, needed=self.needed)
         if self.counts_all:
             return rows
         condition, form = self.request.filter, self.loader.form

@@ -262,19 +262,19 @@ class Placement(Immutable, dict=True):
 
     def place(self, column: str) -> tuple[str, str, Spot | None]:
         """The family and qualifier of a usual column of ``d``, and the spot of its attribute, if it has one."""
-        found = self._places.get(column)
-        if found is None:
+        place = self._places.get(column)
+        if place is None:
             name, member = read_qualifier(column.encode())
             spot = None if column in _MARKS else self.spots.get(name)
             if spot is None:
-                found = (self.home, column, None)
+                place = (self.home, column, None)
             elif isinstance(spot, Entries):
-                found = (spot.family, f"{spot.cell}{member or ''}", spot)
+                place = (spot.family, f"{spot.cell}{member or ''}", spot)
             else:
-                found = (spot.family, column if spot.cell is None else spot.cell, spot)
+                place = (spot.family, column if spot.cell is None else spot.cell, spot)
             if len(self._places) < 4096:  # columns of members may have any name
-                self._places[column] = found
-        return found
+                self._places[column] = place
+        return place
 
     def mutations(self, usual: Iterable[Mutation]) -> tuple[Mutation, ...]:
         """The mutations that write what these write in the usual form.
@@ -282,22 +282,26 @@ class Placement(Immutable, dict=True):
         Raises:
             BadValue: a value has no bytes in the encoding of its cell.
         """
-        given = tuple(usual)
+        mutations = tuple(usual)
         if not self._versioned:
-            return tuple(mutation for one in given for mutation in self._mutations(one))
-        was = {one.qualifier: one for one in given if isinstance(one, SetCell)}.get(qualifier(WAS))
+            return tuple(mutation for usual_mutation in mutations for mutation in self._mutations(usual_mutation))
+        was = {mutation.qualifier: mutation for mutation in mutations if isinstance(mutation, SetCell)}.get(
+            qualifier(WAS)
+        )
         former: dict[str, list[list[Value]]] = {} if was is None else read(was.value)
         kept = {qualifier(name): its for name, its in former.items() if name in self._versioned}
-        stay = {one.qualifier for one in given if isinstance(one, DeleteColumn)} & {c for c in kept if len(kept[c]) > 1}
-        made: list[Mutation] = []
-        for one in given:
+        stay = {mutation.qualifier for mutation in mutations if isinstance(mutation, DeleteColumn)} & {
+            c for c in kept if len(kept[c]) > 1
+        }
+        placed: list[Mutation] = []
+        for one in mutations:
             if isinstance(one, SetCell) and one.qualifier in kept:
-                made += self._version_cells(one, kept[one.qualifier], update=one.qualifier in stay)
+                placed += self._version_cells(one, kept[one.qualifier], update=one.qualifier in stay)
             elif isinstance(one, DeleteColumn) and one.qualifier in stay:
-                made.append(DeleteColumn(one.qualifier, self.home))  # of a plain cell: the older versions stay
+                placed.append(DeleteColumn(one.qualifier, self.home))  # of a plain cell: the older versions stay
             elif not isinstance(one, SetCell | DeleteColumn) or one.qualifier != qualifier(WAS):
-                made += self._mutations(one)
-        return tuple(made)
+                placed += self._mutations(one)
+        return tuple(placed)
 
     def _version_cells(self, cell: SetCell, former: list[list[Value]], *, update: bool) -> Iterable[SetCell]:
         """The cells of a value and of those before it; in an update, older ones than the last are stored already."""
@@ -308,9 +312,9 @@ class Placement(Immutable, dict=True):
             yield SetCell(name, spot.text(value), time * 1000, at)
         yield SetCell(name, cell.value, newest * 1000, at)
 
-    def _mutations(self, one: Mutation) -> Iterable[Mutation]:
-        match one:
-            case SetCell(column) | DeleteColumn(column) if one.family == FAMILY and self._is_marker(column):
+    def _mutations(self, mutation: Mutation) -> Iterable[Mutation]:
+        match mutation:
+            case SetCell(column) | DeleteColumn(column) if mutation.family == FAMILY and self._is_marker(column):
                 return  # a dict is there without a cell of its own
             case SetCell(column, value, time, family) if family == FAMILY:
                 at, name, spot = self.place(column)
@@ -333,7 +337,7 @@ class Placement(Immutable, dict=True):
                 at, name, _ = self.place(column)
                 yield AddToCell(name, by, at)
             case _:
-                yield one
+                yield mutation
 
     def _is_marker(self, column: str) -> bool:
         """Whether a usual column is the plain cell of a dict whose entries are cells."""
@@ -358,13 +362,13 @@ class Placement(Immutable, dict=True):
 
     def was(self, row: Row, plan: Plan) -> bytes | None:
         """The usual cell of the former values of a row that was read with them, see `odm.codec.WAS`."""
-        made: dict[str, list[list[Value]]] = {}
+        groups: dict[str, list[list[Value]]] = {}
         for name, numbers in plan.versions.items():
             spot = self._versioned[name]
             newest, *others = numbers[: spot.count]
             older = [[row.timestamps[n] // 1000, spot.plain(row.values[n])] for n in others]
-            made[name] = [[row.timestamps[newest] // 1000], *older]
-        return write(made) if made else None
+            groups[name] = [[row.timestamps[newest] // 1000], *older]
+        return write(groups) if groups else None
 
     def filter(self, usual: Filter) -> Filter:
         """The filter for the cells that this one returns in the usual form."""
@@ -407,12 +411,12 @@ class Placement(Immutable, dict=True):
                 at[Place(family, column)] = (number, None)
             elif family == self.home or family in self._families:
                 self._add(Place(family, column), number, at, others)
-        found = {**others, **at}
-        numbers, spots = zip(*found.values(), strict=True) if found else ((), ())
-        doubled = enumerate((spots[place], others.get(column)) for place, column in enumerate(found))
+        places = {**others, **at}
+        numbers, spots = zip(*places.values(), strict=True) if places else ((), ())
+        doubled = enumerate((spots[place], others.get(column)) for place, column in enumerate(places))
         joined = ((place, it[0]) for place, (spot, it) in doubled if spot is not None and spot.adds and it is not None)
         sums = (place for place, spot in enumerate(spots) if spot is not None and spot.adds and spot.cell is not None)
-        return Plan(numbers, tuple(found), spots, tuple(joined), versions, tuple(sums))
+        return Plan(numbers, tuple(places), spots, tuple(joined), versions, tuple(sums))
 
     def _entries_at(self, family: str, column: bytes) -> str | None:
         """The attribute of which a column is an entry; None: of none."""
@@ -531,10 +535,10 @@ def _of_one_time(cells: tuple[bytes, ...], times: Sequence[int], plan: Plan) -> 
 
 def _joined(cells: tuple[bytes, ...], values: Sequence[bytes], plan: Plan) -> tuple[bytes, ...]:
     """The cells with those aggregates put together of which a part is in a plain cell."""
-    made = [*cells]
+    copies = [*cells]
     for place, number in plan.joined:
         spot, added, before = plan.spots[place], read(cells[place]), read(values[number])
         assert spot is not None
         if type(added) is type(before) is int:
-            made[place] = spot.text(JOINED[str(spot.own)]((before, added)))
-    return tuple(made)
+            copies[place] = spot.text(JOINED[str(spot.own)]((before, added)))
+    return tuple(copies)

@@ -150,7 +150,7 @@ def _compiled(condition: Condition, form: Form, tag: Value) -> Predicate | None:
     placement = form.placement(tag)
     filters = _Filters(form, refuses=of_none, placement=placement)
     try:
-        said = filters.of(_normal(condition, wanted=not of_none))
+        said = filters.of(_normal(condition, asked=not of_none))
         if of_none:
             said = interleave(said, *filters.elsewhere)
         elif filters.elsewhere:
@@ -189,24 +189,24 @@ class Unsayable(Exception):
     """No filter can express the condition."""
 
 
-def _normal(condition: Condition, *, wanted: bool) -> Condition:
+def _normal(condition: Condition, *, asked: bool) -> Condition:
     """The condition, or its negation, with every `Not` at a single test."""
     node = cast("AnyCondition", condition)
     match node:
         case And() | Or():
-            kind = And if isinstance(node, And) is wanted else Or
-            parts = (_normal(part, wanted=wanted) for part in node.conditions)
+            kind = And if isinstance(node, And) is asked else Or
+            parts = (_normal(part, asked=asked) for part in node.conditions)
             return kind(tuple(one for part in parts for one in (part.conditions if type(part) is kind else (part,))))
         case Not(inner):
-            return _normal(inner, wanted=not wanted)
+            return _normal(inner, asked=not asked)
         case Missing(path):
-            return _normal(Exists(path), wanted=not wanted)
+            return _normal(Exists(path), asked=not asked)
         case Compare("<>", left, right):
-            return _normal(Compare("=", left, right), wanted=not wanted)
+            return _normal(Compare("=", left, right), asked=not asked)
         case Between(operand, low, high) if not _constants(low, high):
-            return _normal(And((Compare("<=", low, operand), Compare("<=", operand, high))), wanted=wanted)
+            return _normal(And((Compare("<=", low, operand), Compare("<=", operand, high))), asked=asked)
         case _:
-            return node if wanted else Not(node)
+            return node if asked else Not(node)
 
 
 def _constants(*operands: Operand) -> bool:

@@ -134,8 +134,8 @@ def bytes_of(cell: SetCell) -> int:
 
 def size_of(rows: Iterable[Row]) -> int:
     """The size of a row, in bytes, or of the row of an item; 0 if it was not read or is not known."""
-    found = (row.values[row.columns.index(SIZE)] if SIZE in row.columns else stored_size_of(row) for row in rows)
-    return sum(read_counter(size) for size in found if size is not None and len(size) == 8)
+    sizes = (row.values[row.columns.index(SIZE)] if SIZE in row.columns else stored_size_of(row) for row in rows)
+    return sum(read_counter(size) for size in sizes if size is not None and len(size) == 8)
 
 
 def is_full(rows: Iterable[Row]) -> bool:
@@ -157,8 +157,8 @@ def check_space(table: str, families: Sequence[str], rows: Mapping[str, int], re
     """
     if not rows:
         return
-    found = yield from read_all(ReadRows(table, keys=tuple(rows), filter=newest(COUNTERS, SENTINEL)), retry)
-    for row in found:
+    rows_ = yield from read_all(ReadRows(table, keys=tuple(rows), filter=newest(COUNTERS, SENTINEL)), retry)
+    for row in rows_:
         added = rows[row.text]
         if size_of((row,)) + added < MAX_ROW:
             continue
@@ -217,17 +217,17 @@ def split(row: Row, families: Iterable[str]) -> list[Row]:
         row: the row.
         families: the families of documents.
     """
-    found: dict[bytes, dict[Column, tuple[bytes, int]]] = {}
+    items: dict[bytes, dict[Column, tuple[bytes, int]]] = {}
     for (family, column), value, time in zip(row.columns, row.values, row.timestamps, strict=True):
         sort, side, name = column.partition(b"##")
         place = _place(family, side, name, families)
         if place is not None and not _is_mark(column, value):
-            found.setdefault(sort, {})[place] = (value, time)
+            items.setdefault(sort, {})[place] = (value, time)
     head, size = row.key + b"##", stored_size_of(row)
     if size is not None:
-        for cells in found.values():
+        for cells in items.values():
             cells[SIZE] = (size, 0)
-    return [_row(head + sort, cells) for sort, cells in sorted(found.items()) if DOCUMENT in cells]
+    return [_row(head + sort, cells) for sort, cells in sorted(items.items()) if DOCUMENT in cells]
 
 
 def _place(family: str, side: bytes, name: bytes, families: Iterable[str]) -> Column | None:
@@ -268,7 +268,7 @@ def cut(rows: Iterable[Row], families: Iterable[str]) -> list[Row]:
         rows: the rows.
         families: the families of documents.
     """
-    found: list[Row] = []
+    rows_of_items: list[Row] = []
     for row in rows:
         items: dict[bytes, list[Cell]] = {}
         size = [cell for cell in row.cells if (cell.family, cell.qualifier) == (COUNTERS, _SIZE)]
@@ -278,8 +278,8 @@ def cut(rows: Iterable[Row], families: Iterable[str]) -> list[Row]:
             if (is_lock or _place(cell.family, side, name, families)) and not _is_mark(cell.qualifier, cell.value):
                 items.setdefault(sort, []).append(cell)
         head = row.key + b"##"
-        found += (Row(head + sort, (*cells, *size)) for sort, cells in sorted(items.items()) if _counts(cells))
-    return found
+        rows_of_items += (Row(head + sort, (*cells, *size)) for sort, cells in sorted(items.items()) if _counts(cells))
+    return rows_of_items
 
 
 def _counts(cells: Iterable[Cell]) -> bool:
@@ -447,23 +447,23 @@ class WideRows(ItemRows, dict=True):
             yield ColumnRange(family, start, end)
         yield ColumnRange(COUNTERS, start, end)
 
-    def read(self, ids: tuple[str, ...], retry: Retry, wanted: Filter = ITEM) -> Steps[dict[str, Row]]:
+    def read(self, ids: tuple[str, ...], retry: Retry, needed: Filter = ITEM) -> Steps[dict[str, Row]]:
         rows = yield from self.rows(ids, retry)
         return {item.text: item for item in (yield from self.found(rows, retry, frozenset(ids)))}
 
     def rows(self, ids: tuple[str, ...], retry: Retry) -> Steps[list[Row]]:
         """The rows of some items; of a row with very many of them, several parts. They may have other items, too."""
-        found: list[Row] = []
-        left = ids
-        while left:
-            some = leading(left, self.filter_bytes, FILTER_BYTES)
+        rows_read: list[Row] = []
+        remaining = ids
+        while remaining:
+            some = leading(remaining, self.filter_bytes, FILTER_BYTES)
             rows = tuple(dict.fromkeys(map(self.row, some)))
             size = ColumnFilter(COUNTERS, SENTINEL)
-            found += yield from read_all(ReadRows(self.table, keys=rows, filter=self.of_items(some, size)), retry)
-            left = left[len(some) :]
-        return found
+            rows_read += yield from read_all(ReadRows(self.table, keys=rows, filter=self.of_items(some, size)), retry)
+            remaining = remaining[len(some) :]
+        return rows_read
 
-    def read_together(self, ids: tuple[str, ...], retry: Retry, wanted: Filter = ITEM) -> Steps[dict[str, Row]]:
+    def read_together(self, ids: tuple[str, ...], retry: Retry, needed: Filter = ITEM) -> Steps[dict[str, Row]]:
         rows = yield from self.row_with(ids, retry)
         return {item.text: item for item in (yield from self.found(rows, retry))}
 
@@ -500,7 +500,7 @@ class WideRows(ItemRows, dict=True):
     def without_others(self, tag: str, cells: Filter) -> Filter:
         return cells
 
-    def items(self, rows: Iterable[Row], *, former: bool = False, wanted: Filter = ITEM) -> list[Row]:
+    def items(self, rows: Iterable[Row], *, former: bool = False, needed: Filter = ITEM) -> list[Row]:
         return [item for row in rows for item in self.split(row)]
 
     def split(self, row: Row) -> list[Row]:
@@ -519,14 +519,14 @@ class WideRows(ItemRows, dict=True):
             items = self.items(rows)
             return items if asked is None else [item for item in items if item.text in asked]
         apart = [item for item in cut(rows, self.families) if asked is None or item.text in asked]
-        shown = yield from self.locks.committed(apart, ITEM, retry)
-        return [item for one in shown if (item := self.item_of(one)) is not None]
+        committed = yield from self.locks.committed(apart, ITEM, retry)
+        return [item for row in committed if (item := self.item_of(row)) is not None]
 
     def item_of(self, row: Row) -> Row | None:
         return joined(row, self.families)
 
-    def named(self, found: dict[str, Row], cells: Filter) -> dict[str, Row]:
-        return {id: item for id, row in found.items() if (item := self.item_of(row)) is not None}
+    def named(self, rows: dict[str, Row], cells: Filter) -> dict[str, Row]:
+        return {id: item for id, row in rows.items() if (item := self.item_of(row)) is not None}
 
     def shown(self, cells: Filter) -> Filter:
         return cells
@@ -644,7 +644,7 @@ class WideRows(ItemRows, dict=True):
             elif (sort := item_column(family or "", column, value, self.families)) is not None:
                 sorts[sort] = None
         most = self._longest
-        return [f"{row}{SIDE}{one.decode('utf-8', 'surrogateescape')}" for one in sorts if len(one) <= most]
+        return [f"{row}{SIDE}{sort.decode('utf-8', 'surrogateescape')}" for sort in sorts if len(sort) <= most]
 
     def _held(self, before: Stored | None, *columns: Column) -> int:
         """The bytes of these cells of an item that was read; default: of all except its counters."""
@@ -658,14 +658,14 @@ class WideRows(ItemRows, dict=True):
     def updated(self, id: str, changed: Iterable[Path], before: Stored, after: Item, now: int) -> tuple[Mutation, ...]:
         whole = self.document(before.row) or {}
         plain, counted = dict(whole), set(whole.get(COUNTED, ()))  # counters that do not change keep their cells
-        made: list[Mutation] = []
+        mutations: list[Mutation] = []
         for name in frozenset(path.root for path in changed):
             plain.pop(name, None)
             if name in counted or self.form.kind(name) == "counter":
-                made.append(DeleteColumn(f"{self.sort(id)}{SIDE}{qualifier(name)}", COUNTERS))
+                mutations.append(DeleteColumn(f"{self.sort(id)}{SIDE}{qualifier(name)}", COUNTERS))
                 counted.discard(name)
             if name in after and self._counts(name, after[name]):
-                made.append(self._added(id, name, after[name]))
+                mutations.append(self._added(id, name, after[name]))
                 counted.add(name)
             elif name in after:
                 plain[name] = after[name]
@@ -673,8 +673,12 @@ class WideRows(ItemRows, dict=True):
         written = self._written(plain, counted, id, now)
         stored = before.row.values[before.row.columns.index(DOCUMENT)]
         if written.value != stored or self.form.renewed(after):
-            made += (DeleteColumn(written.qualifier, written.family), written, *grown(len(written.value) - len(stored)))
-        return tuple(made)
+            mutations += (
+                DeleteColumn(written.qualifier, written.family),
+                written,
+                *grown(len(written.value) - len(stored)),
+            )
+        return tuple(mutations)
 
     def noted(self, id: str, before: Stored, revision: str, listed: Sequence[Listed], now: int) -> tuple[Mutation, ...]:
         note = self._note(before.item, id, revision, listed, now)
@@ -690,10 +694,10 @@ class WideRows(ItemRows, dict=True):
     def document(self, row: Row) -> dict[str, Value] | None:
         """The document of an item, without its counters; None if it is not an item's."""
         try:
-            found = read(row.values[row.columns.index(DOCUMENT)])
+            document = read(row.values[row.columns.index(DOCUMENT)])
         except UNREADABLE:
             return None
-        return found if isinstance(found, dict) and isinstance(found.get(TAG), str) else None
+        return document if isinstance(document, dict) and isinstance(document.get(TAG), str) else None
 
     def _counts(self, name: str, value: Value) -> bool:
         return type(value) is int and self.form.kind(name) == "counter"

@@ -58,24 +58,24 @@ def batch_write(writer: Writer, operations: Sequence[Put | Delete]) -> Steps[Non
     refused: list[Refusal] = []
     stuck = yield from _write(writer, bulk, refused)
     of = {id(entry): some for entry, some in bulk}
-    undone = [entry for entry, _ in refused] + ([] if stuck is None else [*stuck.left[writer.table]])
-    left = [one for entry in undone for one in of[id(entry)]]
+    undone = [entry for entry, _ in refused] + ([] if stuck is None else [*stuck.remaining[writer.table]])
+    remaining = [operation for entry in undone for operation in of[id(entry)]]
     others = [operation for operation in operations if not writer.unlisted(operation)]
     error, reason = None, None if stuck is None else stuck.reason
     for start in range(0, len(others), GROUP):
         if reason is not None or error is not None:
-            left += others[start:]
+            remaining += others[start:]
             break
         group = others[start : start + GROUP]
-        works = [Work(one, writer.row_key(one.key)) for one in group]
+        works = [Work(operation, writer.row_key(operation.key)) for operation in group]
         try:
             reason = yield from settle(writer, works)
         except Throttled as throttled:  # its `left` has no operations of the batch
             reason = str(throttled)
         except OdmError as failure:
             error = failure
-        left += [one for one, work in zip(group, works, strict=True) if work.answer is None]
-    _raise_for(writer, operations, left, refused, error, reason)
+        remaining += [operation for operation, work in zip(group, works, strict=True) if work.answer is None]
+    _raise_for(writer, operations, remaining, refused, error, reason)
 
 
 def _write(writer: Writer, changes: Sequence[Change], refused: list[Refusal]) -> Steps[Stuck | None]:
@@ -102,7 +102,9 @@ def _write_each(
     reason = ""
     for start in range(0, len(entries), COMMITS):
         some = entries[start : start + COMMITS]
-        errors = yield from together([_one(writer, one, ids, renewed, once=once(one)) for one, ids in some])
+        errors = yield from together(
+            [_one(writer, operation, ids, renewed, once=once(operation)) for operation, ids in some]
+        )
         silent = False
         for (entry, _), error in zip(some, errors, strict=True):
             unanswered = error is not None and _is_unanswered(error) and not once(entry)
@@ -142,7 +144,7 @@ def _one(
 def _raise_for(
     writer: Writer,
     operations: Sequence[Put | Delete],
-    left: Sequence[Operation],
+    remaining: Sequence[Operation],
     refused: Sequence[Refusal],
     error: OdmError | None,
     reason: str | None,
@@ -152,18 +154,18 @@ def _raise_for(
         rows = ", ".join(repr(entry.key) for entry, _ in refused[:SHOWN]) + ", ..." * (len(refused) > SHOWN)
         cause = refused[0][1]
         error = type(cause)(
-            f"table {writer.table!r}: {len(left)} of {len(operations)} operations of the batch are not known to be "
-            f"applied, those in the error's `left`; the server refused row {rows}; the first error: {cause}"
+            f"table {writer.table!r}: {len(remaining)} of {len(operations)} operations of the batch are not known to "
+            f"be applied, those in the error's `left`; the server refused row {rows}; the first error: {cause}"
         )
         error.__cause__ = cause
     if error is not None:
-        error.left = tuple(left)
+        error.left = tuple(remaining)
         raise error
     if reason is not None:
         raise Throttled(
-            f"table {writer.table!r}: after all retries, {len(left)} of {len(operations)} operations of the batch are "
-            f"not known to be applied ({reason}): send the operations in the error's `left` again",
-            left,
+            f"table {writer.table!r}: after all retries, {len(remaining)} of {len(operations)} operations of the batch "
+            f"are not known to be applied ({reason}): send the operations in the error's `left` again",
+            remaining,
         )
 
 
@@ -214,8 +216,8 @@ def batch_merge(writer: Writer, merges: Sequence[Merge]) -> Steps[tuple[Written 
     Raises:
         Throttled: ``left`` has the merges that are not known to be applied, and none was refused.
     """
-    by_row = {writer.row_key(one.key): one for one in merges}
-    entries = [_merging(writer, row_key, one) for row_key, one in by_row.items()]
+    by_row = {writer.row_key(merge.key): merge for merge in merges}
+    entries = [_merging(writer, row_key, merge) for row_key, merge in by_row.items()]
 
     def renewed(entry: Entry) -> Entry:
         return _merging(writer, entry.key, by_row[entry.key])
@@ -231,16 +233,16 @@ def batch_merge(writer: Writer, merges: Sequence[Merge]) -> Steps[tuple[Written 
         stuck = yield from _write_each(writer, [*zip(entries, of, strict=True)], refused, renewed, added)
     failed = {by_row[entry.key].key: Failed(error) for entry, error in refused}
     if stuck is not None:
-        left = [by_row[entry.key] for entry in stuck.left[writer.table]]
+        remaining = [by_row[entry.key] for entry in stuck.remaining[writer.table]]
         throttled = Throttled(
-            f"table {writer.table!r}: after all retries, {len(left)} of {len(merges)} merges of the batch are not "
+            f"table {writer.table!r}: after all retries, {len(remaining)} of {len(merges)} merges of the batch are not "
             f"known to be applied ({stuck.reason}): send those in the error's `left` again",
-            left,
+            remaining,
         )
         if not failed:
             raise throttled
-        failed |= {one.key: Failed(throttled) for one in left}
-    return tuple(failed.get(one.key) or Written() for one in merges)
+        failed |= {merge.key: Failed(throttled) for merge in remaining}
+    return tuple(failed.get(merge.key) or Written() for merge in merges)
 
 
 def _merge_unless_locked(writer: Writer, request: Merge) -> Steps[None]:
@@ -275,12 +277,15 @@ def _entries(writer: Writer, operations: Sequence[Put | Delete]) -> Iterator[Cha
         id = writer.row_key(operation.key)
         rows.setdefault(writer.places.row(id), []).append((operation, _mutations(writer, id, operation)))
     for row, changes in rows.items():
-        left = tuple(changes)
-        while left:
-            some = left if len(left) == 1 else leading(left, _weight, WRITE_BYTES)
+        remaining = tuple(changes)
+        while remaining:
+            some = remaining if len(remaining) == 1 else leading(remaining, _weight, WRITE_BYTES)
             some = leading(some, partial(_asked, writer), FILTER_BYTES)
-            yield Entry(row, tuple(chain.from_iterable(change for _, change in some))), [one for one, _ in some]
-            left = left[len(some) :]
+            yield (
+                Entry(row, tuple(chain.from_iterable(change for _, change in some))),
+                [operation for operation, _ in some],
+            )
+            remaining = remaining[len(some) :]
 
 
 def _weight(change: tuple[Put | Delete, tuple[Mutation, ...]]) -> int:

@@ -82,7 +82,7 @@ class _Kind(Immutable):
     """
 
     entity: EntitySchema
-    made: frozenset[str]
+    written: frozenset[str]
     natives: frozenset[str]
     ttl: str | None
     others: Mapping[str, str]
@@ -107,12 +107,12 @@ class Described(Immutable, dict=True):
         for tag, entity in schema.entities.items():
             uses = list(uses_of(entity, schema.keys, schema.indexes, hash_only=schema.hash_only))
             natives = frozenset(use.attribute for use in uses if use.template.native)
-            made = frozenset(use.attribute for use in uses) - natives
+            written = frozenset(use.attribute for use in uses) - natives
             ttl = None if entity.ttl is None else attribute_name(entity.codec.stored[entity.ttl])
             own = {TAG: schema.tag == TAG, VERSION: entity.version != 1}
             own[TTL_ATTRIBUTE] = schema.ttl == TTL_ATTRIBUTE and ttl not in (None, TTL_ATTRIBUTE)
             others = {name: theirs for name, theirs in OTHERS.items() if not own[name]}
-            kinds[tag] = _Kind(entity, made, natives, ttl, others, rivals_of(schema, entity))
+            kinds[tag] = _Kind(entity, written, natives, ttl, others, rivals_of(schema, entity))
         return kinds
 
     @property
@@ -166,7 +166,7 @@ class Described(Immutable, dict=True):
 
     def _read(self, kind: _Kind, values: Mapping[str, Value]) -> dict[str, Value]:
         schema = self.schema
-        hidden, others = kind.made | {schema.tag}, kind.others
+        hidden, others = kind.written | {schema.tag}, kind.others
         item = {others.get(name, name): value for name, value in values.items() if name not in hidden}
         item[TAG] = kind.entity.tag
         for stored, part in kind.entity.key_only.items():
@@ -189,21 +189,21 @@ class Described(Immutable, dict=True):
         kind = self._kinds.get(str(item.get(TAG)))
         natives = frozenset[str]() if kind is None else kind.natives
         key_only: Mapping[str, Any] = _NO_TEXT if kind is None else kind.entity.key_only
-        made = {} if schema.tag is None else {schema.tag: item.get(TAG)}
-        made |= self._key_values(self.keys, put.key, natives)
+        attributes = {} if schema.tag is None else {schema.tag: item.get(TAG)}
+        attributes |= self._key_values(self.keys, put.key, natives)
         for index, key in put.entries.items():
             if any(type(name) is tuple for name in schema.indexes[index].keys):
                 continue  # a key of several attributes is made of fields
-            made |= self._key_values(self.names(index), key, natives)
+            attributes |= self._key_values(self.names(index), key, natives)
         for name, value in item.items():
             if name == TAG or name in key_only or (value is None and name in natives):
                 continue
             if name == TTL_ATTRIBUTE:
                 if kind is None or kind.ttl != schema.ttl:
-                    made[schema.ttl] = value
+                    attributes[schema.ttl] = value
                 continue
-            made[attribute_name(name)] = value
-        return made
+            attributes[attribute_name(name)] = value
+        return attributes
 
     def known(self, put: Put) -> frozenset[str]:
         """The attributes that the models have of this item's entity."""
@@ -212,13 +212,13 @@ class Described(Immutable, dict=True):
             return frozenset()
         # An attribute with a name of odm's own that another program writes is not one of the model.
         names = put.known - kind.entity.key_only.keys() - {TAG, TTL_ATTRIBUTE} - kind.others.keys()
-        names = frozenset(map(attribute_name, names)) | kind.made
+        names = frozenset(map(attribute_name, names)) | kind.written
         return names | {self.schema.ttl} if kind.ttl is not None else names
 
     def names(self, index: str) -> tuple[str, ...]:
         """The key attributes of an index."""
-        found = self.schema.indexes[index]
-        return flat(names_of(found, self.keys))
+        schema_of_index = self.schema.indexes[index]
+        return flat(names_of(schema_of_index, self.keys))
 
     def _key_values(self, names: tuple[str, ...], key: tuple[str, ...], natives: frozenset[str]) -> dict[str, Value]:
         types = self.schema.types
@@ -241,14 +241,14 @@ class Described(Immutable, dict=True):
         parts = {stored for entity in entities for stored in entity.key_only}
         natives = {name for entity in entities for name in self._kinds[entity.tag].natives}
         ttls = {self._kinds[entity.tag].ttl for entity in entities}
-        found: dict[Path | int, Action] = {}
+        by_path: dict[Path | int, Action] = {}
         for at, action in enumerate(request.actions):
             root = action.path.root
             if root in parts or (root == TTL_ATTRIBUTE and self.schema.ttl in ttls):
                 continue
             path = Path((self.schema.ttl,)) if root == TTL_ATTRIBUTE else action.path
             leaves = isinstance(action, Set) and action.value is None and root in natives
-            found[at] = Remove(path) if leaves else action if path is action.path else _moved(action, path)
+            by_path[at] = Remove(path) if leaves else action if path is action.path else _moved(action, path)
         for index, entry in request.entries.items():
             names = self.names(index)
             if any(type(name) is tuple for name in self.schema.indexes[index].keys):
@@ -256,8 +256,8 @@ class Described(Immutable, dict=True):
             for name, text in zip(names, entry or ("",) * len(names), strict=False):
                 if name not in natives and name not in self.keys:
                     path = Path((name,))
-                    found[path] = Remove(path) if entry is None else Set(path, text)
-        return tuple(found.values())
+                    by_path[path] = Remove(path) if entry is None else Set(path, text)
+        return tuple(by_path.values())
 
 
 def _moved(action: Action, path: Path) -> Action:
@@ -291,7 +291,9 @@ class WriteConditions(Immutable, dict=True):
         if roots == {VERSION} and all(entity.version == 1 for entity in self._entities):
             # An attribute of this name is of another program, and all items are of version 1.
             return self._always if holds(condition, {}) else self._never
-        parts = {stored: part for one in self._entities for stored, part in one.key_only.items() if stored in roots}
+        parts = {
+            stored: part for entity_ in self._entities for stored, part in entity_.key_only.items() if stored in roots
+        }
         if parts and all(part.primary for part in parts.values()):
             return self._of_key(condition, parts)
         if parts:
@@ -326,21 +328,21 @@ class WriteConditions(Immutable, dict=True):
         entity, attribute = self.table.schema.entities.get(tag), self.table.schema.tag
         match = None if entity is None or entity.match is None else self._matches(entity, entity.match)
         if attribute is not None:
-            found = every(Compare("=", Path((attribute,)), Const(tag)), match)
-        elif entity is None or all(entity is not one for one in self._entities):
-            found = self._never
+            condition = every(Compare("=", Path((attribute,)), Const(tag)), match)
+        elif entity is None or all(entity is not known for known in self._entities):
+            condition = self._never
         else:
-            found = every(Exists(self._there), match)
-        assert found is not None
-        return found
+            condition = every(Exists(self._there), match)
+        assert condition is not None
+        return condition
 
     def _matches(self, entity: EntitySchema, match: Condition) -> Condition:
         there = self._entities
-        rivals = [one.match for one in self.table.rivals(entity.tag) if any(one is other for other in there)]
+        rivals = [rival.match for rival in self.table.rivals(entity.tag) if any(rival is other for other in there)]
         others = (Not(self.translated(rival)) for rival in rivals if rival is not None)
-        found = every(self.translated(match), *others)
-        assert found is not None
-        return found
+        condition = every(self.translated(match), *others)
+        assert condition is not None
+        return condition
 
     @property
     def _never(self) -> Condition:
