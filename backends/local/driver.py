@@ -372,9 +372,9 @@ def _absolute(path: str | os.PathLike[str]) -> Path:
     except UnicodeEncodeError as error:
         raise BadValue(f"LocalFile({brief(str(path))}): no file can have this name; pass the path of a file") from error
     except FileNotFoundError as error:
-        what = "the current folder does not exist any more"
+        reason = "the current folder does not exist any more"
         raise BackendError(
-            f"LocalFile({brief(str(path))}): {what}; change to another one, or pass an absolute path"
+            f"LocalFile({brief(str(path))}): {reason}; change to another one, or pass an absolute path"
         ) from error
 
 

@@ -61,12 +61,12 @@ def translated(error: Exception, path: Path | None) -> OdmError:
     match error:
         case sqlite3.Error():
             code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY
-            kind, what = _SQLITE.get(code, unknown)
+            kind, reason = _SQLITE.get(code, unknown)
         case OSError():
-            kind, what = _SYSTEM.get(error.errno or 0, unknown)
+            kind, reason = _SYSTEM.get(error.errno or 0, unknown)
         case _:
-            kind, what = BackendError, _DAMAGED
-    return kind(f"file {path}: {what} ({error})")
+            kind, reason = BackendError, _DAMAGED
+    return kind(f"file {path}: {reason} ({error})")
 
 
 @contextmanager

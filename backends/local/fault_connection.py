@@ -77,8 +77,8 @@ class FaultConnection(ForwardingConnection[Request]):
 
     def _lost(self, request: Request) -> OdmError:
         safe = "it can safely be repeated" if repeatable(request) else "read the item before you write again"
-        what = f"the response was lost, and the write may or may not have been applied: {safe}"
-        return OutcomeUnknown(self._said(request, what))
+        outcome = f"the response was lost, and the write may or may not have been applied: {safe}"
+        return OutcomeUnknown(self._said(request, outcome))
 
     def _said(self, request: Request, what: str) -> str:
         key = getattr(request, "key", None)

@@ -147,9 +147,9 @@ class FileTable(Loan):
 
     def assigned_id(self) -> str:
         """The id of the file, which gets one if it has none."""
-        found = self.file_id()
-        if found is not None:
-            return found
+        file_id = self.file_id()
+        if file_id is not None:
+            return file_id
         self._execute("CREATE TABLE IF NOT EXISTS identity (id TEXT)")
         new = token_hex(16)
         self._execute("INSERT INTO identity VALUES (?)", (new,))
@@ -225,8 +225,8 @@ class FileTable(Loan):
     def logged(self, after: int, limit: int) -> Sequence[Logged]:
         space = self._spaces[_BASE]
         sql = "SELECT number, at, partition, sort, old, new FROM changes WHERE space = ? AND number > ?"
-        found = self._execute(f"{sql} ORDER BY number LIMIT ?", (space, after, limit)).fetchall()
-        return [Logged(number, at, Key(_text(part), _text(sort)), *data) for number, at, part, sort, *data in found]
+        rows = self._execute(f"{sql} ORDER BY number LIMIT ?", (space, after, limit)).fetchall()
+        return [Logged(number, at, Key(_text(part), _text(sort)), *data) for number, at, part, sort, *data in rows]
 
     def _put(self, key: Key, record: Record) -> None:
         sql = (
@@ -342,12 +342,12 @@ class FileStorage:
         place = f"file {self._connections.path}"
         view = self.reading()
         with view.block:
-            found = view.file_id() or ""
-        if assign and not found:
+            assigned = view.file_id() or ""
+        if assign and not assigned:
             view = self.writing()
             with view.block:
-                found = view.assigned_id()
-        return TableIdentity({"backend": "file", "file": found, "table": self._table}, place=place)
+                assigned = view.assigned_id()
+        return TableIdentity({"backend": "file", "file": assigned, "table": self._table}, place=place)
 
     def recover(self) -> None:
         self._connections.recover()
@@ -395,8 +395,8 @@ def _entries_of(data: bytes) -> dict[str, Key]:
         raise _damaged(repr(error)) from error
 
 
-def _damaged(what: str) -> BackendError:
-    return BackendError(f"a stored item is damaged, restore it from a copy: {what}")
+def _damaged(damage: str) -> BackendError:
+    return BackendError(f"a stored item is damaged, restore it from a copy: {damage}")
 
 
 def _blobs(*texts: str) -> list[bytes]:

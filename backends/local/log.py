@@ -50,12 +50,12 @@ def seconds_of(changes: bool | timedelta) -> float | None:
 
 def logged(changes: Sequence[Change], number: int, at: float) -> list[Logged]:
     """The log of changes, numbered from ``number``; a write that changed nothing is not in it."""
-    found: list[Logged] = []
+    logged: list[Logged] = []
     for key, old, new, *_ in changes:
         before, after = None if old is None else old.data, None if new is None else new.data
         if before != after:
-            found.append(Logged(number + len(found), at, key, before, after))
-    return found
+            logged.append(Logged(number + len(logged), at, key, before, after))
+    return logged
 
 
 def answer(view: View, table: str, request: ListShards | ReadChanges) -> tuple[ChangeShard, ...] | ChangePage:

@@ -58,8 +58,8 @@ class Ordered(Generic[T]):
         values = self._values
         if not isinstance(values, list):
             return values.between(low, high, behind=behind, reverse=reverse)
-        found = _part(values, low, high, behind)
-        return reversed(found) if reverse else iter(found)
+        part = _part(values, low, high, behind)
+        return reversed(part) if reverse else iter(part)
 
 
 class _Blocks(Generic[T]):
@@ -105,8 +105,8 @@ class _Blocks(Generic[T]):
         first = bisect_left(blocks, low, key=_LAST)
         last = len(blocks) if high is None else bisect_left(blocks, high, key=_LAST) + 1
         for block in reversed(blocks[first:last]) if reverse else blocks[first:last]:
-            found = _part(block, low, high, behind)
-            yield from reversed(found) if reverse else found
+            part = _part(block, low, high, behind)
+            yield from reversed(part) if reverse else part
 
 
 def _part(values: list[T], low: T, high: T | None, behind: bool) -> list[T]:

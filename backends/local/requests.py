@@ -201,17 +201,17 @@ class Engine(Immutable):
             view = self.storage.writing()
             with view.block:
                 judged = [self._verdict(view, merge) for merge in merges[start : start + CHUNK]]
-                view.apply([one for one in judged if isinstance(one, Change)])
-            for one in judged:
-                failed = req.Failed(one) if isinstance(one, BadValue) else one
+                view.apply([judgement for judgement in judged if isinstance(judgement, Change)])
+            for judgement in judged:
+                failed = req.Failed(judgement) if isinstance(judgement, BadValue) else judgement
                 answers.append(failed.answer if isinstance(failed, Change) else failed)
         return tuple(answers)
 
     def _transact(self, view: View, request: req.Transact) -> req.Written | req.Refusals:
         judged = [self._verdict(view, operation) for operation in request.operations]
-        changes = [one for one in judged if isinstance(one, Change)]
+        changes = [judgement for judgement in judged if isinstance(judgement, Change)]
         if len(changes) < len(judged):
-            return req.Refusals(tuple(None if isinstance(one, Change) else one for one in judged))
+            return req.Refusals(tuple(None if isinstance(judgement, Change) else judgement for judgement in judged))
         self._check_size(changes, request.limits)
         view.apply(changes)
         return req.Written()
@@ -223,8 +223,12 @@ class Engine(Immutable):
             if change.item is not None and change.new is not None:
                 size += size_at_most(change.item) + keys_at_most(change.key, change.new.entries)
         if most is not None and size > most:  # decodes every draft, so only near the limit
-            written = [(one.item, one.key, one.new.entries) for one in changes if one.item is not None and one.new]
-            size = sum(stored_size(*one, self.local) for one in written)
+            written = [
+                (change.item, change.key, change.new.entries)
+                for change in changes
+                if change.item is not None and change.new
+            ]
+            size = sum(stored_size(*written_item, self.local) for written_item in written)
         check_transaction(len(changes), size, limits)
 
     def _verdict(self, view: View, operation: req.Operation | req.Merge) -> Change | req.Refused | BadValue:
@@ -342,38 +346,38 @@ def _sampled(rows: Rows, sample: req.Sample) -> Rows:
 def _page(rows: Rows, request: req.Query | req.Scan, engine: Engine) -> req.Page:
     filter_, limit = request.filter, request.limit
     examine = request.examine
-    found: list[Row] = []
-    seen = found if filter_ is None else []
+    passing: list[Row] = []
+    seen = passing if filter_ is None else []
     read = counted = examined = 0  # bytes and number of the rows that were counted; rows
     room = engine.page_bytes  # for this many bytes at least
     last: Row | None = None
     for row in rows:
         if room <= 0:
-            read += sum(read_size(engine, request, one) for one in seen[counted:])
+            read += sum(read_size(engine, request, row) for row in seen[counted:])
             counted, room = len(seen), engine.page_bytes - read
             if room <= 0:
                 break
         if filter_ is None:
-            if len(found) == limit:
+            if len(passing) == limit:
                 break
-            found.append(row)
+            passing.append(row)
         else:
             if examined == examine:
                 break
             examined += 1
             if holds(filter_, decode(row[0])):
-                if len(found) == limit:
+                if len(passing) == limit:
                     break
-                found.append(row)
+                passing.append(row)
             seen.append(row)
         room -= 2 * len(row[0]) + KEY_BYTES
         last = row
     else:
         last = None
-    examined = examined or len(found)
+    examined = examined or len(passing)
     following = None if last is None else position_of(request, last)
     if request.count:
-        strangers = sum(tag_of(row[0]) not in engine.tags for row in found)
-        return req.Page(next=following, count=len(found), strangers=strangers, examined=examined)
-    texts = ItemTexts([row[0] for row in found], decode, engine.loader)
-    return req.Page(texts, Lazy(found, partial(position_of, request)), following, len(found), (), 0, examined)
+        strangers = sum(tag_of(row[0]) not in engine.tags for row in passing)
+        return req.Page(next=following, count=len(passing), strangers=strangers, examined=examined)
+    texts = ItemTexts([row[0] for row in passing], decode, engine.loader)
+    return req.Page(texts, Lazy(passing, partial(position_of, request)), following, len(passing), (), 0, examined)

@@ -218,7 +218,7 @@ def refuse_within(block: object) -> None:
     Raises:
         BackendError: a caller has.
     """
-    if any(one is block for one in open_blocks()):
+    if any(open_block is block for open_block in open_blocks()):
         raise BackendError(
             "a signal handler or finalizer called the store while it interrupted another call of the same thread "
             "on this table: let it only set a flag, and call the store later"

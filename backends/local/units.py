@@ -103,8 +103,8 @@ class _Tally(Struct):
         consistent = request.consistent and (index is None or index in self.engine.local)
         parts = [(index, read_units(sum(self.sizes.values()), consistent=consistent))]
         if index in self.engine.held:
-            found = () if request.count else [position.key for position in page.positions]
-            fetched = self.items if self.needs_items else found
+            keys = () if request.count else [position.key for position in page.positions]
+            fetched = self.items if self.needs_items else keys
             parts += [(None, read_units(self.items[key], consistent=consistent)) for key in fetched]
         return summed(parts)
 
@@ -179,16 +179,16 @@ class _TalliedView(Immutable):
         return None if record is None else record.data
 
     def get_many(self, keys: Iterable[Key]) -> list[bytes | None]:
-        wanted = tuple(keys)
-        found = self.view.get_many(wanted)
-        for key, data in zip(wanted, found, strict=True):
+        keys_ = tuple(keys)
+        records = self.view.get_many(keys_)
+        for key, data in zip(keys_, records, strict=True):
             self.tally.read(key, self._record(key, data))
-        return found
+        return records
 
     def record(self, key: Key) -> Record | None:
-        found = self.view.record(key)
-        self.tally.writes[key] = found, found
-        return found
+        record = self.view.record(key)
+        self.tally.writes[key] = record, record
+        return record
 
     def apply(self, changes: Sequence[Change]) -> None:
         self.view.apply(changes)
@@ -248,8 +248,8 @@ class _TalliedView(Immutable):
         """The record of a row, with its index entries, which count in its size."""
         if data is None:
             return None
-        found = self.view.record(key)
-        return Record(data, {} if found is None else found.entries)
+        record = self.view.record(key)
+        return Record(data, {} if record is None else record.entries)
 
 
 class _TalliedStorage(Immutable):

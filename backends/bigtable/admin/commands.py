@@ -66,7 +66,7 @@ class Admin:
             return Survey(changes)
         writer = Writer(schema, self._retry)
         rows = run(with_row_key_bytes(schema, _sample(writer, sample)), self._call)
-        items = [found for row in rows if (found := _stored(writer, row)) is not None]
+        items = [item for row in rows if (item := _stored(writer, row)) is not None]
         entries = run(_entries(writer, rows, len(items), changes), self._call)
         findings = judge(schema, items)
         if isinstance(writer.places, ForeignRows):
@@ -104,18 +104,18 @@ def _entries(
     absent = {known[change.what] for change in changes if change.what in known}  # missing, or another program's
     lost = yield from missing(writer, rows, absent)
     found: list[TableChange] = []
-    for what, index in known.items():
-        lacking = len({one.item for one in lost if one.index == index})
+    for subject, index in known.items():
+        lacking = len({entry.item for entry in lost if entry.index == index})
         if lacking:
-            whose = f"{lacking} of {items} sampled items list entries in {what} whose rows are missing"
+            whose = f"{lacking} of {items} sampled items list entries in {subject} whose rows are missing"
             first = "odm apply, then " if index in absent else ""
-            found.append(TableChange("problem", what, f"{whose}: run {first}odm scrub --repair"))
+            found.append(TableChange("problem", subject, f"{whose}: run {first}odm scrub --repair"))
         if index not in absent:
-            found += yield from _foreign(writer, what, index)
+            found += yield from _foreign(writer, subject, index)
     return found
 
 
-def _foreign(writer: Writer, what: str, index: str) -> Steps[list[TableChange]]:
+def _foreign(writer: Writer, subject: str, index: str) -> Steps[list[TableChange]]:
     """The change that reports cells of other programs in the first rows of an index table, if there are any."""
     call = ReadRows(index_table(writer.table, index), limit=FEW_ROWS, filter=Newest())
     rows = yield from read_all(call, writer.retry)
@@ -124,7 +124,7 @@ def _foreign(writer: Writer, what: str, index: str) -> Steps[list[TableChange]]:
         return []
     read = f"{len(foreign)} of {len(rows)} rows that were read"
     text = f"{read} were not written by odm, such as {foreign[0]!r}; they are left alone"
-    return [TableChange("extra", what, text)]
+    return [TableChange("extra", subject, text)]
 
 
 def _sample(writer: Writer, most: int) -> Steps[list[Row]]:
@@ -137,12 +137,12 @@ def _sample(writer: Writer, most: int) -> Steps[list[Row]]:
 
 def _of_wide_rows(places: WideRows, most: int, retry: Retry) -> Steps[list[Row]]:
     """The first items."""
-    found: list[Row] = []
+    rows_of_table: list[Row] = []
     last: str | None = ""
-    while last is not None and len(found) < most:
-        rows, last = yield from items_after(places, last, retry, most - len(found))
-        found += rows
-    return found
+    while last is not None and len(rows_of_table) < most:
+        rows, last = yield from items_after(places, last, retry, most - len(rows_of_table))
+        rows_of_table += rows
+    return rows_of_table
 
 
 def _others(writer: Writer, rows: Sequence[Row]) -> Steps[dict[str, dict[Column, bytes]]]:
@@ -178,13 +178,13 @@ def _rewrites(
         others: the other cells, by row key.
     """
     for row in rows:
-        found = places.stored(row)
-        entity = None if found is None else schema.entities.get(str(found.item.get(TAG)))
-        if found is None or entity is None or not isinstance(row, DeclaredRow):
+        stored = places.stored(row)
+        entity = None if stored is None else schema.entities.get(str(stored.item.get(TAG)))
+        if stored is None or entity is None or not isinstance(row, DeclaredRow):
             continue
         try:
-            made = entity.codec.encode(entity.codec.decode(placeholders(entity.blobs, found.item)))
-            mutations = places.replaced(made, row.text, "", (), 0)
+            written = entity.codec.encode(entity.codec.decode(placeholders(entity.blobs, stored.item)))
+            mutations = places.replaced(written, row.text, "", (), 0)
         except OdmError:
             continue
         before = dict(zip(row.raw.columns, row.raw.values, strict=True))
@@ -230,11 +230,11 @@ def _stored(writer: Writer, row: Row) -> Stored | None:
     """The item of a row with its key and index keys; None if the row does not hold an item."""
     schema = writer.schema
     try:
-        found = writer.places.stored(row)
+        stored = writer.places.stored(row)
     except BackendError:
         return Stored(Key(row.text), {}, {})  # not written by odm; counts as an item without a tag
-    if found is None:
+    if stored is None:
         return None
-    key = key_of(schema, row.text, str(found.item.get(TAG, ""))) or Key(row.text)
-    entries = {entry.index: stored_key(schema, entry.key) for entry in found.entries}
-    return Stored(stored_key(schema, key), found.item, entries)
+    key = key_of(schema, row.text, str(stored.item.get(TAG, ""))) or Key(row.text)
+    entries = {entry.index: stored_key(schema, entry.key) for entry in stored.entries}
+    return Stored(stored_key(schema, key), stored.item, entries)

@@ -51,8 +51,8 @@ def own_kind(row_key: str) -> str:
 
 def any_kind(row_key: str) -> str:
     """The same for keys of other programs, with the separators that are usual."""
-    found = _KIND.match(row_key)
-    return row_key if found is None else found[0]
+    match = _KIND.match(row_key)
+    return row_key if match is None else match[0]
 
 
 def sample_rows(
@@ -67,21 +67,21 @@ def sample_rows(
         cells: the cells to read.
         kind: the prefix that the keys of rows of one kind have in common.
     """
-    found: dict[bytes, Row] = {}
+    sample: dict[bytes, Row] = {}
     span = RowRange()
-    while len(found) < most and not span.empty:
-        few = min(max(1, most // SHARE), most - len(found))
+    while len(sample) < most and not span.empty:
+        few = min(max(1, most // SHARE), most - len(sample))
         rows = yield from read_all(ReadRows(table, range=span, limit=few, filter=cells), retry)
-        found |= {row.key: row for row in rows}
-        if not found:
+        sample |= {row.key: row for row in rows}
+        if not sample:
             return []  # the table is empty
         if len(rows) < few:
             break
         span = RowRange(_behind(kind(rows[-1].text)))
-    if len(found) < most:
+    if len(sample) < most:
         rows = yield from read_all(ReadRows(table, limit=most, filter=cells), retry)
-        found |= {row.key: row for row in rows}
-    return [*found.values()][:most]
+        sample |= {row.key: row for row in rows}
+    return [*sample.values()][:most]
 
 
 def _behind(prefix: str) -> str:
@@ -102,11 +102,11 @@ def describe(table: str, most: int, retry: Retry) -> Steps[tuple[Families, list[
     Raises:
         BackendError: there is no such table.
     """
-    [found] = yield from answers_of((GetTable(table),), retry, NotFound)
-    if not isinstance(found, TableInfo):
-        raise BackendError(f"there is no table {table!r} in this instance") from found
+    [info] = yield from answers_of((GetTable(table),), retry, NotFound)
+    if not isinstance(info, TableInfo):
+        raise BackendError(f"there is no table {table!r} in this instance") from info
     rows = yield from sample_rows(table, most, retry, chain(Newest(), First(MOST_CELLS)), any_kind)
-    return found.families, rows
+    return info.families, rows
 
 
 CELLS = 200
@@ -259,26 +259,26 @@ def _others(schema: Schema) -> Iterator[_Other]:
     turns = (False,) if schema.wide else (False, True)  # a wide table without sort keys has other column families
     for verbatim, flipped in product((schema.verbatim, not schema.verbatim), turns):
         sorts = schema.hash_only is flipped
-        made = schema
+        variant = schema
         if verbatim is not schema.verbatim or (flipped and sorts):
             other = with_keys(schema, verbatim=verbatim, sorts=sorts)
             if other is None:
                 continue
-            made = other
-        differ = [] if verbatim is schema.verbatim else [(style_of(made), style_of(schema))]
+            variant = other
+        differ = [] if verbatim is schema.verbatim else [(style_of(variant), style_of(schema))]
         if flipped:
             differ.append(_SORTS if sorts else _SORTS[::-1])
-        made = evolve(made, hash_only=not sorts)
-        for join in (made.row_key_join,) if made.has_verbatim_keys or made.wide else ("#", UNAMBIGUOUS):
+        variant = evolve(variant, hash_only=not sorts)
+        for join in (variant.row_key_join,) if variant.has_verbatim_keys or variant.wide else ("#", UNAMBIGUOUS):
             # Keys as they are need "##", which no table declares for them.
             joins = (f'row_key_join="{join}"', f'row_key_join="{schema.row_key_join}"')
-            declared = not (made.has_verbatim_keys or schema.has_verbatim_keys)
+            declared = not (variant.has_verbatim_keys or schema.has_verbatim_keys)
             joined = [joins] if declared and join != schema.row_key_join else []
             if differ or joined:
                 has, says = zip(*differ, *joined, strict=True)
-                if schema.has_verbatim_keys and not (made.has_verbatim_keys or made.wide) and join == UNAMBIGUOUS:
+                if schema.has_verbatim_keys and not (variant.has_verbatim_keys or variant.wide) and join == UNAMBIGUOUS:
                     has = (*has, joins[0])
-                yield _Other(with_row_keys(evolve(made, row_key_join=join)), has, says)
+                yield _Other(with_row_keys(evolve(variant, row_key_join=join)), has, says)
 
 
 _SORTS: Final = ("a sort template in an entity of the table", "no sort template in it")

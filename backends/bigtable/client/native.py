@@ -43,11 +43,11 @@ class Span(NamedTuple):
     @classmethod
     def of(cls, id: str) -> "Span | None":
         """The range with this name; None: it is another text."""
-        found = _SPAN.fullmatch(id)
-        if found is None:
+        match = _SPAN.fullmatch(id)
+        if match is None:
             return None
-        made = cls(unquote_to_bytes(found[1]), unquote_to_bytes(found[2]))
-        return made if made.id == id and not (made.end and made.end <= made.start) else None
+        span = cls(unquote_to_bytes(match[1]), unquote_to_bytes(match[2]))
+        return span if span.id == id and not (span.end and span.end <= span.start) else None
 
     def ends_before(self, start: bytes) -> bool:
         """Whether it has no row key from ``start`` on."""
@@ -97,20 +97,20 @@ def begin_of(position: str, span: Span) -> Begin | None:
     times: list[int] = []
     tokens: dict[Span, Token] = {}
     for line in position.split("\n"):
-        found = _POSITION.fullmatch(line)
-        part = None if found is None else Span.of(found[1])
-        if found is None or part is None:
+        match = _POSITION.fullmatch(line)
+        part = None if match is None else Span.of(match[1])
+        if match is None or part is None:
             raise ValueError(line)
-        if found[5] is not None:
-            times.append(int(found[5]))
+        if match[5] is not None:
+            times.append(int(match[5]))
         else:
-            tokens[part] = Token(part, unquote_to_bytes(found[4]).decode())
+            tokens[part] = Token(part, unquote_to_bytes(match[4]).decode())
     if times and (tokens or len(times) > 1 or not position.startswith(f"{span.id}@")):
         raise ValueError(position)
     if times:
         return Begin(at=times[0])
     parts = sorted(tokens)
-    if any(one.meets(other) for one, other in pairwise(parts)) or not _are_within(parts, span):
+    if any(part.meets(other) for part, other in pairwise(parts)) or not _are_within(parts, span):
         raise ValueError(position)
     return Begin(tuple(map(tokens.__getitem__, parts))) if _are_all_of(parts, span) else None
 
@@ -120,7 +120,7 @@ def _are_within(parts: Iterable[Span], whole: Span) -> bool:
 
 
 def _are_all_of(parts: Sequence[Span], whole: Span) -> bool:
-    joined = all(one.end == other.start for one, other in pairwise(parts))
+    joined = all(part.end == other.start for part, other in pairwise(parts))
     return joined and (parts[0].start, parts[-1].end) == whole
 
 
@@ -152,7 +152,7 @@ class RowChange(Immutable):
     @property
     def touched(self) -> "list[Touched]":
         """What its mutations wrote or deleted."""
-        return [_touched(*one) for mutation in self.mutations for one in mutation.items()]
+        return [_touched(*item) for mutation in self.mutations for item in mutation.items()]
 
 
 class Touched(NamedTuple):
@@ -395,8 +395,8 @@ class CheckAndMutateRow(_DataCall):
     unmatched: tuple[Mutation, ...] = ()
 
     def __str__(self) -> str:
-        what = "there" if self.predicate is None else str(self.predicate)
-        cases = ((f"if {what}:", self.matched), (f"if not {what}:", self.unmatched))
+        predicate = "there" if self.predicate is None else str(self.predicate)
+        cases = ((f"if {predicate}:", self.matched), (f"if not {predicate}:", self.unmatched))
         actions = "; ".join(f"{case} {_listed(mutations)}" for case, mutations in cases if mutations)
         return f"check-and-mutate {self.table} {quoted(self.key)} {actions}"
 
@@ -517,11 +517,11 @@ class Row:
     timestamps: tuple[int, ...]
 
     def __init__(self, key: bytes, cells: Iterable[Cell] = ()) -> None:
-        found = tuple(cells)
+        columns = tuple(cells)
         self.key = key
-        self.columns = tuple(Column(cell.family, cell.qualifier) for cell in found)
-        self.values = tuple(cell.value for cell in found)
-        self.timestamps = tuple(cell.timestamp for cell in found)
+        self.columns = tuple(Column(cell.family, cell.qualifier) for cell in columns)
+        self.values = tuple(cell.value for cell in columns)
+        self.timestamps = tuple(cell.timestamp for cell in columns)
 
     @classmethod
     def parted(

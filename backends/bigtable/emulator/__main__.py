@@ -17,13 +17,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (%(default)s)")
     parser.add_argument("--port", type=int, default=8086, help="the port; 0: any that is free (%(default)s)")
     parser.add_argument("--file", help="keep the data in this file; without it, in memory only")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     try:
         with (
             suppress(KeyboardInterrupt),
-            Emulator(host=given.host, port=given.port, file=given.file) as running,
+            Emulator(host=options.host, port=options.port, file=options.file) as running,
         ):
             print(f"The Bigtable emulator listens: export {VARIABLE}={running.address}", flush=True)  # noqa: T201
             while True:

@@ -60,11 +60,11 @@ class AdminService:
             "GenerateConsistencyToken": (self.token, types.GenerateConsistencyTokenRequest),
             "CheckConsistency": (self.check, types.CheckConsistencyRequest),
         }
-        made = {name: Method(run, request.pb()) for name, (run, request) in pb.items()}
-        made["GetIamPolicy"] = Method(self.policy, iam_policy_pb2.GetIamPolicyRequest)
-        made["SetIamPolicy"] = Method(self.set_policy, iam_policy_pb2.SetIamPolicyRequest)
-        made["TestIamPermissions"] = Method(self.permissions, iam_policy_pb2.TestIamPermissionsRequest)
-        return made
+        methods = {name: Method(run, request.pb()) for name, (run, request) in pb.items()}
+        methods["GetIamPolicy"] = Method(self.policy, iam_policy_pb2.GetIamPolicyRequest)
+        methods["SetIamPolicy"] = Method(self.set_policy, iam_policy_pb2.SetIamPolicyRequest)
+        methods["TestIamPermissions"] = Method(self.permissions, iam_policy_pb2.TestIamPermissionsRequest)
+        return methods
 
     def operations(self) -> dict[str, Method]:
         """The methods of google.longrunning.Operations: all operations are done when they are answered."""
@@ -76,10 +76,10 @@ class AdminService:
             raise invalid(f"parent {request.parent!r} must be projects/<project>/instances/<instance>")
         if not limits.TABLE.fullmatch(request.table_id):
             raise invalid(f"table_id {request.table_id!r} must match {limits.TABLE.pattern}")
-        splits = sorted({one.key for one in request.initial_splits if one.key})
+        splits = sorted({split.key for split in request.initial_splits if split.key})
         for split in splits:
             limits.check_key(split)
-        families = {name: _family(name, one) for name, one in request.table.column_families.items()}
+        families = {name: _family(name, family) for name, family in request.table.column_families.items()}
         check_settings(request.table, families)
         settings = types.Table.pb()()
         settings.CopyFrom(request.table)
@@ -97,12 +97,12 @@ class AdminService:
         if request.page_size < 0:
             raise invalid(f"page_size must not be negative, and is {request.page_size}")
         start = f"{request.parent}{_TABLES}"
-        found = sorted((table for table in self._tables if table.name.startswith(start)), key=lambda one: one.name)
-        left = [one for one in found if one.name > request.page_token]
+        tables = sorted((table for table in self._tables if table.name.startswith(start)), key=lambda table: table.name)
+        left = [table for table in tables if table.name > request.page_token]
         page = left[: min(request.page_size or PAGE, PAGE)]
         answer = types.ListTablesResponse.pb()()
         view = request.view or _NAME_ONLY
-        answer.tables.extend(_shown(one, view) for one in page)
+        answer.tables.extend(_shown(table, view) for table in page)
         if len(page) < len(left):
             answer.next_page_token = page[-1].name
         return answer
@@ -119,21 +119,21 @@ class AdminService:
             raise invalid("update_mask must name the fields to change")
         if unknown := changed - {*_CHANGEABLE}:
             raise invalid(f"update_mask: {min(unknown)!r} cannot be changed")
-        wanted = types.Table.pb()()
+        view = types.Table.pb()()
         for name in changed:
             if name == "deletion_protection":
-                wanted.deletion_protection = request.table.deletion_protection
+                view.deletion_protection = request.table.deletion_protection
             elif request.table.HasField(name):
-                getattr(wanted, name).CopyFrom(getattr(request.table, name))
+                getattr(view, name).CopyFrom(getattr(request.table, name))
         with table.held():
-            check_settings(wanted, table.families)
-            if table.settings.HasField("row_key_schema") and wanted.HasField("row_key_schema"):
+            check_settings(view, table.families)
+            if table.settings.HasField("row_key_schema") and view.HasField("row_key_schema"):
                 raise invalid("row_key_schema: a schema cannot be changed: remove it first")
             settings = types.Table.pb()()
             settings.CopyFrom(table.settings)
             for name in changed:
                 settings.ClearField(name)
-            settings.MergeFrom(wanted)
+            settings.MergeFrom(view)
             table.set_settings(settings)
             return self._done(_shown(table, _SCHEMA), types.UpdateTableMetadata.pb()(name=table.name))
 
@@ -218,25 +218,25 @@ _REPLICATION: Final = (types.Table.View.REPLICATION_VIEW, types.Table.View.ENCRY
 
 def _shown(table: Table, view: int) -> Any:
     """A google.bigtable.admin.v2.Table message with the fields of a view."""
-    made = types.Table.pb()(name=table.name)
+    answer = types.Table.pb()(name=table.name)
     if view == _NAME_ONLY:
-        return made
+        return answer
     with table.changed:
         if view in (_SCHEMA, types.Table.View.FULL):
-            made.CopyFrom(table.settings)
+            answer.CopyFrom(table.settings)
             for name, family in table.families.items():
-                made.column_families[name].CopyFrom(family.message)
+                answer.column_families[name].CopyFrom(family.message)
         if view in _REPLICATION:
-            made.cluster_states["emulator"].replication_state = types.Table.ClusterState.ReplicationState.READY
-    return made
+            answer.cluster_states["emulator"].replication_state = types.Table.ClusterState.ReplicationState.READY
+    return answer
 
 
 def _family(name: str, message: Any) -> FamilySettings:
     if not limits.FAMILY.fullmatch(name):
         raise invalid(f"Column family id {name!r} must match {limits.FAMILY.pattern}")
-    made = type(message)()
-    made.CopyFrom(message)
-    return FamilySettings(made)
+    copy = type(message)()
+    copy.CopyFrom(message)
+    return FamilySettings(copy)
 
 
 def _modify(table: Table, families: dict[str, FamilySettings], one: Any) -> None:
@@ -261,18 +261,18 @@ def _modify(table: Table, families: dict[str, FamilySettings], one: Any) -> None
 def _updated(family: FamilySettings, one: Any) -> FamilySettings:
     """A family with another rule; the type of its values cannot be changed to or from an aggregate."""
     changed: Sequence[str] = one.update_mask.paths or ["gc_rule"]
-    made = type(family.message)()
-    made.CopyFrom(family.message)
+    settings = type(family.message)()
+    settings.CopyFrom(family.message)
     for path in changed:
         if path == "gc_rule":
-            made.gc_rule.CopyFrom(one.update.gc_rule)
-        elif path == "value_type" and not _is_aggregate(made) and not _is_aggregate(one.update):
-            made.value_type.CopyFrom(one.update.value_type)
+            settings.gc_rule.CopyFrom(one.update.gc_rule)
+        elif path == "value_type" and not _is_aggregate(settings) and not _is_aggregate(one.update):
+            settings.value_type.CopyFrom(one.update.value_type)
         elif path.startswith("value_type"):
             raise invalid(f"column family {one.id!r}: Immutable fields 'value_type.aggregate_type' cannot be updated")
         else:
             raise invalid(f"column family {one.id!r}: {path} cannot be updated")
-    return FamilySettings(made)
+    return FamilySettings(settings)
 
 
 def _is_aggregate(message: Any) -> bool:

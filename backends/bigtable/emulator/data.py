@@ -79,20 +79,20 @@ class DataService:
         table = self._table(request)
         span = request.row_range
         rows = types.RowSet.pb()(row_ranges=[span] if request.HasField("row_range") else [])
-        message, offset, found = types.SampleRowKeysResponse.pb(), 0, dict[bytes, int]()
+        message, offset, sizes = types.SampleRowKeysResponse.pb(), 0, dict[bytes, int]()
         with table.held():
             for start, end in intervals_of(rows):
                 splits = [split for split in table.splits if start < split and (end is None or split < end)]
                 for number, key in enumerate(table.rows.irange(start, end, (True, False)), 1):
                     while splits and splits[0] <= key:
-                        found[splits.pop(0)] = offset
+                        sizes[splits.pop(0)] = offset
                     offset += table.rows[key].size
                     if number % SAMPLED == 0:
-                        found[key] = offset
-                found |= dict.fromkeys(splits, offset)
+                        sizes[key] = offset
+                sizes |= dict.fromkeys(splits, offset)
         end_key = span.end_key_open or span.end_key_closed
-        found.pop(end_key, None)
-        for key, before in found.items():
+        sizes.pop(end_key, None)
+        for key, before in sizes.items():
             yield message(row_key=key, offset_bytes=before)
         yield message(row_key=end_key, offset_bytes=offset)
 
@@ -109,7 +109,7 @@ class DataService:
     def mutate_many(self, request: Any, call: CallInfo) -> Iterator[Any]:
         """Change rows, each by itself."""
         table = self._table(request)
-        limits.check_count("mutations", sum(len(one.mutations) for one in request.entries))
+        limits.check_count("mutations", sum(len(entry.mutations) for entry in request.entries))
         answer = types.MutateRowsResponse.pb()()
         with table.held():
             writing = Writing(table)
@@ -133,20 +133,20 @@ class DataService:
         key = request.row_key
         limits.check_key(key)
         with table.held():
-            found = table.cells(table.rows.get(key))
+            cells = table.cells(table.rows.get(key))
             if request.HasField("predicate_filter"):
                 predicate = read_filter(request.predicate_filter, table.families, table.unit)
-                found = [*table.evaluator.cells(predicate, key, found)]
+                cells = [*table.evaluator.cells(predicate, key, cells)]
             matched, unmatched = (
-                mutations.read(table, one) for one in (request.true_mutations, request.false_mutations)
+                mutations.read(table, branch) for branch in (request.true_mutations, request.false_mutations)
             )
             writing = Writing(table)
-            if matched and found:
+            if matched and cells:
                 mutations.apply(writing, key, matched, request.true_mutations)
-            elif unmatched and not found:
+            elif unmatched and not cells:
                 mutations.apply(writing, key, unmatched, request.false_mutations)
             writing.commit()
-        return types.CheckAndMutateRowResponse.pb()(predicate_matched=bool(found))
+        return types.CheckAndMutateRowResponse.pb()(predicate_matched=bool(cells))
 
     def modify(self, request: Any, call: CallInfo) -> Any:
         """Append to values of a row, and increment numbers; returns the new cells."""
@@ -157,12 +157,12 @@ class DataService:
         answer.row.key = request.row_key
         with table.held():
             writing = Writing(table)
-            made = mutations.modify(writing, request.row_key, request.rules)
+            row = mutations.modify(writing, request.row_key, request.rules)
             writing.commit()
             order = table.evaluator.order
-        for name in sorted(made.families, key=order.__getitem__):
+        for name in sorted(row.families, key=order.__getitem__):
             family = answer.row.families.add(name=name)
-            for qualifier, ((timestamp, value),) in sorted(made.families[name].items()):
+            for qualifier, ((timestamp, value),) in sorted(row.families[name].items()):
                 column = family.columns.add(qualifier=qualifier)
                 column.cells.add(timestamp_micros=timestamp, value=value)
         return answer

@@ -51,8 +51,8 @@ class Evaluator(Immutable):
             cells: its cells, in order.
         """
         sunk: list[Cell] = []
-        found = self._apply(filter, key, cells, sunk)
-        return self._sorted([*sunk, *found]) if sunk else found
+        passed = self._apply(filter, key, cells, sunk)
+        return self._sorted([*sunk, *passed]) if sunk else passed
 
     def _apply(self, filter: Filter, key: bytes, cells: Sequence[Cell], sunk: list[Cell]) -> Sequence[Cell]:
         if not cells:
@@ -66,11 +66,11 @@ class Evaluator(Immutable):
                 sunk += cells
                 return ()
             case Chain(filters):
-                for one in filters:
-                    cells = self._apply(one, key, cells, sunk)
+                for inner in filters:
+                    cells = self._apply(inner, key, cells, sunk)
                 return cells
             case Interleave(filters):
-                return self._sorted([cell for one in filters for cell in self._apply(one, key, cells, sunk)])
+                return self._sorted([cell for inner in filters for cell in self._apply(inner, key, cells, sunk)])
             case Condition(predicate, matched, unmatched):
                 chosen = matched if self._apply(predicate, key, cells, []) else unmatched
                 return () if chosen is None else self._apply(chosen, key, cells, sunk)
@@ -97,16 +97,16 @@ class Evaluator(Immutable):
 
 def _newest(cells: Sequence[Cell], count: int) -> list[Cell]:
     """The first cells of each column."""
-    found: list[Cell] = []
+    kept: list[Cell] = []
     last, left = None, 0
     for cell in cells:
         column = cell.family, cell.qualifier
         if column != last:
             last, left = column, count
         if left:
-            found.append(cell)
+            kept.append(cell)
             left -= 1
-    return found
+    return kept
 
 
 def _chosen(filter: Family | Qualifier | Value | Columns | Values | Bits | Times, cells: Sequence[Cell]) -> list[Cell]:
@@ -132,4 +132,4 @@ def _chosen(filter: Family | Qualifier | Value | Columns | Values | Bits | Times
 
 
 def _has_bits(value: bytes, mask: bytes) -> bool:
-    return len(value) == len(mask) and all(one & bit == bit for one, bit in zip(value, mask, strict=True))
+    return len(value) == len(mask) and all(byte & bit == bit for byte, bit in zip(value, mask, strict=True))

@@ -86,5 +86,5 @@ def _rule(message: Any) -> Rule | None:
     rules = [one for part in getattr(message, kind).rules if (one := _rule(part)) is not None]
     every = len(rules) == len(getattr(message, kind).rules)
     if kind == "union":
-        return (lambda *what: any(rule(*what) for rule in rules)) if rules else None
-    return (lambda *what: all(rule(*what) for rule in rules)) if rules and every else None
+        return (lambda *arguments: any(rule(*arguments) for rule in rules)) if rules else None
+    return (lambda *arguments: all(rule(*arguments) for rule in rules)) if rules and every else None

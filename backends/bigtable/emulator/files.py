@@ -73,10 +73,10 @@ class FileKeeper:
         with (view := self._storage(CATALOG).reading()).block:
             listed = [(key, bytes(row)) for row, key, *_ in view.scan(None)]
         for name, text in listed:
-            made = admin.CreateTableRequest.pb().FromString(text)
-            families = {id: FamilySettings(one) for id, one in made.table.column_families.items()}
-            made.table.ClearField("column_families")
-            table = into.new(name, made.table, [split.key for split in made.initial_splits], families)
+            request = admin.CreateTableRequest.pb().FromString(text)
+            families = {id: FamilySettings(family) for id, family in request.table.column_families.items()}
+            request.table.ClearField("column_families")
+            table = into.new(name, request.table, [split.key for split in request.initial_splits], families)
             with (view := self._storage(name).reading()).block:
                 for row, key, *_ in view.scan(None):
                     table.rows[key.encode("latin-1")] = _row(bytes(row))
@@ -90,15 +90,15 @@ class FileKeeper:
 
     def save_settings(self, table: Table, settings: Any, families: Mapping[str, FamilySettings]) -> None:
         """Keep these settings and families of a table, which may be new."""
-        made = admin.CreateTableRequest.pb()(table=settings)
+        request = admin.CreateTableRequest.pb()(table=settings)
         for name, family in families.items():
-            made.table.column_families[name].CopyFrom(family.message)
+            request.table.column_families[name].CopyFrom(family.message)
         for split in table.splits:
-            made.initial_splits.add(key=split)
+            request.initial_splits.add(key=split)
         with self._storing():
             self._storage(table.name).create(())
             with (view := self._storage(CATALOG).writing()).block:
-                view.apply([_change(table.name, made.SerializeToString())])
+                view.apply([_change(table.name, request.SerializeToString())])
 
     def forget(self, name: str) -> None:
         """Remove a table with its rows."""

@@ -55,12 +55,12 @@ class Matches(Immutable):
         force_setattr(self, "_test", _compiled(self.pattern))
 
     def __call__(self, text: bytes) -> bool:
-        found = self._known.get(text)
-        if found is None:  # the names of columns repeat, and RE2 takes longer than a dict
-            found = self._test(text)
+        known = self._known.get(text)
+        if known is None:  # the names of columns repeat, and RE2 takes longer than a dict
+            known = self._test(text)
             if len(text) < _SHORT and len(self._known) < _KNOWN:
-                self._known[text] = found
-        return found
+                self._known[text] = known
+        return known
 
 
 _SHORT: Final = 200
@@ -205,9 +205,9 @@ def read_filter(message: Any, families: Container[str], unit: int) -> Filter:
     """
     if (size := message.ByteSize()) > limits.FILTER:
         raise invalid(f"Row filter exceeds maximum size of {limits.FILTER} bytes: it has {size}")
-    made = _read(message, 1, in_condition=False)
-    _check(made, families, unit)
-    return made
+    parsed = _read(message, 1, in_condition=False)
+    _check(parsed, families, unit)
+    return parsed
 
 
 def _check(filter: Filter, families: Container[str], unit: int) -> None:
@@ -217,9 +217,9 @@ def _check(filter: Filter, families: Container[str], unit: int) -> None:
             for part in parts:
                 _check(part, families, unit)
         case Condition():
-            for one in (filter.predicate, filter.matched, filter.unmatched):
-                if one is not None:
-                    _check(one, families, unit)
+            for inner in (filter.predicate, filter.matched, filter.unmatched):
+                if inner is not None:
+                    _check(inner, families, unit)
         case Family(Matches(pattern)):
             if not set(pattern) & _SPECIAL and (name := pattern.decode()) not in families:
                 raise limits.no_family(name)
@@ -240,7 +240,7 @@ def _read(message: Any, depth: int, *, in_condition: bool) -> Filter:
         inner = getattr(message, kind).filters
         if len(inner) < 2:
             raise invalid(f"{kind.capitalize()} must contain at least two RowFilters")
-        parts = tuple(_read(one, depth + 1, in_condition=in_condition) for one in inner)
+        parts = tuple(_read(part, depth + 1, in_condition=in_condition) for part in inner)
         if kind == "interleave":
             return Interleave(parts)
         if sum(map(_has_label, parts)) > 1:
@@ -377,11 +377,11 @@ def _compiled(pattern: bytes) -> Callable[[bytes], bool]:
     options.log_errors = False
     options.encoding = re2.Options.Encoding.LATIN1  # of bytes
     try:
-        found = re2.compile(pattern, options)
+        compiled = re2.compile(pattern, options)
     except re2.error as error:
         (said, *_) = error.args
         raise ValueError(said.decode("latin-1") if isinstance(said, bytes) else said) from error
-    return lambda text: found.fullmatch(text) is not None
+    return lambda text: compiled.fullmatch(text) is not None
 
 
 _SPECIAL: Final = frozenset(rb".^$*+?{}[]\|()")

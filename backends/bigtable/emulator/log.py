@@ -43,9 +43,9 @@ def collected(key: bytes, family: str, qualifier: bytes, gone: Sequence[Version]
     """What garbage collection removed from a cell."""
     message = types.Mutation.pb()
     mutations = [message() for _ in gone]
-    for one, (timestamp, _) in zip(mutations, gone, strict=True):
-        one.delete_from_column.family_name = family
-        one.delete_from_column.column_qualifier = qualifier
-        one.delete_from_column.time_range.start_timestamp_micros = timestamp
-        one.delete_from_column.time_range.end_timestamp_micros = timestamp + 1
+    for mutation, (timestamp, _) in zip(mutations, gone, strict=True):
+        mutation.delete_from_column.family_name = family
+        mutation.delete_from_column.column_qualifier = qualifier
+        mutation.delete_from_column.time_range.start_timestamp_micros = timestamp
+        mutation.delete_from_column.time_range.end_timestamp_micros = timestamp + 1
     return Change(key, at, mutations, collected=True)

@@ -61,14 +61,14 @@ def modify(writing: Writing, key: bytes, rules: Sequence[Any]) -> Row:
         value = _modified(None if last is None else last[1], rule)
         limits.check_value(value)
         fresh[place] = now if last is None else max(now, last[0]), value
-    made, row = Row(), writing.row(key)
+    before, row = Row(), writing.row(key)
     for (family, qualifier), version in fresh.items():
-        made.set(family, qualifier, version)
+        before.set(family, qualifier, version)
         row.set(family, qualifier, version)
     if table.streams:
         streamed = [_cell(*place, version) for place, version in fresh.items()]
         writing.changes.append(Change(key, table.micros(), streamed))
-    return made
+    return before
 
 
 def _read(table: Table, mutation: Any, now: int) -> tuple[Any, ...]:
@@ -127,10 +127,10 @@ def _addition(table: Table, addition: Any, kind: str) -> tuple[Any, ...]:
 
 def _added(value: Any, kind: str) -> bytes:
     """The number that is added, as bytes."""
-    wanted = "int_value" if kind == "add_to_cell" else "raw_value"
-    if value.WhichOneof("kind") != wanted:
-        raise invalid(f"{kind}: input must be an {wanted}")
-    if wanted == "int_value":
+    expected = "int_value" if kind == "add_to_cell" else "raw_value"
+    if value.WhichOneof("kind") != expected:
+        raise invalid(f"{kind}: input must be an {expected}")
+    if expected == "int_value":
         return number_bytes(value.int_value)
     if len(value.raw_value) != NUMBER:
         raise invalid(f"{kind}: input must have {NUMBER} bytes, and has {len(value.raw_value)}")
@@ -166,20 +166,20 @@ def _streamed(table: Table, change: tuple[Any, ...], mutation: Any) -> Iterator[
     kind = mutation.WhichOneof("mutation")
     if kind == "delete_from_row":
         for family in sorted(table.families):
-            made = type(mutation)()
-            made.delete_from_family.family_name = family
-            yield made
+            copy = type(mutation)()
+            copy.delete_from_family.family_name = family
+            yield copy
         return
-    made = type(mutation)()
-    made.CopyFrom(mutation)
+    copy = type(mutation)()
+    copy.CopyFrom(mutation)
     if kind == "set_cell":
-        *_, (made.set_cell.timestamp_micros, _) = change
-    yield made
+        *_, (copy.set_cell.timestamp_micros, _) = change
+    yield copy
 
 
 def _cell(family: str, qualifier: bytes, version: Version) -> Any:
     """The mutation that writes a cell."""
-    made = types.Mutation.pb()()
-    made.set_cell.family_name, made.set_cell.column_qualifier = family, qualifier
-    made.set_cell.timestamp_micros, made.set_cell.value = version
-    return made
+    mutation = types.Mutation.pb()()
+    mutation.set_cell.family_name, mutation.set_cell.column_qualifier = family, qualifier
+    mutation.set_cell.timestamp_micros, mutation.set_cell.value = version
+    return mutation

@@ -79,19 +79,19 @@ class Reader:
             raise invalid(f"rows_limit must not be negative, and is {request.rows_limit}")
         if (size := request.ByteSize()) > limits.READ:
             raise invalid(f"A ReadRowsRequest has at most {limits.READ} bytes, and this one has {size}")
-        wanted: Filter = Pass()
+        filter_: Filter = Pass()
         if request.HasField("filter"):
-            wanted = read_filter(request.filter, table.families, table.unit)
+            filter_ = read_filter(request.filter, table.families, table.unit)
         intervals = intervals_of(request.rows)
         if request.reversed:
             intervals.reverse()
-        return cls(table, wanted, request.rows_limit or None, request.reversed, intervals)
+        return cls(table, filter_, request.rows_limit or None, request.reversed, intervals)
 
     def __iter__(self) -> Iterator[Found]:
         while self.intervals and self.left != 0:
             with self.table.held():
-                found = self._next()
-            yield found
+                row = self._next()
+            yield row
             if self._failure is not None:
                 raise self._failure
 
@@ -146,16 +146,16 @@ class Reader:
 
 def intervals_of(rows: Any) -> list[Interval]:
     """The keys of a google.bigtable.v2.RowSet as intervals that do not meet, in order. Raises `Refused`."""
-    found: list[Interval] = []
+    intervals: list[Interval] = []
     for key in rows.row_keys:
         limits.check_key(key)
-        found.append(Interval(key, key + b"\0"))
-    found += [_interval(one, f"Error in element #{number}") for number, one in enumerate(rows.row_ranges)]
+        intervals.append(Interval(key, key + b"\0"))
+    intervals += [_interval(message, f"Error in element #{number}") for number, message in enumerate(rows.row_ranges)]
     if not rows.row_keys and not rows.row_ranges:
         return [Interval(b"", None)]
     joined: list[Interval] = []
     for one in sorted(
-        (interval for interval in found if interval.end is None or interval.start < interval.end), key=_start
+        (interval for interval in intervals if interval.end is None or interval.start < interval.end), key=_start
     ):
         last = joined[-1] if joined else None
         if last is None or (last.end is not None and one.start > last.end) or _are_single(last, one):
@@ -166,8 +166,8 @@ def intervals_of(rows: Any) -> list[Interval]:
     return joined
 
 
-def _start(one: Interval) -> bytes:
-    return one.start
+def _start(interval: Interval) -> bytes:
+    return interval.start
 
 
 def _are_single(last: Interval, one: Interval) -> bool:

@@ -100,13 +100,13 @@ class _Injector(Immutable):
     def met(self, name: str, request: Any, context: grpc.ServicerContext) -> list[Fault]:
         """The faults of a call; those that need not reach its method are injected. Raises `Refused`."""
         met = self.faults.meet(name, request)
-        for one in met:
-            if one.seconds:
-                (self.faults.sleep or partial(self._wait, context))(one.seconds)
-            if one.act is not None:
-                one.act()
-            if one.code is not None and not one.applied and one.entries is None:
-                raise _refusal(one)
+        for fault in met:
+            if fault.seconds:
+                (self.faults.sleep or partial(self._wait, context))(fault.seconds)
+            if fault.act is not None:
+                fault.act()
+            if fault.code is not None and not fault.applied and fault.entries is None:
+                raise _refusal(fault)
         return met
 
     def _wait(self, context: grpc.ServicerContext, seconds: float) -> None:
@@ -176,7 +176,7 @@ def _streaming(
         with _aborting(context):
             met = injector.met(name, request, context)
             answers = run(request, _call(context, met))
-            if any(one.code and one.applied for one in met):
+            if any(fault.code and fault.applied for fault in met):
                 answers = [*answers]
             _lose(met)
             yield from answers

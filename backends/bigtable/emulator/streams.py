@@ -49,8 +49,8 @@ class Streams:
         starts = _starts(table, request)
         at = min(place for _, place in starts)
         end = _micros(request, "end_time")
-        wanted = request.heartbeat_duration
-        pause = wanted.ToMicroseconds() / 1e6 if request.HasField("heartbeat_duration") else HEARTBEAT
+        heartbeat = request.heartbeat_duration
+        pause = heartbeat.ToMicroseconds() / 1e6 if request.HasField("heartbeat_duration") else HEARTBEAT
         beat = time.monotonic()
         while call.is_active() and not self.stopped:
             with table.held():
@@ -64,7 +64,7 @@ class Streams:
                 if any(number >= place and _holds(span, change.key) for span, place in starts):
                     yield _data(change, number)
             at += len(new)
-            if end is not None and (now > end or any(one.at > end for one in new)):
+            if end is not None and (now > end or any(change.at > end for change in new)):
                 yield _closed()
                 return
             if time.monotonic() >= beat:
@@ -94,18 +94,18 @@ def _starts(table: Table, request: Any) -> list[tuple[Interval, int]]:
             since = _micros(request, "start_time")
             if since is not None and since > table.micros():
                 raise invalid("start_time must not be in the future")
-            places = (place for place, one in enumerate(changes) if since is not None and one.at >= since)
+            places = (place for place, change in enumerate(changes) if since is not None and change.at >= since)
             return [(span, next(places, len(changes)))]
         tokens = request.continuation_tokens.tokens
-        found = sorted((_span(token.partition), _place(token.token, len(changes))) for token in tokens)
-    if not found or not _covers([each for each, _ in found], span):
+        parts_ = sorted((_span(token.partition), _place(token.token, len(changes))) for token in tokens)
+    if not parts_ or not _covers([each for each, _ in parts_], span):
         raise invalid("the partitions of the continuation tokens must be exactly that of the request")
-    return found
+    return parts_
 
 
 def _covers(parts: Sequence[Interval], whole: Interval) -> bool:
     """Whether intervals, in order, are exactly one."""
-    joined = all(one.end == other.start for one, other in pairwise(parts))
+    joined = all(part.end == other.start for part, other in pairwise(parts))
     return joined and parts[0].start == whole.start and parts[-1].end == whole.end
 
 

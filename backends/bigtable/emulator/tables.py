@@ -128,10 +128,10 @@ class Table:
 
     def family(self, name: str) -> FamilySettings:
         """A family. Raises `Refused`."""
-        found = self.families.get(name)
-        if found is None:
+        family = self.families.get(name)
+        if family is None:
             raise no_family(name)
-        return found
+        return family
 
     @property
     def unit(self) -> int:
@@ -157,8 +157,8 @@ class Table:
         if not now and 0 <= clock - self._collected < COLLECT_SECONDS:
             return
         self._collected = clock
-        rules = {name: one.rule for name, one in self.families.items() if one.rule is not None}
-        if not rules or not (now or self._dirty or any(one.ages for one in self.families.values())):
+        rules = {name: family.rule for name, family in self.families.items() if family.rule is not None}
+        if not rules or not (now or self._dirty or any(family.ages for family in self.families.values())):
             return
         writing = Writing(self)
         now_micros = self.micros()

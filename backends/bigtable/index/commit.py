@@ -107,23 +107,23 @@ def guards(writer: Writer, request: Operation, row_key: str, before: Stored | No
     if before is None:
         return NO_GUARDS
     columns = zip(before.row.columns, before.row.values, strict=True)
-    found = {column.decode(): cell for (family, column), cell in columns if family == COUNTERS}
+    counters = {column.decode(): cell for (family, column), cell in columns if family == COUNTERS}
     unset: list[CheckAndMutateRow] = []
-    wanted = dict.fromkeys(found) if isinstance(request, Update) and request.returning != "none" else {}
+    former = dict.fromkeys(counters) if isinstance(request, Update) and request.returning != "none" else {}
     for name, start in _named(request, before).items():
         column = qualifier(name)
-        if column not in found and writer.form.kind(name) == "counter":
-            found[column] = write_counter(start)
-            made = writer.places.counted(row_key, column, found[column], writer.now())
+        if column not in counters and writer.form.kind(name) == "counter":
+            counters[column] = write_counter(start)
+            mutation = writer.places.counted(row_key, column, counters[column], writer.now())
             row, held = writer.places.row(row_key), writer.places.counter(row_key, column)
-            unset.append(CheckAndMutateRow(writer.table, row, held, unmatched=(made,)))
-        if column in found:
-            wanted[column] = None
+            unset.append(CheckAndMutateRow(writer.table, row, held, unmatched=(mutation,)))
+        if column in counters:
+            former[column] = None
     if not writer.places.tagged:
         unset += writer.places.starts(row_key, before, request)
-    if not wanted and not unset:
+    if not former and not unset:
         return NO_GUARDS
-    same = (chain(writer.places.counter(row_key, column), ValueIs(found[column])) for column in wanted)
+    same = (chain(writer.places.counter(row_key, column), ValueIs(counters[column])) for column in former)
     return Guards(tuple(same), tuple(unset))
 
 
@@ -242,7 +242,11 @@ def _merged(writer: Writer, request: MergedPut, row_key: str, before: Stored) ->
 
 def _updated(writer: Writer, request: Update, row_key: str, before: Stored) -> RowChange:
     after, entries = apply_update(request, before.item, _listed(before), writer.local)
-    added = {one.path.root: made for one in request.actions if (made := writer.places.added(one, before)) is not None}
+    added = {
+        action.path.root: mutation
+        for action in request.actions
+        if (mutation := writer.places.added(action, before)) is not None
+    }
     changed = [action.path for action in request.actions if action.path.root not in added]
     returned = {"none": None, "old": before.item, "new": after}[request.returning]
     return RowChange(
@@ -465,7 +469,7 @@ def perform(
     Raises:
         OdmError: a write cannot be applied, and was not.
     """
-    claims = columns_of(writer, ((one, one.claimed) for one in attempts), claim=True)
+    claims = columns_of(writer, ((attempt, attempt.claimed) for attempt in attempts), claim=True)
     lease = Lease(writer)
     try:
         stuck = yield from write_many(claims, writer.retry)
@@ -485,7 +489,7 @@ def perform(
             undone += some
         else:
             yield from (commit or _commit)(writer, some, done, undone, failures)
-    gone = [*((one, one.stale) for one in done), *((one, one.claimed) for one in undone)]
+    gone = [*((attempt, attempt.stale) for attempt in done), *((attempt, attempt.claimed) for attempt in undone)]
     yield from clean(writer, columns_of(writer, gone))
     if failures:
         raise failures[0]

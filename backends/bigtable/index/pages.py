@@ -72,13 +72,13 @@ class Entries(Immutable):
         """
         request, hits = self.request, [position(row.text) for row in rows]
         row_keys = tuple(dict.fromkeys(self.places.layout.row_key(hit.key) for hit in hits))
-        wanted = LIST_ONLY if request.count and request.filter is None else self.places.current
+        cells = LIST_ONLY if request.count and request.filter is None else self.places.current
         if request.only is not None:
-            wanted = self.places.selection(request.only, roots_of(request), listed=True)
-        found = yield from self.places.read(row_keys, self.retry, wanted)
+            cells = self.places.selection(request.only, roots_of(request), listed=True)
+        items = yield from self.places.read(row_keys, self.retry, cells)
         kept: list[Hit] = []
         for hit in hits:
-            row = found.get(self.places.layout.row_key(hit.key))
+            row = items.get(self.places.layout.row_key(hit.key))
             item = self.loader.item(row)
             if row is None or item is None:
                 continue

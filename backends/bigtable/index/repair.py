@@ -83,9 +83,9 @@ def repair(writer: Writer, rows: Sequence[Row]) -> Steps[int]:
     """
     lost = yield from missing(writer, rows)
     work: dict[str, list[Entry]] = {}
-    for one in lost:
-        claim = SetCell(one.qualifier, one.item.encode("utf-8", "surrogateescape"), SERVER_TIME, ENTRIES)
-        work.setdefault(index_table(writer.table, one.index), []).append(Entry(one.row_key, (claim,)))
+    for entry in lost:
+        claim = SetCell(entry.qualifier, entry.item.encode("utf-8", "surrogateescape"), SERVER_TIME, ENTRIES)
+        work.setdefault(index_table(writer.table, entry.index), []).append(Entry(entry.row_key, (claim,)))
     stuck = yield from write_many(work, writer.retry)
     if stuck is not None:
         raise Throttled(f"indexes of {writer.table!r} could not be repaired: {stuck.reason}; try again later", [])
@@ -103,10 +103,10 @@ def missing(writer: Writer, rows: Sequence[Row], absent: Collection[str] = ()) -
     lost = yield from _not_there(writer, list(_listed(writer, rows)), absent)
     if not lost:
         return []
-    items = tuple(dict.fromkeys(one.item for one in lost))
+    items = tuple(dict.fromkeys(entry.item for entry in lost))
     again = yield from writer.places.read(items, writer.retry, LIST_ONLY)
     still = set(_listed(writer, again.values()))
-    return [one for one in lost if one in still]
+    return [entry for entry in lost if entry in still]
 
 
 def _listed(writer: Writer, rows: Iterable[Row]) -> Iterator[Lost]:
@@ -180,8 +180,8 @@ def _drop_index(writer: Writer, index: str, row_keys: Sequence[str]) -> Steps[No
     pauses = writer.retry.pauses()
     left = tuple(row_keys)
     while left:
-        wanted = ITEM if writer.form.aging else BOOKKEEPING  # the other attributes must not be older than the list
-        rows = yield from writer.read(left, wanted)
+        cells = ITEM if writer.form.aging else BOOKKEEPING  # the other attributes must not be older than the list
+        rows = yield from writer.read(left, cells)
         calls = {id: call for id, row in rows.items() if (call := _call(writer, index, id, row)) is not None}
         answers = yield from answers_of([*calls.values()], writer.retry)
         left = tuple(id for id, done in zip(calls, answers, strict=True) if not done)

@@ -130,13 +130,13 @@ class Compares:
 
     def equal_to_one(self, values: Iterable[Value]) -> Alternatives | None:
         """The cells with one of the values; None if no filter finds those of one of them."""
-        found: dict[Filter, None] = {}
+        filters: dict[Filter, None] = {}
         for value in values:
             same = self.equal(value)
             if same is None:
                 return None
-            found.update(dict.fromkeys(same))
-        return tuple(found)
+            filters.update(dict.fromkeys(same))
+        return tuple(filters)
 
 
 class Usual(Compares, Immutable):
@@ -415,12 +415,15 @@ class IntForm(CellForm):
         least_of_all, most_of_all = self._range[0], self._range[-1]
         first = least_of_all if low is None else max(least_of_all, _above(low))
         last = most_of_all if high is None else min(most_of_all, _below(high))
-        found: list[Any] = []
+        alternatives: list[Any] = []
         for least, most in ((0, most_of_all), (least_of_all, -1)):  # negative numbers sort above the others
             start, end = max(least, first), min(most, last)
             if start <= end:
-                found += from_to(self._cell(start), self._cell(end) + b"\0")
-        return tuple(one if isinstance(one, ValueIs) else chain(one, self._whole) for one in found)
+                alternatives += from_to(self._cell(start), self._cell(end) + b"\0")
+        return tuple(
+            alternative if isinstance(alternative, ValueIs) else chain(alternative, self._whole)
+            for alternative in alternatives
+        )
 
     def _cell(self, value: int) -> bytes:
         return value.to_bytes(self._size, "big", signed=True)
@@ -585,8 +588,8 @@ def _canonical(value: Any) -> Value:
             return [_canonical(part) for part in value]
         case dict():
             return {key: _canonical(part) for key, part in value.items()}
-    found: Value = value
-    return found
+    read: Value = value
+    return read
 
 
 def _json(value: Value) -> str:

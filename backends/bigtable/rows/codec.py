@@ -156,7 +156,7 @@ class Form(Immutable, dict=True):
             if other != tag:
                 homes.setdefault(self.placement(other).home, []).append(other)
         tags = (
-            chain(newest(home, TAG), interleave(*(ValueIs(write(one)) for one in them))) for home, them in homes.items()
+            chain(newest(home, TAG), interleave(*(ValueIs(write(tag)) for tag in them))) for home, them in homes.items()
         )
         return interleave(*tags) if homes else None
 
@@ -301,15 +301,15 @@ def is_item(row: Row, form: Form) -> bool:
 
 def items_among(rows: Iterable[Row], form: Form) -> list[Row]:
     """The rows for which `is_item` holds; their columns are only looked up if they are not those of the row before."""
-    found: list[Row] = []
+    items: list[Row] = []
     columns: tuple[Column, ...] | None = None
     tag: int | None = None
     for row in rows:
         if row.columns is not columns:
             columns, tag = row.columns, _shape_of(row).places.get(TAG)
         if (tag is not None and row.values[tag]) or form.owned.is_strange(row):
-            found.append(row)
-    return found
+            items.append(row)
+    return items
 
 
 def decode(row: Row, form: Form) -> dict[str, Value] | None:
@@ -430,15 +430,15 @@ def cells(item: Item, form: Form, row_key: str, now: int) -> tuple[SetCell, ...]
     """
     if not item.get(TAG):
         raise BadValue(f"the item {row_key!r} has no tag: every item has the name of its entity as {TAG!r}")
-    made: list[SetCell] = []
+    cells_: list[SetCell] = []
     for name, value in item.items():
         if name in form.kinds:
-            made += attribute_cells(name, value, form, row_key, now)
+            cells_ += attribute_cells(name, value, form, row_key, now)
         else:
-            made.append(_plain_cell(name, value, form, row_key, now))
-    if len(made) > MAX_CELLS:
-        raise ItemTooLarge(f"the item {row_key!r} has {len(made)} cells; odm can write at most {MAX_CELLS}")
-    return tuple(made)
+            cells_.append(_plain_cell(name, value, form, row_key, now))
+    if len(cells_) > MAX_CELLS:
+        raise ItemTooLarge(f"the item {row_key!r} has {len(cells_)} cells; odm can write at most {MAX_CELLS}")
+    return tuple(cells_)
 
 
 def attribute_cells(name: str, value: Value, form: Form, row_key: str, now: int) -> tuple[SetCell, ...]:
@@ -448,13 +448,13 @@ def attribute_cells(name: str, value: Value, form: Form, row_key: str, now: int)
         BadValue: its name or value cannot be stored.
         ItemTooLarge: a cell is too large.
     """
-    made = tuple(_in_parts(name, value, form.kind(name), row_key, now))
-    if not made:
+    parts = tuple(_in_parts(name, value, form.kind(name), row_key, now))
+    if not parts:
         return (_plain_cell(name, value, form, row_key, now),)
-    for cell in made:
+    for cell in parts:
         if len(cell.qualifier) > SURELY_FITS or len(cell.value) > MAX_CELL or name in SIDE_COLUMNS:
             check_cell(cell.qualifier, cell.value, name, row_key)
-    return made
+    return parts
 
 
 def _in_parts(name: str, value: Value, kind: Kind | None, row_key: str, now: int) -> Iterator[SetCell]:
@@ -541,10 +541,10 @@ def replacement(
 ) -> tuple[Mutation, ...]:
     """The mutations that replace an item's families ``d`` and ``c``; see `cells` and `bookkeeping`."""
     if type(item) is Draft and item.most <= MAX_CELL:  # has its cells, which are neither too large nor too many
-        made = tuple([_CELL((column, cell, now, FAMILY)) for column, cell in item.form])
+        mutations = tuple([_CELL((column, cell, now, FAMILY)) for column, cell in item.form])
     else:
-        made = cells(item, form, row_key, now)
-    return (*REMOVED, *made, SetCell(REVISION, revision.encode(), now), *_listed(entries, now))
+        mutations = cells(item, form, row_key, now)
+    return (*REMOVED, *mutations, SetCell(REVISION, revision.encode(), now), *_listed(entries, now))
 
 
 def _listed(entries: Sequence[Listed], now: int) -> tuple[SetCell, ...]:

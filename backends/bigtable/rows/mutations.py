@@ -108,28 +108,28 @@ def merging(request: Merge, form: Form, row_key: str, revision: str, now: int) -
         BadValue: a name or value cannot be stored.
         ItemTooLarge: a cell is too large.
     """
-    made: list[Mutation] = []
+    mutations: list[Mutation] = []
     for name, value in request.marks.items():
-        made += attribute_cells(name, value, form, row_key, OLDEST)
+        mutations += attribute_cells(name, value, form, row_key, OLDEST)
     parts: dict[str, dict[str, Value] | frozenset[Value]] = {}
     for action in request.actions:
-        made += _changed(action, form, row_key, now, parts)
+        mutations += _changed(action, form, row_key, now, parts)
     for name, members in parts.items():
         start, *cells = attribute_cells(name, members, form, row_key, now)
-        made.append(start._replace(timestamp=OLDEST))
+        mutations.append(start._replace(timestamp=OLDEST))
         for cell in cells:
-            made += (DeleteColumn(cell.qualifier, cell.family), cell)
-    made += bookkeeping(revision, None, now)
+            mutations += (DeleteColumn(cell.qualifier, cell.family), cell)
+    mutations += bookkeeping(revision, None, now)
     placement = form.placement(request.marks.get(TAG))
-    placed = made if placement.usual else placement.mutations(made)
-    return tuple([_lasting(one, form, now) for one in placed] if form.aged_families else placed)
+    placed = mutations if placement.usual else placement.mutations(mutations)
+    return tuple([_lasting(mutation, form, now) for mutation in placed] if form.aged_families else placed)
 
 
-def _lasting(one: Mutation, form: Form, now: int) -> Mutation:
+def _lasting(mutation: Mutation, form: Form, now: int) -> Mutation:
     """The mutation, if need be with a timestamp that its family keeps."""
-    if isinstance(one, SetCell) and one.timestamp == OLDEST and one.family in form.aged_families:
-        return one._replace(timestamp=now)
-    return one
+    if isinstance(mutation, SetCell) and mutation.timestamp == OLDEST and mutation.family in form.aged_families:
+        return mutation._replace(timestamp=now)
+    return mutation
 
 
 def _changed(
@@ -293,11 +293,11 @@ class CompiledUpdate(Immutable, dict=True):
         mutations: list[Mutation] = []
         requires: dict[Filter, None] = {}
         for part, action in zip(self.parts, actions, strict=True):
-            one = part.blind(action, now, row_key)
-            if one is None:
+            blind = part.blind(action, now, row_key)
+            if blind is None:
                 return None
-            mutations += one.mutations
-            requires.update(dict.fromkeys(one.requires))
+            mutations += blind.mutations
+            requires.update(dict.fromkeys(blind.requires))
         return Blind(tuple(mutations), tuple(requires))
 
     def revised(self, revision: str, now: int) -> tuple[Mutation, ...]:
@@ -386,18 +386,18 @@ def _blind(action: Action, form: Form, now: int, row_key: str, placement: Placem
         return Blind((added,))
     match action:
         case Set(Path((_,)), value) if kind != "columns":
-            made = attribute_cells(name, value, form, row_key, now)
-            return Blind((*attribute_gone(name, None, form), *made))
+            cells_ = attribute_cells(name, value, form, row_key, now)
+            return Blind((*attribute_gone(name, None, form), *cells_))
         case Remove(Path((_,))) if kind != "columns":
             return Blind(attribute_gone(name, None, form))
         case Set(Path((_, str(key))), value) if kind == "columns":
-            made = attribute_cells(name, {key: value}, form, row_key, now)
-            return Blind(tuple(_rewritten(made[1:])), (_is_map(name),))
+            cells_ = attribute_cells(name, {key: value}, form, row_key, now)
+            return Blind(tuple(_rewritten(cells_[1:])), (_is_map(name),))
         case Remove(Path((_, str(key)))) if kind == "columns":
             return Blind((DeleteColumn(member_qualifier(name, key)),), (_is_map(name),))
         case AddTo(Path((_,)), members) if kind == "columns":
-            made = attribute_cells(name, members, form, row_key, now)
-            return Blind(tuple(_rewritten(made)), (_all_in_columns(name, EMPTY_SET, placement),))
+            cells_ = attribute_cells(name, members, form, row_key, now)
+            return Blind(tuple(_rewritten(cells_)), (_all_in_columns(name, EMPTY_SET, placement),))
         case DiscardFrom(Path((_,)), members) if kind == "columns":
             gone = tuple(DeleteColumn(member_qualifier(name, set_member(member))) for member in sorted(members))
             return Blind(gone, (_all_in_columns(name, EMPTY_SET, placement),))

@@ -57,7 +57,7 @@ def rows_of(request: Scan, schema: Schema | None = None) -> RowRange:
     start, end = request.partitions
     if schema is not None and not schema.hash_only:
         start, end = _rows(schema, request.tag, request.partitions)
-    ends = [one for one in (part.end, end) if one is not None]
+    ends = [bound for bound in (part.end, end) if bound is not None]
     return RowRange(max(part.start, start), min(ends, default=None))
 
 
@@ -424,14 +424,14 @@ class Reader(Immutable):
 
     def stretch(self, row: str, start: str, end: str | None, most: int) -> Steps[Stretch]:
         """The next items of a row from ``start`` up to ``end``: at most as many, and none only if there are none."""
-        limit, found = most, Stretch([], start)
-        while not found.items and found.following is not None:
+        limit, stretch = most, Stretch([], start)
+        while not stretch.items and stretch.following is not None:
             rows = yield from read_all(self._call((row,), self._between(start, end, limit)), self.retry)
-            found = Stretch((yield from self._items(rows, limit)), self._following(rows[0], limit) if rows else None)
+            stretch = Stretch((yield from self._items(rows, limit)), self._following(rows[0], limit) if rows else None)
             limit *= 4  # other programs may have many cells among the items
-        if len(found.items) > most:
-            return Stretch(found.items[:most], _sort(found.items[most]))
-        return found
+        if len(stretch.items) > most:
+            return Stretch(stretch.items[:most], _sort(stretch.items[most]))
+        return stretch
 
     def scan(self, request: Scan) -> Steps[Page]:
         """A page of the whole table."""

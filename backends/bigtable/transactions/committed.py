@@ -58,11 +58,11 @@ class Locks(Immutable, dict=True):
             return rows if isinstance(rows, list) else [*rows]
         complete = not cut and self.cells.is_complete(cells)
         states = yield from self._states(held if complete else (yield from self._again(held, retry)), retry)
-        shown = (states.get(row.key) if row.key in held else row for row in rows)
+        committed = (states.get(row.key) if row.key in held else row for row in rows)
         former = cells == self.cells.whole
         return [
             row if former or row.key not in held else only_newest(row)
-            for row in shown
+            for row in committed
             if row is not None and (row.key not in held or self.cells.holds_something(row))
         ]
 
@@ -95,14 +95,14 @@ class Locks(Immutable, dict=True):
             again = (yield from self._again(unsure, retry)) if unsure else {}
             left = {}
             for key in unsure:
-                shown, lock = again.get(key), held[key][1]
-                now = None if shown is None else self.cells.lock_of(shown)
-                if shown is None:
+                row_now, lock = again.get(key), held[key][1]
+                now = None if row_now is None else self.cells.lock_of(row_now)
+                if row_now is None:
                     states[key] = None
                 elif now is not None and now.id == lock.id:
-                    states[key] = self.cells.before(shown, now)
+                    states[key] = self.cells.before(row_now, now)
                 else:
-                    left[key] = shown
+                    left[key] = row_now
         return states
 
 
@@ -141,14 +141,14 @@ class Resolver:
         Raises:
             Throttled: other writers kept locking rows until the time was up.
         """
-        found: dict[str, Row] = {}
+        unlocked: dict[str, Row] = {}
         left = tuple(row_keys)
         while left:
             rows = yield from self.locks.cells.read(left, cells, self.retry)
             held = yield from self.free(rows)
-            found |= {key: row for key, row in rows.items() if key not in held}
+            unlocked |= {key: row for key, row in rows.items() if key not in held}
             left = tuple(held)
-        return found
+        return unlocked
 
     def free(self, rows: Mapping[str, Row]) -> Steps[Mapping[str, Lock]]:
         """Resolve the locks of rows, or wait for them. Returns those locks, whose rows must be read again.

@@ -133,10 +133,10 @@ class Lock(Immutable):
     @property
     def text(self) -> bytes:
         """The text of the lock."""
-        after = None if self.after is None else [_mutation_text(one) for one in self.after]
+        after = None if self.after is None else [_mutation_text(mutation) for mutation in self.after]
         counters = [[named(cell.qualifier), _value_text(cell.value), cell.timestamp] for cell in self.counters]
-        made = {"t": self.id, "since": self.since, "was": self.was, "after": after, "counters": counters}
-        return json.dumps(made, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogateescape")
+        body = {"t": self.id, "since": self.since, "was": self.was, "after": after, "counters": counters}
+        return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogateescape")
 
 
 def is_lock(revision: bytes) -> bool:
@@ -201,8 +201,8 @@ def _shown(family: str, held: dict[int, bytes]) -> list[tuple[int, bytes]]:
 
 def row_of(key: bytes, cells: Iterable[Cell]) -> Row | None:
     """The row of some cells, in the server's order."""
-    found = sorted(cells, key=lambda cell: (cell.family, cell.qualifier, -cell.timestamp))
-    return Row(key, found) if found else None
+    cells_in_order = sorted(cells, key=lambda cell: (cell.family, cell.qualifier, -cell.timestamp))
+    return Row(key, cells_in_order) if cells_in_order else None
 
 
 def named(qualifier: bytes) -> str:
@@ -222,8 +222,8 @@ def _value(text: Any) -> bytes:
     return text.encode() if isinstance(text, str) else b64decode(text[0], validate=True)
 
 
-def _mutation_text(one: Mutation) -> list[Any]:
-    match one:
+def _mutation_text(mutation: Mutation) -> list[Any]:
+    match mutation:
         case DeleteFamily(family):
             return ["-", family]
         case DeleteColumn(qualifier, family):
@@ -394,7 +394,7 @@ class LockCells(Immutable, dict=True):
 
     def held(self, rows: Iterable[Row]) -> list[Row]:
         """The rows that are locked; columns are only looked at if they are not those of the row before."""
-        found: list[Row] = []
+        rows_held: list[Row] = []
         columns: object = None
         has = False
         for row in rows:
@@ -402,8 +402,8 @@ class LockCells(Immutable, dict=True):
                 columns = row.columns
                 has = any(self.is_lock(qualifier) for _, qualifier in row.columns)
             if has:
-                found.append(row)
-        return found
+                rows_held.append(row)
+        return rows_held
 
     def is_lock(self, qualifier: bytes) -> bool:
         """Whether this is the column of a lock."""

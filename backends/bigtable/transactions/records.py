@@ -37,10 +37,10 @@ def commit(records: str, id: str, row_keys: Sequence[str]) -> CheckAndMutateRow:
 
 def abort(records: str, id: str, retry: Retry) -> Steps[bool]:
     """Abort a transaction. Returns whether this call wrote the record; if not, or if it was resent, read the record."""
-    found = yield from until_answered(
+    row = yield from until_answered(
         CheckAndMutateRow(records, id, unmatched=(SetCell(STATE, b"aborted", SERVER_TIME, RECORD),)), retry
     )
-    return not found
+    return not row
 
 
 def states(records: str, ids: Iterable[str], retry: Retry) -> Steps[dict[str, State]]:

@@ -98,7 +98,7 @@ def at_once(writer: Writer, places: WideRows, request: Operation, id: str) -> Ch
         return None
     version = request.version
     said = None if version is None else has_first_version(tag) if version == 1 else has_version(tag, version)
-    named = (places.there(id, tag, one) for one in dict.fromkeys(counted))
+    named = (places.there(id, tag, filter_) for filter_ in dict.fromkeys(counted))
     asked = chained(places.there(id, tag, said), *named, *_unlocked(places, id))
     added = (AddToCell(f"{places.sort(id)}{SIDE}{rule.qualifier}", rule.by, COUNTERS) for rule in rules)
     return CheckAndMutateRow(writer.table, row, asked, matched=tuple(added))
@@ -128,7 +128,7 @@ def write_together(writer: Writer, places: WideRows, request: Transact) -> Steps
             return Written()
         verdicts = [_verdict(writer, work, before) for work, before in zip(works, befores, strict=True)]
         if any(isinstance(verdict, Refused | BadValue) for verdict in verdicts):
-            return Refusals(tuple(one if isinstance(one, Refused | BadValue) else None for one in verdicts))
+            return Refusals(tuple(verdict if isinstance(verdict, Refused | BadValue) else None for verdict in verdicts))
         asked = _Asked.of(writer, places, works, befores, verdicts)
         attempts = asked.attempts
         if not attempts:
@@ -148,10 +148,10 @@ def write_together(writer: Writer, places: WideRows, request: Transact) -> Steps
 
 
 def _unfinished(works: Sequence[Work], lost: Sequence[object], reason: str) -> OdmError:
-    what = f"a transaction of {len(works)} items, of which {works[0].row_key!r} is the first: {reason}"
+    reason_ = f"a transaction of {len(works)} items, of which {works[0].row_key!r} is the first: {reason}"
     if lost:
-        return OutcomeUnknown(f"{what}: it may or may not have been applied; read the items before going on")
-    return Throttled(f"{what}: nothing was written")
+        return OutcomeUnknown(f"{reason_}: it may or may not have been applied; read the items before going on")
+    return Throttled(f"{reason_}: nothing was written")
 
 
 def _read(writer: Writer, places: WideRows, works: Sequence[Work]) -> Steps[tuple[list[Stored | None], Sequence[Row]]]:
@@ -159,8 +159,8 @@ def _read(writer: Writer, places: WideRows, works: Sequence[Work]) -> Steps[tupl
     ids = [work.row_key for work in works]
     sentinels = [Column(family, SENTINEL) for family in (*places.families, COUNTERS)]
     rows = yield from _unlocked_row(writer, places, ids, *sentinels)
-    found = {item.text: item for item in places.items(rows)}
-    return [places.stored(found.get(id)) for id in ids], rows
+    items = {item.text: item for item in places.items(rows)}
+    return [places.stored(items.get(id)) for id in ids], rows
 
 
 def _unlocked_row(writer: Writer, places: WideRows, ids: Sequence[str], *others: Filter) -> Steps[list[Row]]:
@@ -198,8 +198,8 @@ def _landed(lost: "Sequence[_Asked]", befores: Sequence[Stored | None]) -> "_Ask
     works, last = lost[-1].works, lost[-1]
     now = {id(work): before for work, before in zip(works, befores, strict=True)}
     for asked in lost:
-        shown = (attempt for attempt in asked.attempts if not attempt.change.removed)
-        if any(one.shows_in(now[id(one.work)]) for one in shown):
+        written = (attempt for attempt in asked.attempts if not attempt.change.removed)
+        if any(attempt.shows_in(now[id(attempt.work)]) for attempt in written):
             return asked
     unchanged = all(_revision(now[id(attempt.work)]) == _revision(attempt.before) for attempt in last.attempts)
     if unchanged and not any(attempt.work.once and attempt.before is None for attempt in last.attempts):
@@ -319,7 +319,7 @@ class _Asked(Immutable):
         ranges = self.places.documents([work.row_key for work, _ in there])
         chain = Chain((interleave(*ranges), Newest(), ValueMatches(pattern.encode()), Behind(len(there) - 1)))
         guarded = (*self.checks, *(attempt.change.guards for attempt in self.attempts))
-        return [chain, *(one for guards in guarded for one in guards.filters)]
+        return [chain, *(guard for guards in guarded for guard in guards.filters)]
 
     def _revision(self, work: Work, before: Stored) -> str:
         if not before.revision:
@@ -328,14 +328,14 @@ class _Asked(Immutable):
 
     def _absent(self) -> dict[str, list[Filter]]:
         """The columns that must not exist, by family."""
-        found: dict[str, list[Filter]] = {}
+        by_family: dict[str, list[Filter]] = {}
         for work, before in zip(self.works, self.befores, strict=True):
             for family in self._families(work.request) if before is None else ():
-                found.setdefault(family, []).append(Column(family, self.places.sort(work.row_key)))
+                by_family.setdefault(family, []).append(Column(family, self.places.sort(work.row_key)))
             if before is None and self.places.locks is not None:  # the lock on no item stands in the first family
                 revision = newest(FAMILY, self.places.sort(work.row_key) + REVISED)
-                found.setdefault(FAMILY, []).append(chain(revision, LOCKED))
-        return found
+                by_family.setdefault(FAMILY, []).append(chain(revision, LOCKED))
+        return by_family
 
     def _families(self, request: Operation) -> Sequence[str]:
         """The families in which the item of an operation can be."""
