@@ -39,7 +39,7 @@ def send_all(
     writes: Sequence[req.BatchWrite],
     merges: Sequence[Sequence[req.Merge]],
     targets: Mapping[Key, Target],
-    given: Mapping[Key, Sequence[Any]],
+    arguments: Mapping[Key, Sequence[Any]],
 ) -> CoreGen[None]:
     """Send all operations of a batch; an error of one request does not keep others from being sent.
 
@@ -48,7 +48,7 @@ def send_all(
         writes: the requests with puts and deletes, to be sent at the same time.
         merges: the merges, in parts to be sent at the same time.
         targets: the item of each key.
-        given: the caller's arguments for each key.
+        arguments: the caller's arguments for each key.
 
     Raises:
         OdmError: the only error, or the first `OutcomeUnknown`, or the first one that is not `Throttled`; ``left`` has
@@ -63,9 +63,9 @@ def send_all(
     alone = [] if context.merges_together else [merge for part in merges for merge in part]
     for start in range(0, len(alone), WINDOW):
         some = yield from _outcomes(alone[start : start + WINDOW])
-        failures += [failure for found in some for failure in _failures(context, targets, *found)]
+        failures += [failure for answered in some for failure in _failures(context, targets, *answered)]
     if failures:
-        raise _joined(failures, given)
+        raise _joined(failures, arguments)
 
 
 def _outcomes(requests: Sequence[req.Request]) -> CoreGen[Iterable[tuple[req.Request, Any]]]:
@@ -83,8 +83,8 @@ def _outcomes(requests: Sequence[req.Request]) -> CoreGen[Iterable[tuple[req.Req
 def _failures(context: Context, targets: Mapping[Key, Target], request: req.Request, answer: Any) -> Iterator[Failure]:
     """The failures of a request, from its answer."""
     if isinstance(request, req.BatchMerge) and not isinstance(answer, req.Failed):
-        for merge, one in zip(request.operations, answer, strict=True):
-            yield from _failures(context, targets, merge, one)
+        for merge, outcome in zip(request.operations, answer, strict=True):
+            yield from _failures(context, targets, merge, outcome)
     elif isinstance(request, req.Merge) and isinstance(answer, req.Refused):
         stranger = context.stranger(targets[request.key], answer.item)
         assert stranger is not None  # it is the only reason to refuse a merge
@@ -101,12 +101,12 @@ def _keys(request: req.Request, error: OdmError) -> tuple[Key, ...]:
         return (request.key,)
     assert isinstance(request, req.BatchWrite | req.BatchMerge)
     known = error.left or isinstance(error, Throttled)  # of an error without it, everything may be left
-    return tuple(one.key for one in (error.left if known else request.operations))
+    return tuple(operation.key for operation in (error.left if known else request.operations))
 
 
-def _joined(failures: Sequence[Failure], given: Mapping[Key, Sequence[Any]]) -> OdmError:
+def _joined(failures: Sequence[Failure], arguments: Mapping[Key, Sequence[Any]]) -> OdmError:
     """The error that the caller gets for these: one after which some of ``left`` may be applied goes first."""
-    left = tuple(one for _, keys in failures for key in keys for one in given.get(key, ()))
+    unprocessed = tuple(argument for _, keys in failures for key in keys for argument in arguments.get(key, ()))
     unknown = (error for error, _ in failures if isinstance(error, OutcomeUnknown))
     first = next((error for error, _ in failures if not isinstance(error, Throttled)), None)
     first = next(unknown, first)
@@ -116,7 +116,7 @@ def _joined(failures: Sequence[Failure], given: Mapping[Key, Sequence[Any]]) -> 
             more = Throttled(f"{len(failures)} requests of a batch were throttled; one of them: {first}")
             more.__cause__ = first
             first = more
-    first.left = left
+    first.left = unprocessed
     return first
 
 
@@ -168,7 +168,7 @@ class Pending:
         """Begin without operations."""
         self._operations: dict[Key, req.Put | req.Delete] = {}
         self._merges: dict[Key, Merging] = {}
-        self._given: dict[Key, list[Entity | Query[Any] | Given]] = {}
+        self._arguments: dict[Key, list[Entity | Query[Any] | Given]] = {}
         self._targets: dict[Key, Target] = {}
         self._actions = 0
         self._large = 0
@@ -226,7 +226,7 @@ class Pending:
         """
         self._check_open()
         write = merge_write(self._context, which, actions)
-        key, request, given = write.target.key, write.request, (write.target.query, *actions)
+        key, request, argument = write.target.key, write.request, (write.target.query, *actions)
         if (operation := self._operations.get(key)) is not None:
             before = operation.item if isinstance(operation, req.Put) else None
             self._operations[key] = merged_put(self._context, write.target, request, before)
@@ -236,7 +236,7 @@ class Pending:
             self._merges[key] = Merging(request)
             self._targets[key] = write.target
         self._actions += len(actions)
-        self._given.setdefault(key, []).append(given)
+        self._arguments.setdefault(key, []).append(argument)
 
     def _check_open(self) -> None:
         if not self.open:
@@ -245,12 +245,12 @@ class Pending:
                 "with db.batch() as batch: ... (async with, of an AsyncStore)"
             )
 
-    def _add(self, request: req.Put | req.Delete, target: Target, given: Entity | Query[Any]) -> None:
+    def _add(self, request: req.Put | req.Delete, target: Target, argument: Entity | Query[Any]) -> None:
         self._operations.pop(request.key, None)
         self._merges.pop(request.key, None)
         self._operations[request.key] = request
         self._targets[request.key] = target
-        self._given[request.key] = [given]
+        self._arguments[request.key] = [argument]
 
     @property
     def full(self) -> bool:
@@ -274,38 +274,38 @@ class Pending:
                 found it, none of the collected operations was.
             OdmError: a request failed; ``left`` has its entries too.
         """
-        operations, merges, targets, given = self._operations, self._merges, self._targets, self._given
+        operations, merges, targets, arguments = self._operations, self._merges, self._targets, self._arguments
         self._start()
         try:
             context = self._context
         except OdmError as error:  # the store was closed in the block
-            error.left = tuple(one for some in given.values() for one in some)
+            error.left = tuple(argument for some in arguments.values() for argument in some)
             raise
         parts = self._divided([*operations.items()])
         checks = [check_strangers(context, dict(part), targets, {}) for part in parts]
         try:
             checked = [(yield from checks[0])] if len(checks) == 1 else (yield from concurrent(checks))
         except Throttled as error:
-            error.left = tuple(one for some in given.values() for one in some)
+            error.left = tuple(argument for some in arguments.values() for argument in some)
             raise
         if context.blobs is not None:
-            checked = yield from self._uploaded(context.blobs, checked, given)
+            checked = yield from self._uploaded(context.blobs, checked, arguments)
         writes = [req.BatchWrite(kept) for kept in checked if kept]
         merging = self._divided([merge.request for merge in merges.values()])
-        yield from send_all(context, writes, merging, targets, given)
-        yield from trim_after(context, [one for kept in checked for one in kept])
+        yield from send_all(context, writes, merging, targets, arguments)
+        yield from trim_after(context, [operation for kept in checked for operation in kept])
 
     @staticmethod
     def _uploaded(
-        folder: BlobFolder, parts: Sequence[tuple[req.Put | req.Delete, ...]], given: Mapping[Key, Sequence[Any]]
+        folder: BlobFolder, parts: Sequence[tuple[req.Put | req.Delete, ...]], arguments: Mapping[Key, Sequence[Any]]
     ) -> CoreGen[list[tuple[req.Put | req.Delete, ...]]]:
         """The operations as they are sent, after the upload of their large values; what they replace stays."""
         try:
-            yield from upload(folder, [one for part in parts for one in part], set())
+            yield from upload(folder, [operation for part in parts for operation in part], set())
         except OdmError as error:
-            error.left = tuple(one for some in given.values() for one in some)
+            error.left = tuple(argument for some in arguments.values() for argument in some)
             raise
-        return [tuple(cast("req.Put | req.Delete", plain(one)) for one in part) for part in parts]
+        return [tuple(cast("req.Put | req.Delete", plain(operation)) for operation in part) for part in parts]
 
     def _divided(self, whole: Sequence[T]) -> list[Sequence[T]]:
         """As many parts as requests are sent at the same time, unless there are few operations."""
@@ -346,7 +346,7 @@ def check_strangers(
     context: Context,
     operations: Mapping[Key, req.Put | req.Delete],
     targets: Mapping[Key, Target],
-    given: Mapping[Key, Any],
+    arguments: Mapping[Key, Any],
 ) -> CoreGen[tuple[req.Put | req.Delete, ...]]:
     """The operations to send: all except deletes of items that the store skips (``on_unknown="skip"``).
 
@@ -362,12 +362,12 @@ def check_strangers(
     expected = tags.pop() if len(tags) == 1 else None
     request = req.BatchGet(tuple(operations), consistent=False, patterns=patterns, tags=True, expected=expected)
     try:
-        found = yield request
+        items = yield request
     except Throttled as error:
-        error.left = tuple(given[key] for key in operations if key in given)
+        error.left = tuple(arguments[key] for key in operations if key in arguments)
         raise
     skipped = set()
-    for operation, item in zip(kept, found, strict=True):
+    for operation, item in zip(kept, items, strict=True):
         if item is None or (stranger := context.stranger(targets[operation.key], item)) is None:
             continue
         if isinstance(operation, req.Put) or context.living(item) is not None:

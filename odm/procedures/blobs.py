@@ -46,11 +46,11 @@ def same_pointers(entity: EntitySchema, there: Item) -> list[Condition]:
     if not entity.codec.upgrades.current(there):  # its fields may have other names
         same = unchanged(entity, there)
         return [] if same is None else [same]
-    found: list[Condition] = []
+    conditions: list[Condition] = []
     for stored in entity.blobs:
         path, pointer = Path((stored, BLOB)), pointer_of(there.get(stored))
-        found.append(Missing(path) if pointer is None else Compare("=", path, Const(pointer[BLOB])))
-    return found
+        conditions.append(Missing(path) if pointer is None else Compare("=", path, Const(pointer[BLOB])))
+    return conditions
 
 
 def before(context: Context, target: Target, there: Item | None) -> Item | None:
@@ -137,9 +137,11 @@ def names_after(entity: EntitySchema, operation: req.Operation, there: Item | No
     if isinstance(operation, req.Put):
         return names_in(entity, operation.item)
     if isinstance(operation, req.Update):
-        given = {action.path.root: action for action in operation.actions if isinstance(action, Set | Remove)}
-        kept = {name: value for name, value in (there or {}).items() if name not in given}
-        return names_in(entity, kept | {name: one.value for name, one in given.items() if isinstance(one, Set)})
+        changes = {action.path.root: action for action in operation.actions if isinstance(action, Set | Remove)}
+        kept = {name: value for name, value in (there or {}).items() if name not in changes}
+        return names_in(
+            entity, kept | {name: action.value for name, action in changes.items() if isinstance(action, Set)}
+        )
     return set() if isinstance(operation, req.Delete) else names_in(entity, there)
 
 
@@ -192,16 +194,20 @@ def with_values(context: Context, key: Key, item: Item, pattern: str) -> CoreGen
         if there is None or not context.schema.knows(there):
             return there
         entity = context.schema.entities[there[TAG]]
-        pointers = {one: pointer_of(there.get(one)) for one, eager in entity.blobs.items() if eager}
-        found = {stored: pointer for stored, pointer in pointers.items() if pointer is not None}
-        if not found:
+        pointers = {stored: pointer_of(there.get(stored)) for stored, eager in entity.blobs.items() if eager}
+        eager_pointers = {stored: pointer for stored, pointer in pointers.items() if pointer is not None}
+        if not eager_pointers:
             return there
         folder = context.folder(entity)
-        contents = yield _together(ReadBlob(folder, pointer[BLOB]) for pointer in found.values())
-        missing = [pointer for pointer, content in zip(found.values(), contents, strict=True) if content is None]
+        contents = yield _together(ReadBlob(folder, pointer[BLOB]) for pointer in eager_pointers.values())
+        missing = [
+            pointer for pointer, content in zip(eager_pointers.values(), contents, strict=True) if content is None
+        ]
         if not missing:
-            checked = [_checked(entity, key, there, *one) for one in zip(found.items(), contents, strict=True)]
-            return {**there, **dict(zip(found, checked, strict=True))}
+            checked = [
+                _checked(entity, key, there, *blob) for blob in zip(eager_pointers.items(), contents, strict=True)
+            ]
+            return {**there, **dict(zip(eager_pointers, checked, strict=True))}
         contention = contention or Contention()
         if contention.over:
             raise contention.conflict(f"{entity.name} under {key}")
@@ -214,15 +220,15 @@ def with_values(context: Context, key: Key, item: Item, pattern: str) -> CoreGen
         there = again
 
 
-def _checked(entity: EntitySchema, key: Key, item: Item, place: _Place, found: Content) -> bytes:
+def _checked(entity: EntitySchema, key: Key, item: Item, place: _Place, content: Content) -> bytes:
     """The content of a blob; raises ItemInvalid if it is not what the pointer says."""
     stored, expected = place
-    if len(found.data) == expected["size"] and found.sha256 == expected["sha256"]:
-        return found.data
+    if len(content.data) == expected["size"] and content.sha256 == expected["sha256"]:
+        return content.data
     raise ItemInvalid(
-        f"{entity.name} under {key}: blob {expected[BLOB]} of {stored!r} has {len(found.data)} bytes and the SHA-256 "
-        f"{found.sha256}, and the item says {expected['size']} and {expected['sha256']}: restore the blob, or set the "
-        "value again",
+        f"{entity.name} under {key}: blob {expected[BLOB]} of {stored!r} has {len(content.data)} bytes and the SHA-256 "
+        f"{content.sha256}, and the item says {expected['size']} and {expected['sha256']}: restore the blob, or set "
+        "the value again",
         str(key),
         item,
     )
@@ -255,9 +261,9 @@ class BoundValue(Immutable):
 
     def _steps(self) -> CoreGen[bytes]:
         entity, key, pointer = self.entity, self.key, self.pointer
-        found: Content | None = yield ReadBlob(self.binder.context.folder(entity), pointer[BLOB])
-        if found is not None:
-            return _checked(entity, key, {self.stored: pointer}, (self.stored, pointer), found)
+        content: Content | None = yield ReadBlob(self.binder.context.folder(entity), pointer[BLOB])
+        if content is not None:
+            return _checked(entity, key, {self.stored: pointer}, (self.stored, pointer), content)
         item: Item | None = yield req.Get(key, pattern=entity.primary.full_name)
         if item is not None and pointer[BLOB] in names_in(entity, item):
             raise _lost(entity, key, item, pointer)

@@ -115,14 +115,14 @@ class Calls:
         if unnamed:
             raise self._context.schema.no_names("one", which, unnamed)
         if isinstance(which, Procedure):
-            return self._found(whole_procedure(which, consistent, key, only))
+            return self._existing(whole_procedure(which, consistent, key, only))
         return read.one(self._context, self._context.schema.key_of(which, key), consistent=consistent, only=only)
 
-    def _found(self, procedure: "Procedure[Any]") -> CoreGen[Any]:
-        found = yield from procedure(self)
-        if found is None:
+    def _existing(self, procedure: "Procedure[Any]") -> CoreGen[Any]:
+        entity = yield from procedure(self)
+        if entity is None:
             raise ItemNotFound(f"{procedure}: there is no such item in table {self._context.schema.name!r}")
-        return found
+        return entity
 
     @overload
     def get_many(
@@ -262,11 +262,11 @@ class Calls:
     def query(self, query: Query[Any], *, consistent: bool = True, only: Any = None) -> CoreGen[list[Any]]:
         """All results of a query, as a list in memory; `page` reads them page by page."""
         reading = self._session.begin(query, consistent=consistent, only=only)
-        found: list[Any] = []
+        entities: list[Any] = []
         while reading is not None:
             items, reading = yield from read.chunk(self._context, reading)
-            found += items
-        return found
+            entities += items
+        return entities
 
     @overload
     def page(
@@ -559,29 +559,31 @@ def procedure(steps: Callable[Concatenate[Calls, P], CoreGen[R]]) -> Callable[P,
 
     @wraps(steps)
     def make(*args: P.args, **kwargs: P.kwargs) -> Procedure[R]:
-        given = [*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
-        return Procedure(lambda do: steps(do, *args, **kwargs), f"{steps.__name__}({', '.join(given)})")
+        arguments = [*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
+        return Procedure(lambda do: steps(do, *args, **kwargs), f"{steps.__name__}({', '.join(arguments)})")
 
     return make
 
 
-def whole_procedure(made: Procedure[R], consistent: bool, key: Mapping[str, Any], only: object = None) -> Procedure[R]:
+def whole_procedure(
+    instance: Procedure[R], consistent: bool, key: Mapping[str, Any], only: object = None
+) -> Procedure[R]:
     """A procedure passed in place of a key; raises BadValue for arguments that are only allowed with a key."""
-    for name, given in {"consistent": not consistent, "only": only is not None, **dict.fromkeys(key, True)}.items():
-        if given:
-            raise BadValue(f"{made} is a procedure, which has its own {name}: leave {name}= out")
-    return made
+    for name, is_set in {"consistent": not consistent, "only": only is not None, **dict.fromkeys(key, True)}.items():
+        if is_set:
+            raise BadValue(f"{instance} is a procedure, which has its own {name}: leave {name}= out")
+    return instance
 
 
-def started(made: Callable[[Calls], CoreGen[R]], do: Calls) -> CoreGen[R]:
+def started(routine: Callable[[Calls], CoreGen[R]], do: Calls) -> CoreGen[R]:
     """The generator of the steps that ``db.run(...)`` runs.
 
     Raises:
         TypeError: the argument does not return a generator.
     """
-    steps = made(do) if callable(made) else None
+    steps = routine(do) if callable(routine) else None
     if not isinstance(steps, Generator):
         raise TypeError(
-            f"run({brief(made)}): give what a @procedure makes when it is called, as in run(rename(key, 'Ann'))"
+            f"run({brief(routine)}): give what a @procedure makes when it is called, as in run(rename(key, 'Ann'))"
         )
     return steps

@@ -34,8 +34,8 @@ class Changes(Immutable):
 
 def change_shards(_context: Context) -> CoreGen[Sequence[ChangeShard]]:
     """The shards, parents before their children."""
-    found: tuple[ChangeShard, ...] = yield req.ListShards(pattern="changes()")
-    return found
+    shards: tuple[ChangeShard, ...] = yield req.ListShards(pattern="changes()")
+    return shards
 
 
 def changes(context: Context, shard: str, after: str | None, size: int) -> CoreGen[Changes]:

@@ -24,21 +24,21 @@ def concurrent(steps: Sequence[CoreGen[R]]) -> CoreGen[list[R]]:
     asked: dict[int, Any] = {}
     turns: dict[int, Turn] = {}
     try:
-        for at, one in enumerate(steps):
-            _advance(at, one, None, asked, results)
+        for at, generator in enumerate(steps):
+            _advance(at, generator, None, asked, results)
         while asked:
             for at, turn in _begun(asked, turns):
                 turns[at] = turn
                 _advance(at, steps[at], None, asked, results)
-            waiting = {at: one for at, one in asked.items() if isinstance(one, Turn)}
-            sent = {at: one for at, one in asked.items() if at not in waiting}
+            waiting = {at: request for at, request in asked.items() if isinstance(request, Turn)}
+            sent = {at: request for at, request in asked.items() if at not in waiting}
             asked = waiting
             if sent:
                 for at, answer in zip(sent, (yield from _answers(tuple(sent.values()))), strict=True):
                     _advance(at, steps[at], answer, asked, results)
     finally:
-        for one in steps:
-            one.close()
+        for generator in steps:
+            generator.close()
     return [results[at] for at in range(len(steps))]
 
 
@@ -47,7 +47,7 @@ def _begun(asked: dict[int, Any], turns: Mapping[int, Turn]) -> Iterator[tuple[i
 
     They advance together, so none can wait for the turns of a process: the one before it may be among them.
     """
-    for at, turn in [(at, one) for at, one in asked.items() if isinstance(one, Turn)]:
+    for at, turn in [(at, request) for at, request in asked.items() if isinstance(request, Turn)]:
         if all(set(other.keys).isdisjoint(turn.keys) for other in turns.values()):
             turn.forgo()
             del asked[at]
@@ -105,15 +105,15 @@ def _advance(at: int, steps: CoreGen[R], answer: Any, asked: dict[int, Any], res
 
 def _answers(requests: Sequence[req.Request | req.Gather | req.Wait]) -> CoreGen[Sequence[Any]]:
     """The responses to requests; some requests may be a `req.Gather`. A failure is returned as `req.Failed`."""
-    groups = [one.requests if isinstance(one, req.Gather) else (one,) for one in requests]
+    groups = [request.requests if isinstance(request, req.Gather) else (request,) for request in requests]
     flat = tuple(request for group in groups for request in group)
-    found = yield req.Gather(_slept_once(flat), keep=True)
+    responses = yield req.Gather(_slept_once(flat), keep=True)
     answers: list[Any] = []
-    for one, group in zip(requests, groups, strict=True):
-        part, found = found[: len(group)], found[len(group) :]
-        kept = isinstance(one, req.Gather) and one.keep  # its own generators get their failures
+    for request, group in zip(requests, groups, strict=True):
+        part, responses = responses[: len(group)], responses[len(group) :]
+        kept = isinstance(request, req.Gather) and request.keep  # its own generators get their failures
         failed = None if kept else next((answer for answer in part if isinstance(answer, req.Failed)), None)
-        answers.append(failed or (part if isinstance(one, req.Gather) else part[0]))
+        answers.append(failed or (part if isinstance(request, req.Gather) else part[0]))
     return answers
 
 

@@ -257,10 +257,10 @@ class Context(Immutable, dict=True):
     # Any: an instance of the class that has the item's tag, or None.
     def decode(self, item: Item, key: Key) -> Any:
         """The entity of a stored item, or None if the store skips the item; see `Schema.decode`."""
-        found = self.schema.decode(item, key, skip_unknown=self.skip_unknown)
-        if self.bind is not None and found is not None:
-            self.bind(found)
-        return found
+        entity = self.schema.decode(item, key, skip_unknown=self.skip_unknown)
+        if self.bind is not None and entity is not None:
+            self.bind(entity)
+        return entity
 
     def decode_all(self, items: Sequence[Item], positions: Sequence[Position]) -> list[Any]:
         """The entities of a page of stored items.
@@ -269,14 +269,14 @@ class Context(Immutable, dict=True):
             ItemInvalid: as `decode`, for the first invalid item.
         """
         native = items if isinstance(items, NativeItems) else None
-        found = None if native is None else native.load_all()
-        if native is not None and found is not None:
-            self.schema.check_all(found, items, positions)
-            deque(map(hold_stored, found, native.parts), 0)
+        entities = None if native is None else native.load_all()
+        if native is not None and entities is not None:
+            self.schema.check_all(entities, items, positions)
+            deque(map(hold_stored, entities, native.parts), 0)
             if self.bind is not None:
-                for one in found:
-                    self.bind(one)
-            return found
+                for entity in entities:
+                    self.bind(entity)
+            return entities
         return [self.decode(item, position.key) for item, position in zip(items, positions, strict=True)]
 
     def skip_invalid(self, error: ItemInvalid, item: Item) -> None:
@@ -316,7 +316,7 @@ class Context(Immutable, dict=True):
                 kept.append((item, position, decode(item, position.key)))
             except ItemInvalid as error:
                 self.skip_invalid(error, item)
-        return Fitting([one[0] for one in kept], [one[1] for one in kept], [one[2] for one in kept])
+        return Fitting([row[0] for row in kept], [row[1] for row in kept], [row[2] for row in kept])
 
     def check_fit(self, item: Item, key: Key) -> None:
         """Check that a stored item fits its model, without its large values. Raises ItemInvalid if not."""

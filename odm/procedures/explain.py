@@ -159,7 +159,7 @@ class Explanation(Immutable):
 
 def explain(
     session: Session,
-    what: object,
+    subject: object,
     actions: Sequence[Action],
     write_: str | None,
     when: Condition | bool | None,
@@ -167,16 +167,16 @@ def explain(
 ) -> Explanation:
     """What a call would do; the arguments are those of `odm.Store.explain`."""
     context, connection = session.context, session.connection
-    if isinstance(what, Operations):
-        return _explain_transaction(session, what)
-    if isinstance(what, Query) and not actions and write_ is None:
-        plan, reading = make_plan(context.schema, what), read.begin(context, what, only=only, call="explain")
+    if isinstance(subject, Operations):
+        return _explain_transaction(session, subject)
+    if isinstance(subject, Query) and not actions and write_ is None:
+        plan, reading = make_plan(context.schema, subject), read.begin(context, subject, only=only, call="explain")
         native = None if reading is None else connection.preview(read.first_request(context, reading))
         explanation = evolve(explain_plan(plan, native, connection), compiled=_stages(context, plan, reading))
         if unfilled := read.unfilled_note(context, plan):
             explanation = evolve(explanation, note="; ".join(filter(None, (explanation.note, unfilled))))
-        if reading is not None and reading.wanted is not None:
-            explanation = evolve(explanation, fields=reading.wanted.explained)
+        if reading is not None and reading.selection is not None:
+            explanation = evolve(explanation, fields=reading.selection.explained)
         if context.on_invalid is not None:
             skips = "items that do not fit their model are skipped (on_invalid), so a count reads and validates them"
             explanation = evolve(explanation, note="; ".join(filter(None, (explanation.note, skips))))
@@ -185,20 +185,20 @@ def explain(
     if only is not None:
         raise BadValue("explain(only=...) explains a read: pass a query, without actions and write=")
     if write_ == "merge":
-        return _explain_merge(session, merge_write(context, what, actions), when)
+        return _explain_merge(session, merge_write(context, subject, actions), when)
     if write_ == "save":
-        return _explain_save(session, what, actions, when)
-    return _explain_write(session, _intent(context, what, actions, write_, when))
+        return _explain_save(session, subject, actions, when)
+    return _explain_write(session, _intent(context, subject, actions, write_, when))
 
 
-def _explain_save(session: Session, what: Any, actions: Sequence[Action], when: object) -> Explanation:
+def _explain_save(session: Session, entity: Any, actions: Sequence[Action], when: object) -> Explanation:
     """The update that a save would send."""
     if actions or when is not None:
         raise BadValue("a save writes what has changed in the entity: leave actions and when= out")
-    change = save_update(session.context, what, "new")
+    change = save_update(session.context, entity, "new")
     if change is not None:
         return _explain_write(session, change)
-    target = session.context.schema.target(what)
+    target = session.context.schema.target(entity)
     note = "no field differs from the stored item that was read: nothing is sent"
     return Explanation(f"save of {target}", target.entity.primary.text, requests=0, writes=True, note=note)
 
@@ -209,7 +209,7 @@ def _explain_transaction(session: Session, transaction: Operations) -> Explanati
     if not intents:
         raise BadValue("this transaction has no operations yet: explain it in its block, after the operations")
     firsts = [intent.intent.first(session.context) for intent in intents]
-    operations = [plain(one) for one in firsts if isinstance(one, req.Operation)]
+    operations = [plain(request) for request in firsts if isinstance(request, req.Operation)]
     first: req.Request = req.Transact(tuple(operations), session.context.limits)
     reading = tuple(
         intent.intent.target.key for intent in intents if intent.reads(session.context, in_transaction=True)
@@ -233,18 +233,18 @@ def _explain_transaction(session: Session, transaction: Operations) -> Explanati
 
 
 def _intent(
-    context: Context, what: Any, actions: Sequence[Action], write_: str | None, when: Condition | bool | None
+    context: Context, subject: Any, actions: Sequence[Action], write_: str | None, when: Condition | bool | None
 ) -> WriteIntent:
-    if not isinstance(what, Entity):  # its put may assign a part of its key
-        context.schema.target(what)  # raises an error for anything except a key
+    if not isinstance(subject, Entity):  # its put may assign a part of its key
+        context.schema.target(subject)  # raises an error for anything except a key
     if actions or write_ == "update":
-        return item_update(context, what, actions, when)
+        return item_update(context, subject, actions, when)
     if write_ == "delete":
-        return delete_write(context, what, when, absent_ok=True)
+        return delete_write(context, subject, when, absent_ok=True)
     if write_ == "insert":
-        return insert_write(context, what)
+        return insert_write(context, subject)
     if write_ in (None, "put"):
-        return put_write(context, what, when)
+        return put_write(context, subject, when)
     raise BadValue(f"write={brief(write_)}: say 'put', 'insert', 'save', 'merge' or 'delete'")
 
 
@@ -312,7 +312,12 @@ def _stages(context: Context, plan: Plan, reading: read.Reading | None) -> tuple
     ranged = list(dict.fromkeys(field for field, op, _ in plan.keyed if op != "=" and field not in plan.given))
     partition = [name for name in pattern.partition.fields if name in plan.given or name in query.values]
     sort = [] if pattern.sort is None else [name for name in pattern.sort.fields if name in plan.given]
-    filtered = [path.root for one in flatten(query.conditions) if one not in plan.narrowed for path in paths(one)]
+    filtered = [
+        path.root
+        for condition in flatten(query.conditions)
+        if condition not in plan.narrowed
+        for path in paths(condition)
+    ]
     expires = context.schema.has_ttl if plan.entity is None else plan.entity.ttl is not None
     check = None if reading is None else reading.check
     stages = {
@@ -365,17 +370,17 @@ def _explain_write(session: Session, intent: WriteIntent) -> Explanation:
     """What a write would do, with its first request, without sending it."""
     target, companions = intent.target, concerned(intent)
     change = intent if isinstance(intent, ItemUpdate) else None
-    one = IntentWithCompanions(intent)
+    write = IntentWithCompanions(intent)
     read = req.Get(target.key, pattern=target.entity.primary.full_name, former=bool(target.entity.versioned))
     reading = keeps(intent) or concerns(intent)
     whole = None if change is None else change.whole
-    first = (reading or intent.reads) and one.reads(session.context, in_transaction=session.context.transactions)
+    first = (reading or intent.reads) and write.reads(session.context, in_transaction=session.context.transactions)
     planned = None if first else intent.first(session.context)
     request = read if planned is None else plain(planned)
     assert not isinstance(request, req.Check)  # of transactions only
     guarded = tuple(dict.fromkeys([*(() if change is None else change.needed), *map(str, intent.judged)]))
     how = "takes {} from the entity passed in"
-    condition = intent.wanted
+    condition = intent.user_condition
     if isinstance(request, req.Get):
         how = "reads {} of the item first"
     else:
@@ -417,8 +422,8 @@ def _most_requests(plan: Plan) -> int | None:
 
 
 def _few(texts: Sequence[str]) -> str:
-    shown = ", ".join(map(_printable, texts[:SHOWN]))
-    return shown if len(texts) <= SHOWN else f"{shown}, … ({len(texts)} in all)"
+    listing = ", ".join(map(_printable, texts[:SHOWN]))
+    return listing if len(texts) <= SHOWN else f"{listing}, … ({len(texts)} in all)"
 
 
 def _range(lo: str, hi: str | None) -> str:

@@ -58,7 +58,7 @@ class RawItem(Immutable):
         return attribute
 
 
-def cut(parts: int) -> CoreGen[list[Segment]]:
+def segments(parts: int) -> CoreGen[list[Segment]]:
     """The parts of the table for concurrent reads, at most as many as requested.
 
     Raises:
@@ -68,10 +68,10 @@ def cut(parts: int) -> CoreGen[list[Segment]]:
         raise BadValue(f"parts({brief(parts)}): give the number of parts to read, 1 to {MOST_CONCURRENT}")
     if parts == 1:
         return [Segment()]
-    found: tuple[req.Part, ...] | None = yield req.Split(parts, pattern="scan()")
-    if found is None:
+    ranges: tuple[req.Part, ...] | None = yield req.Split(parts, pattern="scan()")
+    if ranges is None:
         return [Segment((number, parts)) for number in range(parts)]
-    return [Segment(part=part) for part in found]
+    return [Segment(part=part) for part in ranges]
 
 
 def scan_page(
@@ -118,15 +118,15 @@ def scan_page(
         entities: Sequence[Any] = context.decode_all(items, positions)
     else:
         items, positions, entities = context.fitting(items, positions)
-    found: list[RawItem] = []
+    raw_items: list[RawItem] = []
     for entity, item, position in zip(entities, items, positions, strict=True):
         if entity is None or (now.expired(item) and not expired):
             continue
         try:
-            found.append(_raw(context, entity, dict(item), position.key, entries[position]))
+            raw_items.append(_raw(context, entity, dict(item), position.key, entries[position]))
         except ItemInvalid as error:
             context.skip_invalid(error, item)
-    return found, page.next
+    return raw_items, page.next
 
 
 def _where(context: Context, where: Query[Any]) -> tuple[EntitySchema, Condition]:
@@ -175,12 +175,12 @@ def _entries(context: Context, schema: EntitySchema, entity: Entity) -> dict[str
     return schema.entries(vars(entity), schema.codec.encode(entity), context.random)
 
 
-def _stale(schema: EntitySchema, made: Mapping[str, Key], found: Mapping[str, Key]) -> frozenset[str]:
+def _stale(schema: EntitySchema, expected: Mapping[str, Key], entries: Mapping[str, Key]) -> frozenset[str]:
     patterns = {str(pattern.index): pattern for pattern in schema.patterns.values()}
     return frozenset(
         index
-        for index in {*made, *found}
-        if index not in patterns or not same_entry(patterns[index], found.get(index), made.get(index))
+        for index in {*expected, *entries}
+        if index not in patterns or not same_entry(patterns[index], entries.get(index), expected.get(index))
     )
 
 
@@ -195,12 +195,12 @@ def put_raw(context: Context, items: Sequence[RawItem]) -> CoreGen[None]:
     """
     if not isinstance(items, Iterable):
         raise BadValue(f"put_raw({brief(items)}): give a list of items of scan_page()")
-    given = {target.key: (target, put, item) for item in items for target, put in [_put(context, item)]}
-    targets = {key: target for key, (target, _, _) in given.items()}
-    left = {key: item for key, (_, _, item) in given.items()}
-    puts = yield from check_strangers(context, {key: put for key, (_, put, _) in given.items()}, targets, left)
+    writes = {target.key: (target, put, item) for item in items for target, put in [_put(context, item)]}
+    targets = {key: target for key, (target, _, _) in writes.items()}
+    raw_items = {key: item for key, (_, _, item) in writes.items()}
+    puts = yield from check_strangers(context, {key: put for key, (_, put, _) in writes.items()}, targets, raw_items)
     if puts:
-        yield from send_batch(req.BatchWrite(puts), left)
+        yield from send_batch(req.BatchWrite(puts), raw_items)
 
 
 def _put(context: Context, item: RawItem) -> tuple[Target, req.Put]:

@@ -88,11 +88,11 @@ def _trim(context: Context, heaps: Sequence[_Heap]) -> CoreGen[None]:
 
 def _last_kept(count: req.Query, page: req.Page) -> CoreGen[req.Position | None]:
     """The position of the last item to keep; None if no item follows it."""
-    left, strangers, pace = (count.limit or 0) - page.count, page.strangers, START.after(page)
-    while page.next is not None and left > 0:
-        examine = None if count.filter is None else pace.items(left)
-        page = yield evolve(count, after=page.next, limit=left, examine=examine)
-        left, strangers, pace = left - page.count, strangers + page.strangers, pace.after(page)
+    remaining, strangers, pace = (count.limit or 0) - page.count, page.strangers, START.after(page)
+    while page.next is not None and remaining > 0:
+        examine = None if count.filter is None else pace.items(remaining)
+        page = yield evolve(count, after=page.next, limit=remaining, examine=examine)
+        remaining, strangers, pace = remaining - page.count, strangers + page.strangers, pace.after(page)
     if strangers:
         LOG.warning("%s: not trimmed to keep=, as another program has items among them", count.pattern)
         return None

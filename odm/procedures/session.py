@@ -117,10 +117,10 @@ class Session(Immutable):
             BadValue: the argument is not a query, or does not fit the models.
             BadCursor: the cursor is damaged or belongs to another query.
         """
-        wanted = self.query(query)
+        resolved = self.query(query)
         if after is not None and (not isinstance(after, str) or not after):
             raise BadCursor(f"{brief(after)} is not a cursor: pass None for the first page, then page.cursor")
-        reading = read.begin(self.context, wanted, consistent=consistent, only=only)
+        reading = read.begin(self.context, resolved, consistent=consistent, only=only)
         if after is None or reading is None:
             return reading
         from odm.procedures.reading.cursor import decode_cursor
@@ -136,7 +136,7 @@ class Session(Immutable):
         reading = self.begin(query)
         if not end or reading is None:
             return self._cursor(reading)
-        if reading.left is not None:
+        if reading.remaining is not None:
             raise BadValue(f"start({query}, end=True): leave out limit(), the place of whose last result is not known")
         return self._cursor(reading.turned(read.Place(reading.plan.reading_order[-1]), None))
 
@@ -164,7 +164,7 @@ class Session(Immutable):
             if not reading.binding or not _is_long(reading.place.position):
                 raise
             raise BadCursor(_LONG) from error
-        further, before = (self._cursor(one) for one in around)
+        further, before = (self._cursor(neighbour) for neighbour in around)
         return Page(items[::-1], before, further) if reading.back else Page(items, further, before)
 
     def begin_scan(
@@ -187,15 +187,15 @@ class Session(Immutable):
             raise BadValue(f"scan() takes the entity first: scan({name}, {entity})")
         if entity is not None and not isinstance(entity, type):
             raise BadValue(f"scan() takes an entity class, not {brief(entity)}")
-        wanted = [checked(condition, "scan()") for condition in conditions]
-        return scan.begin(self.context, entity, wanted, **options)
+        filters = [checked(condition, "scan()") for condition in conditions]
+        return scan.begin(self.context, entity, filters, **options)
 
     def parts(self, parts: int) -> CoreGen[list[str]]:
         """The cursors at which parts of the table begin."""
         from odm.procedures import raw
 
-        found = yield from raw.cut(parts)
-        return [self.place(segment) for segment in found]
+        segments = yield from raw.segments(parts)
+        return [self.place(segment) for segment in segments]
 
     def scan_page(
         self, after: object, size: int, *, expired: bool, consistent: bool, where: object = None

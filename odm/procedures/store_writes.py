@@ -118,8 +118,8 @@ def save(context: Context, do: "Calls", instance: E, *, retry_safe: bool) -> Cor
         stored = yield from get(context, change.target)
         if stored is None:
             raise ItemNotFound(f"{change.target} was saved, and deleted before odm could read it again")
-    found: E = stored
-    return found
+    current: E = stored
+    return current
 
 
 def _returned(context: Context, change: ItemUpdate, plan: Planned, answer: req.Written) -> Any:
@@ -253,9 +253,9 @@ def _write(
     context: Context, do: "Calls", intent: WriteIntent, *, once: bool = False
 ) -> CoreGen[tuple[Planned, req.Written]]:
     """Apply one operation with its companions' writes; with ``once``, only once even if it is retried."""
-    one = IntentWithCompanions(intent)
+    write = IntentWithCompanions(intent)
     sender: Sender = InTransaction(context, lone=True, once=once)
-    if one.companions and not context.transactions:
+    if write.companions and not context.transactions:
         if once:
             raise Unsupported(
                 f"an update with retry_safe=True of {intent.target}, which has companions, on a backend that writes "
@@ -264,7 +264,7 @@ def _write(
             )
         sender = _in_steps(context, do)
     committing = _commit_with_blobs() if concerns(intent) else commit
-    (plan,), answer = yield from committing(context, (one,), sender)
+    (plan,), answer = yield from committing(context, (write,), sender)
     yield from _settle(do, plan)
     return plan, answer
 

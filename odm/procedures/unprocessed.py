@@ -9,12 +9,12 @@ from odm.protocol.connection import CoreGen
 from odm.schema.entity import Key
 
 
-def send_batch(request: req.BatchGet | req.BatchWrite, given: Mapping[Key, Any]) -> CoreGen[Any]:
+def send_batch(request: req.BatchGet | req.BatchWrite, arguments: Mapping[Key, Any]) -> CoreGen[Any]:
     """Send a batch; report unprocessed entries as the arguments that the caller passed.
 
     Args:
         request: the batch.
-        given: the caller's argument for each key; a key without one is not reported.
+        arguments: the caller's argument for each key; a key without one is not reported.
 
     Raises:
         Throttled: ``left`` has the arguments of the unprocessed keys.
@@ -22,6 +22,6 @@ def send_batch(request: req.BatchGet | req.BatchWrite, given: Mapping[Key, Any])
     try:
         return (yield request)
     except Throttled as error:
-        keys = [getattr(one, "key", one) for one in error.left]
-        error.left = tuple(given[key] for key in keys if key in given)
+        keys = [getattr(entry, "key", entry) for entry in error.left]
+        error.left = tuple(arguments[key] for key in keys if key in arguments)
         raise

@@ -78,10 +78,10 @@ class InTransaction(Sender, Struct):
     def send(self, plans: Sequence[Planned]) -> CoreGen[req.Written | Reasons]:
         """Send one attempt."""
         side_writes, marks = self._side_writes(plans)
-        own = [plan.marked(found) for plan, found in zip(plans, marks, strict=True)]
+        own = [plan.marked(mark) for plan, mark in zip(plans, marks, strict=True)]
         if self.lone and not self.once and not side_writes:
-            found = yield from _alone(own[0])
-            return found if isinstance(found, req.Written) else self._reasons((), found)
+            outcome = yield from _alone(own[0])
+            return outcome if isinstance(outcome, req.Written) else self._reasons((), outcome)
         operations = (*own, *(self._operation(at, side_write) for at, side_write in side_writes))
         if side_writes:
             size = sum(
@@ -135,10 +135,12 @@ class InTransaction(Sender, Struct):
         self.others = {place: other for place, other in self.others.items() if place[0] not in moved}
         for (at, side_write), reason in zip(side_writes, answers[count:], strict=True):
             if reason is not None and at not in moved:
-                found = side_write.instead(self.context, reason)
-                error = found if isinstance(found, OdmError) else None
-                self.others[at, side_write.intent.target.key] = None if isinstance(found, OdmError) else found
-                if found is None and side_write.rank is not None:
+                replacement = side_write.instead(self.context, reason)
+                error = replacement if isinstance(replacement, OdmError) else None
+                self.others[at, side_write.intent.target.key] = (
+                    None if isinstance(replacement, OdmError) else replacement
+                )
+                if replacement is None and side_write.rank is not None:
                     self.lost[side_write.intent.target.key] = side_write.rank
                 if reasons[at] in (None, AGAIN):
                     reasons[at] = error or AGAIN
@@ -183,7 +185,7 @@ def commit(
             contention = Contention()
             yield turn
         yield from _read(unread, known)
-        plans = [_plan(context, one, known.get(key, UNREAD)) for one, key in zip(intents, turn.keys, strict=True)]
+        plans = [_plan(context, intent, known.get(key, UNREAD)) for intent, key in zip(intents, turn.keys, strict=True)]
         reasons: Reasons = ()
         answer: Any = None
         while True:
@@ -239,27 +241,27 @@ def _read(targets: Sequence[Target], known: dict[Key, Item | None]) -> CoreGen[N
     elif keys:
         patterns = tuple(target.entity.primary.full_name for target in targets)
         former = any(target.entity.versioned for target in targets)
-        found = yield from send_batch(req.BatchGet(keys, patterns=patterns, former=former), {})
-        known.update(zip(keys, found, strict=True))
+        items = yield from send_batch(req.BatchGet(keys, patterns=patterns, former=former), {})
+        known.update(zip(keys, items, strict=True))
 
 
-def _plan(context: Context, one: Plannable, item: Any) -> Planned:
+def _plan(context: Context, plannable: Plannable, item: Any) -> Planned:
     """The plan for the stored item.
 
     An operation that would fail is sent as a check that never holds. So the backend evaluates all operations on items
     of the same instant, and the reasons are complete.
     """
     if item is UNREAD:
-        plan: Planned | OdmError = one.plan(context, item)
+        plan: Planned | OdmError = plannable.plan(context, item)
     else:
         try:
-            plan = one.plan(context, item)
+            plan = plannable.plan(context, item)
         except (BadValue, ItemInvalid) as error:  # the new item cannot be stored, or the stored item cannot be read
             plan = error
     if isinstance(plan, Planned):
         return plan
-    target = one.intent.target
-    return Planned(one, req.Check(target.key, _NEVER, pattern=target.entity.primary.full_name), error=plan)
+    target = plannable.intent.target
+    return Planned(plannable, req.Check(target.key, _NEVER, pattern=target.entity.primary.full_name), error=plan)
 
 
 def _errors(plans: Sequence[Planned], reasons: Reasons) -> Iterator[OdmError | None]:

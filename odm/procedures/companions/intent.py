@@ -159,8 +159,8 @@ def concerned(intent: WriteIntent) -> "tuple[Companion, ...]":
     entity = intent.target.entity
     roots = {action.path.root for action in intent.actions}
 
-    def touched(one: "Companion") -> bool:
-        names = one.sources(entity.cls)
+    def touched(companion: "Companion") -> bool:
+        names = companion.sources(entity.cls)
         return names is None or any(entity.codec.stored[name] in roots for name in names)
 
     return tuple(filter(touched, companions))

@@ -234,8 +234,8 @@ def _discard(uploading: AfterUpload, intents: Sequence[Plannable]) -> CoreGen[No
 
 def _remove(folder: BlobFolder, names: Iterable[str]) -> CoreGen[None]:
     """Remove blobs; one that cannot be removed now is left to `odm sweep`, because the write is complete."""
-    wanted = sorted(names)
-    answers = yield from gathered([RemoveBlob(folder, name) for name in wanted])
-    for name, answer in zip(wanted, answers, strict=True):
+    ordered = sorted(names)
+    answers = yield from gathered([RemoveBlob(folder, name) for name in ordered])
+    for name, answer in zip(ordered, answers, strict=True):
         if isinstance(answer, req.Failed) and not isinstance(answer.error, CLOSED):
             LOG.warning("the blob %s could not be removed: odm sweep will find it", name)

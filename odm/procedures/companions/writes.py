@@ -44,10 +44,10 @@ class SideWrite(Immutable):
 
     def plan(self, context: Context, item: Any) -> Planned | OdmError:
         """The plan of this write alone; a check replaces a write that lost."""
-        found = self.operation(context) if item is UNREAD else self.instead(context, req.Refused(item))
-        if isinstance(found, OdmError):
-            return found
-        return Planned(self, req.Check(self.intent.target.key) if found is None else found)
+        operation = self.operation(context) if item is UNREAD else self.instead(context, req.Refused(item))
+        if isinstance(operation, OdmError):
+            return operation
+        return Planned(self, req.Check(self.intent.target.key) if operation is None else operation)
 
     def operation(self, context: Context) -> req.Operation:
         """The operation of the first attempt."""
@@ -73,13 +73,13 @@ class SideWrite(Immutable):
         """The next step after a refusal: another operation, None (leave the write out), or the error to raise."""
         if isinstance(reason, BadValue):
             return reason
-        found = self.intent.next(context, reason.item)
-        if not isinstance(found, OdmError) or isinstance(found, ItemInvalid):
-            return found  # ``lose`` does not cover an item of another program, or one that cannot be read
+        operation = self.intent.next(context, reason.item)
+        if not isinstance(operation, OdmError) or isinstance(operation, ItemInvalid):
+            return operation  # ``lose`` does not cover an item of another program, or one that cannot be read
         if self.lose:
             return None
         if self.refused is None:
-            return found
+            return operation
         item = context.living(reason.item)
         return self.refused(None if item is None else context.decode(item, self.intent.target.key))
 

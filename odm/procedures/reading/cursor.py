@@ -34,7 +34,7 @@ def encode_cursor(schema: Schema, reading: Reading, secret: bytes | None) -> str
     """The cursor of a reading's position."""
     place, pace = reading.place, reading.place.pace
     binding = _BACK * reading.back + (reading.binding or _binding(schema, reading))
-    body: list[Any] = [binding, place.partition, reading.left, place.position]
+    body: list[Any] = [binding, place.partition, reading.remaining, place.position]
     if pace.matched < pace.last:
         body.append(astuple(pace))
     return sealed(body, secret)
@@ -78,7 +78,7 @@ def decode_cursor(schema: Schema, reading: Reading, cursor: str, secret: bytes |
     Raises:
         BadCursor: the cursor is damaged or forged, or belongs to another query.
     """
-    binding, place, left = _content(_payload(cursor, secret))
+    binding, place, remaining = _content(_payload(cursor, secret))
     back, bound = binding.startswith(_BACK), _binding(schema, reading)
     if binding.removeprefix(_BACK) != bound:
         raise BadCursor(
@@ -86,12 +86,12 @@ def decode_cursor(schema: Schema, reading: Reading, cursor: str, secret: bytes |
             "and conditions must be those of the page that it came from"
         )
     most = reading.plan.query.most
-    if (left is None) is not (most is None) or (left is not None and most is not None and left > most):
+    if (remaining is None) is not (most is None) or (remaining is not None and most is not None and remaining > most):
         raise BadCursor(_DAMAGED)
     if place.partition not in reading.plan.partitions or not _inside(reading, place):
         raise BadCursor(f"the cursor's place lies outside of {reading.plan.query}: start again without a cursor")
-    found = evolve(reading, place=place, left=left, binding=bound)
-    return found.turned(place, left) if back else found
+    following = evolve(reading, place=place, remaining=remaining, binding=bound)
+    return following.turned(place, remaining) if back else following
 
 
 def encode_segment(schema: Schema, backend: str, segment: Segment, secret: bytes | None) -> str:
@@ -149,11 +149,11 @@ def _part(parts: Any) -> Part:
 def _content(payload: bytes) -> tuple[str, Place, int | None]:
     """The content of a cursor, validated in full: without a secret, any client can make a cursor."""
     try:
-        binding, partition, left, position, *paces = _parsed(payload)
+        binding, partition, remaining, position, *paces = _parsed(payload)
         place = Place(_text(partition), None if position is None else _position(position), pace=_pace(*paces))
-        if left is not None and (type(left) is not int or left < 1):
-            raise ValueError(left)
-        return _text(binding), place, left
+        if remaining is not None and (type(remaining) is not int or remaining < 1):
+            raise ValueError(remaining)
+        return _text(binding), place, remaining
     except (ValueError, TypeError) as error:
         raise BadCursor(_DAMAGED) from error
 

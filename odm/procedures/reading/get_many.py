@@ -10,7 +10,7 @@ from odm.expressions.nodes import Item
 from odm.procedures.blobs import check_eager, with_values
 from odm.procedures.concurrent import concurrent
 from odm.procedures.context import Context
-from odm.procedures.reading.partial import Wanted, wanted
+from odm.procedures.reading.partial import Selection, selection_of
 from odm.procedures.unprocessed import send_batch
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
@@ -31,7 +31,7 @@ def get_many(
     if not isinstance(queries, Iterable):
         raise BadValue(f"get_many({brief(queries)}): give a list of keys, such as [Order.primary(...)]")
     targets = [context.schema.key_target(query) for query in queries]
-    asked = None if only is None or not targets else _wanted(context, targets, only)
+    asked = None if only is None or not targets else _selection(context, targets, only)
     for target in targets:
         context.check_key(target)
     patterns = {target.key: target.entity.primary.full_name for target in targets}
@@ -40,21 +40,23 @@ def get_many(
         _check_atomic(context, distinct, consistent=consistent)
     read = None if asked is None else asked.only
     request = req.BatchGet(distinct, consistent, patterns=tuple(patterns.values()), atomic=atomic, only=read)
-    given = {target.key: target.query for target in targets}
-    items = (yield from send_batch(request, given)) if distinct else ()
+    arguments = {target.key: target.query for target in targets}
+    items = (yield from send_batch(request, arguments)) if distinct else ()
     if atomic:
         _check_atomic_size(context, items)
     if context.bind is not None and asked is None:
         items = yield from _with_values(context, patterns, items, atomic=atomic)
-    found = {
+    by_key = {
         key: context.decode(item, key) if asked is None else asked.of(context, item, key)
         for key, item in zip(distinct, items, strict=True)
         if item is not None and context.living(item) is not None
     }
-    made = [found.get(target.key) for target in targets]
+    answers = [by_key.get(target.key) for target in targets]
     if asked is not None:
-        return made
-    return [one if type(one) is target.entity.cls else None for one, target in zip(made, targets, strict=True)]
+        return answers
+    return [
+        answer if type(answer) is target.entity.cls else None for answer, target in zip(answers, targets, strict=True)
+    ]
 
 
 def _with_values(
@@ -75,14 +77,14 @@ def _with_values(
     return [read.get(key) for key in patterns]
 
 
-def _wanted(context: Context, targets: Sequence[Target], only: object) -> Wanted | None:
+def _selection(context: Context, targets: Sequence[Target], only: object) -> Selection | None:
     entities = list(dict.fromkeys(target.entity.cls for target in targets))
     if len(entities) > 1:
         names = ", ".join(cls.__name__ for cls in entities)
         raise BadValue(
             f"get_many(only=...) reads fields of one entity, and these keys are of {names}: call it for each"
         )
-    return wanted(context, entities[0], only, "get_many")
+    return selection_of(context, entities[0], only, "get_many")
 
 
 def _check_atomic(context: Context, keys: Sequence[Key], *, consistent: bool) -> None:

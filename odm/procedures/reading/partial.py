@@ -1,7 +1,7 @@
-"""Reads of some fields: ``only=[Order.total]``. `Wanted` is what was asked for, and `Partial` what is found.
+"""Reads of some fields: ``only=[Order.total]``. `Selection` is what was asked for, and `Partial` what is found.
 
-`wanted` is compiled once a query. A backend gets the stored paths to read (`odm.protocol.reading.Only`). If parts of an
-item cannot be read alone, whole items are read, and the parts are taken out of them.
+A `Selection` is compiled once a query. A backend gets the stored paths to read (`odm.protocol.reading.Only`). If parts
+of an item cannot be read alone, whole items are read, and the parts are taken out of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ _Segments = tuple[str | int, ...]
 _MARKS: Final = (TAG, VERSION, TTL_ATTRIBUTE)
 
 
-class Wanted(Immutable, eq=False):
+class Selection(Immutable, eq=False):
     """The fields that a read asks for.
 
     Attributes:
@@ -44,7 +44,7 @@ class Wanted(Immutable, eq=False):
     only: Only | None
     why: str = ""
 
-    def found(self, context: Context, items: Sequence[Item], positions: Sequence[Position]) -> list[Any]:
+    def parts_of(self, context: Context, items: Sequence[Item], positions: Sequence[Position]) -> list[Any]:
         """The parts of a page of stored items; the errors are those of `Context.decode_all`."""
         return [self.of(context, item, position.key) for item, position in zip(items, positions, strict=True)]
 
@@ -67,12 +67,12 @@ class Wanted(Immutable, eq=False):
     def _of_whole(self, context: Context, item: Item, key: Key) -> "Partial[Any] | None":
         if self.only is not None and context.schema.knows(item) and item.get(TAG) != self.entity.tag:
             return None  # only its tag was read
-        made = context.decode(item, key)
-        if type(made) is not self.entity.cls:
+        instance = context.decode(item, key)
+        if type(instance) is not self.entity.cls:
             return None
-        return Partial(self, {segments: part.of_entity(made) for segments, part in self.parts.items()})
+        return Partial(self, {segments: part.of_entity(instance) for segments, part in self.parts.items()})
 
-    def with_fields(self, fields: Sequence[str]) -> "Wanted":
+    def with_fields(self, fields: Sequence[str]) -> "Selection":
         """The same, but these fields are read too, for a check of the stored item."""
         assert self.only is not None
         parts = [self.entity.codec.part(Path((name,))) for name in fields]
@@ -94,19 +94,19 @@ class Partial(Generic[E]):
     The fields of the key are always among them.
     """
 
-    __slots__ = ("_values", "_wanted")
+    __slots__ = ("_selection", "_values")
     __hash__ = None  # type: ignore[assignment]  # its values may be mutable
 
-    def __init__(self, wanted: Wanted, values: Mapping[_Segments, Any]) -> None:
-        self._wanted = wanted
+    def __init__(self, selection: Selection, values: Mapping[_Segments, Any]) -> None:
+        self._selection = selection
         self._values = values
 
     @property
     def key(self) -> Query[E]:
         """The key of the item: ``db.get(part.key)`` reads the whole of it."""
-        primary = self._wanted.entity.primary
+        primary = self._selection.entity.primary
         values = {name: self._values[name,] for name in primary.fields}
-        return Query(self._wanted.entity.cls, primary.name, values)
+        return Query(self._selection.entity.cls, primary.name, values)
 
     def __getitem__(self, field: T, /) -> T:
         """The value of a field that was asked for, or of a part of one.
@@ -120,10 +120,11 @@ class Partial(Generic[E]):
         path, value = self._value(field)
         if value is NOTHING:
             raise BadValue(
-                f"{self._wanted.entity.name}.{path} has no value in the item {self.key}: part.get(...) of it gives None"
+                f"{self._selection.entity.name}.{path} has no value in the item {self.key}: part.get(...) of it gives "
+                "None"
             )
-        found: T = value
-        return found
+        field_value: T = value
+        return field_value
 
     def get(self, field: T, /) -> T | None:
         """The same; None if the item has no value there.
@@ -138,10 +139,10 @@ class Partial(Generic[E]):
         return None if value is NOTHING else value
 
     def _value(self, field: object) -> tuple[Path, Any]:
-        path, entity = _path(field, "part[...]"), self._wanted.entity
+        path, entity = _path(field, "part[...]"), self._selection.entity
         mine = path.owner is None or issubclass(entity.cls, path.owner)
         for length in range(len(path.segments), 0, -1) if mine else ():
-            part = self._wanted.parts.get(path.segments[:length])
+            part = self._selection.parts.get(path.segments[:length])
             if part is not None:
                 value = self._values[path.segments[:length]]
                 if length == len(path.segments) or value is NOTHING:
@@ -149,11 +150,14 @@ class Partial(Generic[E]):
                 return path, entity.codec.part(path).inside(value, length)
         name = entity.name if path.owner is None else path.owner.__name__
         raise BadValue(
-            f"{name}.{path} was not asked for: this part of a {entity.name} has {self._wanted}; add the field to only="
+            f"{name}.{path} was not asked for: this part of a {entity.name} has {self._selection}; add the field to "
+            "only="
         )
 
     def __iter__(self) -> Any:
-        raise TypeError(f"{self!r} has the fields that only= names: take one with part[{self._wanted.entity.name}.x]")
+        raise TypeError(
+            f"{self!r} has the fields that only= names: take one with part[{self._selection.entity.name}.x]"
+        )
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: object) -> NoReturn:
@@ -165,15 +169,15 @@ class Partial(Generic[E]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Partial):
             return NotImplemented
-        return self._wanted.entity.cls is other._wanted.entity.cls and self._values == other._values
+        return self._selection.entity.cls is other._selection.entity.cls and self._values == other._values
 
     def __repr__(self) -> str:
-        keys = {(name,) for name in self._wanted.entity.primary.fields}
+        keys = {(name,) for name in self._selection.entity.primary.fields}
         there = {path: value for path, value in self._values.items() if path not in keys and value is not NOTHING}
         return f"Partial({', '.join([str(self.key), *(f'{Path(path)}={shown(it)}' for path, it in there.items())])})"
 
 
-def wanted(context: Context, cls: type | None, only: object, call: str) -> Wanted | None:
+def selection_of(context: Context, cls: type | None, only: object, call: str) -> Selection | None:
     """Compile ``only=`` of a call.
 
     Args:
@@ -194,14 +198,14 @@ def wanted(context: Context, cls: type | None, only: object, call: str) -> Wante
         raise BadValue(
             f"{call}(only={brief(only)}): give a list of one or more fields, such as [{entity.name}.{_any(entity)}]"
         )
-    asked = [_path(one, f"{call}(only=...)") for one in only]
+    asked = [_path(field, f"{call}(only=...)") for field in only]
     named = dict.fromkeys(Path((name,)) for name in entity.primary.sources)
     parts = {path.segments: entity.codec.part(path) for path in (*named, *asked)}
     for path in asked:
         if entity.codec.stored.get(path.root) in entity.blobs:
             raise BadValue(f"{call}(only=...): {entity.name}.{path} may be in a blob: read the whole item with get()")
     why = _why_whole(entity, parts.values())
-    return Wanted(entity, parts, None if why else Only(entity.tag, _stored(parts.values())), why)
+    return Selection(entity, parts, None if why else Only(entity.tag, _stored(parts.values())), why)
 
 
 def _path(reference: object, where: str) -> Path:

@@ -21,7 +21,7 @@ from odm.procedures.blobs import check_many, with_values
 from odm.procedures.concurrent import sent_together
 from odm.procedures.context import Context, Fitting
 from odm.procedures.pace import START, Pace
-from odm.procedures.reading.partial import Wanted, wanted
+from odm.procedures.reading.partial import Selection, selection_of
 from odm.procedures.reading.shards import (
     NOTHING,
     Given,
@@ -58,7 +58,7 @@ class Place(Immutable):
         position: every result up to it was returned; the item there need not be a result.
         streams: its shards, with their items that were read but not returned; empty: computed from the position.
         waiting: the ranges of shards to read after ``streams``, see `odm.procedures.reading.shards.window`.
-        given: the items returned last.
+        last_items: the items returned last.
         pace: how many items the next requests read, if the query has a filter.
     """
 
@@ -66,26 +66,26 @@ class Place(Immutable):
     position: req.Position | None = None
     streams: tuple[Stream, ...] = field(default=(), repr=False)
     waiting: tuple[Stream, ...] = field(default=(), repr=False)
-    given: Given = field(default=NOTHING, repr=False)
+    last_items: Given = field(default=NOTHING, repr=False)
     pace: Pace = field(default=START, repr=False)
 
 
 class Reading(Immutable):
     """A query in progress: its plan, the next place, how many more results to return, and the consistency.
 
-    ``bounded``: the number of requests is limited, so that each of them must be one of the service's. ``wanted``: the
-    fields to read; None: whole items. ``back``: it goes back from a page, against the order of the caller's query: the
-    plan has the opposite order. ``binding``: that of its cursors, see `odm.procedures.reading.cursor`; "" if not
+    ``bounded``: the number of requests is limited, so that each of them must be one of the service's. ``selection``:
+    the fields to read; None: whole items. ``back``: it goes back from a page, against the order of the caller's query:
+    the plan has the opposite order. ``binding``: that of its cursors, see `odm.procedures.reading.cursor`; "" if not
     computed yet. ``check``: the conditions of the key range, to check again on the items; None: it is not of an index.
     ``dropped``: the items that did not meet them so far.
     """
 
     plan: Plan
     place: Place
-    left: int | None = None
+    remaining: int | None = None
     consistent: bool = True
     bounded: bool = False
-    wanted: Wanted | None = None
+    selection: Selection | None = None
     back: bool = False
     binding: str = ""
     check: KeyCheck | None = field(default=None, repr=False)
@@ -96,10 +96,10 @@ class Reading(Immutable):
         """Whether nothing comes before its place."""
         return self.place.position is None and self.place.partition == self.plan.reading_order[0]
 
-    def turned(self, place: Place, left: int | None) -> "Reading":
+    def turned(self, place: Place, remaining: int | None) -> "Reading":
         """The reading in the opposite order."""
         plan = evolve(self.plan, query=self.plan.query.reverse())
-        return evolve(self, plan=plan, place=place, left=left, back=not self.back, dropped=0)
+        return evolve(self, plan=plan, place=place, remaining=remaining, back=not self.back, dropped=0)
 
 
 class Paged(NamedTuple):
@@ -148,9 +148,9 @@ def get(context: Context, target: Target, *, consistent: bool = True, only: obje
         return None
     if context.bind is not None:
         return (yield from _get_large(context, target, item))
-    found = context.schema.decode(item, target.key, skip_unknown=context.skip_unknown, living=context.living)
+    entity = context.schema.decode(item, target.key, skip_unknown=context.skip_unknown, living=context.living)
     # Entities of one key are distinguished by match=: then an item of the other is not one of this.
-    return found if type(found) is target.entity.cls else None
+    return entity if type(entity) is target.entity.cls else None
 
 
 def _get_large(context: Context, target: Target, item: Item | None) -> CoreGen[Any]:
@@ -158,12 +158,12 @@ def _get_large(context: Context, target: Target, item: Item | None) -> CoreGen[A
     if item is not None and context.living(item) is not None:
         item = yield from with_values(context, target.key, item, target.entity.primary.full_name)
     item = context.living(item)
-    found = None if item is None else context.decode(item, target.key)
-    return found if type(found) is target.entity.cls else None
+    entity = None if item is None else context.decode(item, target.key)
+    return entity if type(entity) is target.entity.cls else None
 
 
 def _get_part(context: Context, target: Target, consistent: bool, only: object) -> CoreGen[Any]:
-    asked = wanted(context, target.entity.cls, only, "get")
+    asked = selection_of(context, target.entity.cls, only, "get")
     assert asked is not None
     context.check_key(target)
     request = req.Get(target.key, consistent, pattern=target.entity.primary.full_name, only=asked.only)
@@ -173,10 +173,10 @@ def _get_part(context: Context, target: Target, consistent: bool, only: object) 
 
 def one(context: Context, target: Target, *, consistent: bool = True, only: object = None) -> CoreGen[Any]:
     """The entity under a key; raises ItemNotFound if it does not exist."""
-    found = yield from get(context, target, consistent=consistent, only=only)
-    if found is None:
+    entity = yield from get(context, target, consistent=consistent, only=only)
+    if entity is None:
         raise ItemNotFound(f"{target}: there is no such item in table {context.schema.name!r}")
-    return found
+    return entity
 
 
 def exists(context: Context, target: Target) -> CoreGen[bool]:
@@ -195,7 +195,9 @@ def begin(
 ) -> Reading | None:
     """Plan a query. Returns None if no key can match."""
     plan = make_plan(context.schema, query)
-    asked = None if only is None else wanted(context, None if plan.entity is None else plan.entity.cls, only, call)
+    asked = (
+        None if only is None else selection_of(context, None if plan.entity is None else plan.entity.cls, only, call)
+    )
     if plan.empty:
         return None
     for partition in plan.partitions:
@@ -211,7 +213,7 @@ def begin(
             asked = _with_check(asked, check)
     if context.unfilled and pattern.full_name in context.unfilled:
         _warn(context, plan)
-    return Reading(plan, Place(plan.reading_order[0]), query.most, consistent, wanted=asked, check=check)
+    return Reading(plan, Place(plan.reading_order[0]), query.most, consistent, selection=asked, check=check)
 
 
 def unfilled_note(context: Context, plan: Plan) -> str:
@@ -233,7 +235,7 @@ def _warn(context: Context, plan: Plan) -> None:
         LOG.warning("table %s: %s", context.schema.name, unfilled_note(context, plan))
 
 
-def _with_check(asked: Wanted, check: KeyCheck) -> Wanted:
+def _with_check(asked: Selection, check: KeyCheck) -> Selection:
     """The fields to read, with those that are checked."""
     if asked.only is None or not check.fields:
         return asked
@@ -244,8 +246,8 @@ def _with_check(asked: Wanted, check: KeyCheck) -> Wanted:
 
 def chunk(context: Context, reading: Reading) -> CoreGen[tuple[list[Any], Reading | None]]:
     """One page of results as the backend returns it, and the reading that continues, or None at the end."""
-    plan, left = reading.plan, reading.left
-    if left is None and reading.wanted is None and context.on_invalid is None and len(plan.shards) == 1:
+    plan, remaining = reading.plan, reading.remaining
+    if remaining is None and reading.selection is None and context.on_invalid is None and len(plan.shards) == 1:
         # The usual reading, in one step: all results as entities, from one shard.
         answer: req.Page = yield request_of(context, reading, reading.place, None)
         items, positions = answer.items, answer.positions
@@ -258,10 +260,10 @@ def chunk(context: Context, reading: Reading) -> CoreGen[tuple[list[Any], Readin
         if answer.next is None and len(plan.partitions) == 1:
             return results, None
         return results, _further(reading, _after(plan, reading.place, answer), 0)
-    found = yield from _read(context, reading, _most(reading, left), decode=_decoder(context, reading))
-    items, _, reading = _results(context, reading, found)
-    further = _further(reading, found.next, len(items))
-    return (items if left is None else items[:left]), further
+    batch = yield from _read(context, reading, _most(reading, remaining), decode=_decoder(context, reading))
+    items, _, reading = _results(context, reading, batch)
+    further = _further(reading, batch.next, len(items))
+    return (items if remaining is None else items[:remaining]), further
 
 
 def first(context: Context, reading: Reading | None) -> CoreGen[Any]:
@@ -279,8 +281,8 @@ def page(context: Context, reading: Reading, size: int, max_requests: int | None
     The one that continues is None exactly if no result follows. After ``max_requests`` requests, there are fewer
     results, and it may find none.
     """
-    last = reading.left is not None and reading.left <= size
-    want = size if not last else int(reading.left or 0)
+    last = reading.remaining is not None and reading.remaining <= size
+    want = size if not last else int(reading.remaining or 0)
     look = want + (not last)  # one more, to see whether a result follows
     entities: list[Any] = []
     sent = 0
@@ -291,17 +293,17 @@ def page(context: Context, reading: Reading, size: int, max_requests: int | None
     while going is not None and len(entities) < look:
         if max_requests is not None and (sent := sent + _due(going)) > max_requests:
             break
-        found = yield from _read(context, going, _most(going, look - len(entities)), decode=decode)
+        answer = yield from _read(context, going, _most(going, look - len(entities)), decode=decode)
         lacking = want - len(entities)
-        items, positions, going = _results(context, going, found)
+        items, positions, going = _results(context, going, answer)
         if start is None and positions:
-            start = Place(found.partition, positions[0], pace=found.pace)
+            start = Place(answer.partition, positions[0], pace=answer.pace)
         entities += items
         if len(items) <= lacking:
-            place = found.next
+            place = answer.next
         elif lacking:
-            place = Place(found.partition, positions[lacking - 1], pace=found.pace)
-        going = None if found.next is None else evolve(going, place=found.next)
+            place = Place(answer.partition, positions[lacking - 1], pace=answer.pace)
+        going = None if answer.next is None else evolve(going, place=answer.next)
     further = _further(reading, place, min(len(entities), want))
     return Paged(entities[:want], further, _before(reading, start, place))
 
@@ -315,8 +317,8 @@ def _before(reading: Reading, start: Place | None, place: Place | None) -> Readi
         place: where the reading continues; None: nothing follows.
     """
     most = reading.plan.query.most
-    left = None if most is None else most - (reading.left or 0)
-    if reading.begins or (left is not None and left < 1):
+    remaining = None if most is None else most - (reading.remaining or 0)
+    if reading.begins or (remaining is not None and remaining < 1):
         return None
     order = reading.plan.reading_order
     if start is None and place is None:  # everything comes before this page
@@ -326,7 +328,7 @@ def _before(reading: Reading, start: Place | None, place: Place | None) -> Readi
         at = order.index(place.partition)
         start = Place(place.partition, place.position) if place.position is not None else Place(order[at - 1])
     assert start is not None
-    return reading.turned(start, left)
+    return reading.turned(start, remaining)
 
 
 def _due(reading: Reading) -> int:
@@ -383,10 +385,10 @@ def _count(context: Context, reading: Reading, meeting: Condition | None = None)
     total, place = 0, reading.place
     streams = _streams(reading, place)
     while streams:
-        left = None if reading.left is None else reading.left - total
-        requests = [request_of(context, reading, stream, left, len(streams), counting=True) for stream in streams]
+        remaining = None if reading.remaining is None else reading.remaining - total
+        requests = [request_of(context, reading, stream, remaining, len(streams), counting=True) for stream in streams]
         if meeting is not None:
-            requests = [evolve(request, filter=meeting, limit=None, examine=left) for request in requests]
+            requests = [evolve(request, filter=meeting, limit=None, examine=remaining) for request in requests]
         answers = yield from sent_together(requests)
         if meeting is not None and any(answer.count < answer.examined for answer in answers):
             return None
@@ -394,8 +396,8 @@ def _count(context: Context, reading: Reading, meeting: Condition | None = None)
             if answer.strangers:
                 yield from _refuse_strangers(context, reading, stream)
         total += sum(answer.count for answer in answers)
-        if reading.left is not None and total >= reading.left:
-            return reading.left
+        if reading.remaining is not None and total >= reading.remaining:
+            return reading.remaining
         read = [stream.fed(answer) for stream, answer in zip(streams, answers, strict=True)]
         streams = tuple(stream for stream in read if not stream.ended)
         if not streams and (following := _following(reading.plan, place, pace_of(read))) is not None:
@@ -423,20 +425,20 @@ def _count_read(context: Context, reading: Reading) -> CoreGen[int]:
     total = 0
     going: Reading | None = reading
     while going is not None:
-        found = yield from _read(context, going, going.left)
-        _check_known(context, found)
-        found = _checked(context, found, reading.check)
-        _check_forms(context, going, found)
-        total += len(found.positions)
-        going = _further(going, found.next, len(found.positions))
+        answer = yield from _read(context, going, going.remaining)
+        _check_known(context, answer)
+        answer = _checked(context, answer, reading.check)
+        _check_forms(context, going, answer)
+        total += len(answer.positions)
+        going = _further(going, answer.next, len(answer.positions))
     return total
 
 
 def stored_chunk(context: Context, reading: Reading) -> CoreGen[tuple[list[Found], Reading | None]]:
     """The stored items of one page with their positions, and the reading that continues, or None at the end."""
-    found = yield from _read(context, reading, reading.left)
-    stored = [Found(*one) for one in zip(found.items, found.positions, strict=True)]
-    return stored, _further(reading, found.next, len(stored))
+    answer = yield from _read(context, reading, reading.remaining)
+    stored = [Found(*row) for row in zip(answer.items, answer.positions, strict=True)]
+    return stored, _further(reading, answer.next, len(stored))
 
 
 def keys_chunk(context: Context, reading: Reading) -> CoreGen[tuple[list[Key], Reading | None]]:
@@ -447,15 +449,15 @@ def keys_chunk(context: Context, reading: Reading) -> CoreGen[tuple[list[Key], R
     Raises:
         ItemInvalid: an item on the page has an unknown tag.
     """
-    found = yield from _to_delete(context, reading)
-    return [position.key for position in found.positions], _further(reading, found.next, len(found.items))
+    answer = yield from _to_delete(context, reading)
+    return [position.key for position in answer.positions], _further(reading, answer.next, len(answer.items))
 
 
 def rows_chunk(context: Context, reading: Reading) -> CoreGen[tuple[list[tuple[Key, Item]], Reading | None]]:
     """As `keys_chunk`, with the stored items."""
-    found = yield from _to_delete(context, reading)
-    rows = [(position.key, item) for position, item in zip(found.positions, found.items, strict=True)]
-    return rows, _further(reading, found.next, len(rows))
+    answer = yield from _to_delete(context, reading)
+    rows = [(position.key, item) for position, item in zip(answer.positions, answer.items, strict=True)]
+    return rows, _further(reading, answer.next, len(rows))
 
 
 def _to_delete(context: Context, reading: Reading) -> CoreGen[_Read]:
@@ -464,11 +466,11 @@ def _to_delete(context: Context, reading: Reading) -> CoreGen[_Read]:
     Raises:
         ItemInvalid: an item on the page has an unknown tag.
     """
-    found = yield from _read(context, reading, reading.left, expired=True)
-    _check_known(context, found)
-    found = _checked(context, found, key_check(context.schema, reading.plan))
-    _check_forms(context, reading, found)
-    return found
+    answer = yield from _read(context, reading, reading.remaining, expired=True)
+    _check_known(context, answer)
+    answer = _checked(context, answer, key_check(context.schema, reading.plan))
+    _check_forms(context, reading, answer)
+    return answer
 
 
 def _judges_forms(context: Context, plan: Plan) -> bool:
@@ -477,16 +479,16 @@ def _judges_forms(context: Context, plan: Plan) -> bool:
     return of is not None and of.codec.exact and plan.filter is not None and not (context.schema.exclusive or of.blobs)
 
 
-def _check_forms(context: Context, reading: Reading, found: _Read) -> None:
+def _check_forms(context: Context, reading: Reading, answer: _Read) -> None:
     """Raise ItemInvalid for an item that a filter found, and that cannot be read, as each read of it would."""
     if _judges_forms(context, reading.plan) and context.on_invalid is None:
-        for item, position in zip(found.items, found.positions, strict=True):
+        for item, position in zip(answer.items, answer.positions, strict=True):
             context.schema.decode(item, position.key, skip_unknown=True)
 
 
 def first_request(context: Context, reading: Reading) -> req.Query:
     """The first request of a reading; with several shards, that of the first shard."""
-    return request_of(context, reading, _streams(reading, reading.place)[0], reading.left)
+    return request_of(context, reading, _streams(reading, reading.place)[0], reading.remaining)
 
 
 def request_of(
@@ -527,7 +529,7 @@ def request_of(
         counting,
         examine,
         pattern=plan.name,
-        only=None if reading.wanted is None else reading.wanted.only,
+        only=None if reading.selection is None else reading.selection.only,
     )
 
 
@@ -547,7 +549,7 @@ def _read(
     if len(plan.shards) == 1 and not place.streams:
         return (yield from _read_partition(context, reading, most, expired=expired, decode=decode))
     streams, waiting = list(_streams(reading, place)), place.waiting
-    given = place.given if place.streams or place.waiting else given_at(plan, place.position)
+    last_items = place.last_items if place.streams or place.waiting else given_at(plan, place.position)
     if plan.leaving and not place.streams:
         while lacking := [at for at, stream in enumerate(streams) if stream.leaving and stream.lacks_step]:
             yield from _feed(context, reading, streams, lacking, most, expired=expired)
@@ -555,7 +557,7 @@ def _read(
         streams = list(now)
     if lacking := blocking(streams, descending=descending):
         yield from _feed(context, reading, streams, lacking, most, expired=expired)
-    items, positions, rest, given = merged(streams, most, given, descending=descending)
+    items, positions, rest, last_items = merged(streams, most, last_items, descending=descending)
     pace, last = pace_of(streams), positions[-1] if positions else place.position
     items, positions = judged(context, plan.entity, plan.filter, items, positions)
     entities = None
@@ -566,7 +568,7 @@ def _read(
     reached = None if plan.leaving else settled(rest, descending=descending)
     if reached is None:
         reached = last
-    place = Place(place.partition, reached, rest, waiting, given, pace)
+    place = Place(place.partition, reached, rest, waiting, last_items, pace)
     return _Read(place.partition, items, positions, place, pace, entities)
 
 
@@ -620,8 +622,8 @@ def _following(plan: Plan, place: Place, pace: Pace) -> Place | None:
     return Place(later[0], pace=pace) if later else None
 
 
-def _check_known(context: Context, found: _Read) -> None:
-    for item, position in zip(found.items, found.positions, strict=True):
+def _check_known(context: Context, answer: _Read) -> None:
+    for item, position in zip(answer.items, answer.positions, strict=True):
         context.check_known(item, position.key)
 
 
@@ -629,19 +631,19 @@ def _decoder(context: Context, reading: Reading) -> _Decoder | None:
     """What makes the results of a page of items, in a store that skips items that do not fit; else None."""
     if context.on_invalid is None:
         return None
-    if reading.wanted is not None:
-        return partial(context.fitting, decode=partial(reading.wanted.of, context))
+    if reading.selection is not None:
+        return partial(context.fitting, decode=partial(reading.selection.of, context))
     check_many(reading.plan.entity, "query")
     return context.fitting
 
 
-def _decoded(context: Context, reading: Reading, found: _Read) -> list[Any]:
-    if found.entities is not None:
-        return found.entities
-    if reading.wanted is not None:
-        return reading.wanted.found(context, found.items, found.positions)
+def _decoded(context: Context, reading: Reading, answer: _Read) -> list[Any]:
+    if answer.entities is not None:
+        return answer.entities
+    if reading.selection is not None:
+        return reading.selection.parts_of(context, answer.items, answer.positions)
     check_many(reading.plan.entity, "query")
-    return context.decode_all(found.items, found.positions)
+    return context.decode_all(answer.items, answer.positions)
 
 
 def _most(reading: Reading, most: int | None) -> int | None:
@@ -649,12 +651,12 @@ def _most(reading: Reading, most: int | None) -> int | None:
     return most if most is None or not reading.dropped else max(most, min(2 * reading.dropped, MOST_AHEAD))
 
 
-def _results(context: Context, reading: Reading, found: _Read) -> tuple[list[Any], Sequence[req.Position], Reading]:
+def _results(context: Context, reading: Reading, answer: _Read) -> tuple[list[Any], Sequence[req.Position], Reading]:
     """The results that were read, with their positions, and the reading, which counts those that were dropped."""
-    check, positions, results = reading.check, found.positions, _decoded(context, reading, found)
+    check, positions, results = reading.check, answer.positions, _decoded(context, reading, answer)
     if check is None:
         return results, positions, reading
-    failing = check.failing(results) if reading.wanted is None else _failing(context, check, found)
+    failing = check.failing(results) if reading.selection is None else _failing(context, check, answer)
     if failing is None:
         return results, positions, reading
     kept = [at for at, fails in enumerate(failing) if not fails]
@@ -662,7 +664,7 @@ def _results(context: Context, reading: Reading, found: _Read) -> tuple[list[Any
     return [results[at] for at in kept], [positions[at] for at in kept], reading
 
 
-def _failing(context: Context, check: KeyCheck, found: _Read) -> list[bool] | None:
+def _failing(context: Context, check: KeyCheck, answer: _Read) -> list[bool] | None:
     """As `KeyCheck.failing`, for stored items.
 
     Raises:
@@ -670,7 +672,7 @@ def _failing(context: Context, check: KeyCheck, found: _Read) -> list[bool] | No
     """
     stored, entity = check.stored, check.plan.entity
     failing = []
-    for item, (key, _) in zip(found.items, found.positions, strict=True):
+    for item, (key, _) in zip(answer.items, answer.positions, strict=True):
         if stored is None or entity is None:
             met = check.meets(context.decode(item, key))
         elif item.get(TAG) != entity.tag:
@@ -681,17 +683,17 @@ def _failing(context: Context, check: KeyCheck, found: _Read) -> list[bool] | No
     return failing if any(failing) else None
 
 
-def _checked(context: Context, found: _Read, check: KeyCheck | None) -> _Read:
+def _checked(context: Context, answer: _Read, check: KeyCheck | None) -> _Read:
     """What was read, without the items that do not meet the conditions of the key range."""
-    failing = None if check is None else _failing(context, check, found)
+    failing = None if check is None else _failing(context, check, answer)
     if failing is None:
-        return found
+        return answer
     kept = [at for at, fails in enumerate(failing) if not fails]
-    return evolve(found, items=[found.items[at] for at in kept], positions=[found.positions[at] for at in kept])
+    return evolve(answer, items=[answer.items[at] for at in kept], positions=[answer.positions[at] for at in kept])
 
 
 def _further(reading: Reading, place: Place | None, taken: int) -> Reading | None:
-    left = None if reading.left is None else reading.left - taken
-    if place is None or (left is not None and left <= 0):
+    remaining = None if reading.remaining is None else reading.remaining - taken
+    if place is None or (remaining is not None and remaining <= 0):
         return None
-    return evolve(reading, place=place, left=left)
+    return evolve(reading, place=place, remaining=remaining)

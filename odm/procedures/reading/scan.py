@@ -19,7 +19,7 @@ from odm.keys import Op, Span, Template
 from odm.procedures.blobs import check_many
 from odm.procedures.concurrent import sent_together
 from odm.procedures.context import Context
-from odm.procedures.reading.partial import Wanted, wanted
+from odm.procedures.reading.partial import Selection, selection_of
 from odm.procedures.writing.upgrades import judged, passing_older
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
@@ -54,8 +54,8 @@ def partitions_of(
         KeyValueError: a value cannot be used in a key.
         Unsupported: the partitions of the entity have no order.
     """
-    given = {"prefix": prefix, "start": start, "stop": stop}
-    asked = {name: values for name, values in given.items() if values is not None}
+    options = {"prefix": prefix, "start": start, "stop": stop}
+    asked = {name: values for name, values in options.items() if values is not None}
     if not asked:
         return None
     if entity is None:
@@ -69,33 +69,33 @@ def partitions_of(
         )
     leading = {name: _leading(entity, name, values) for name, values in asked.items()}
     if prefix is None:
-        found = _between(entity, leading.get("start"), leading.get("stop"))
+        bounds = _between(entity, leading.get("start"), leading.get("stop"))
     else:
-        found = _within(entity, leading["prefix"])
+        bounds = _within(entity, leading["prefix"])
     if unsupported is not None:  # wrong values have the same error everywhere
         argument, values = next(iter(leading.items()))
         example = f"scan({entity.name}, {entity.name}.{next(iter(values))} >= ...)"
         raise Unsupported(f"scan({entity.name}, {argument}=...): {unsupported}. Such a condition is {example}")
-    return found
+    return bounds
 
 
-def _leading(entity: EntitySchema, argument: str, given: object) -> dict[str, Any]:
+def _leading(entity: EntitySchema, argument: str, key_fields: object) -> dict[str, Any]:
     """The values of an argument, in the order of the template."""
     fields = tuple(dict.fromkeys(entity.primary.partition.fields))
-    call = f"scan({entity.name}, {argument}={brief(given)})"
+    call = f"scan({entity.name}, {argument}={brief(key_fields)})"
     example = f'{{"{fields[0]}": ...}}' if fields else ""
     if not fields:
         raise BadValue(f"{call}: all items of {entity.name} are in one partition: query it")
-    if not isinstance(given, Mapping) or not given:
+    if not isinstance(key_fields, Mapping) or not key_fields:
         raise BadValue(f"{call}: give values of the leading fields of the partition, such as {example}")
-    wanted = fields[: len(given)]
-    if set(wanted) != set(given):
+    expected = fields[: len(key_fields)]
+    if set(expected) != set(key_fields):
         known = ", ".join(fields)
         raise BadValue(f"{call}: the fields of the partition are {known}: give leading ones, such as {example}")
-    lossy = [name for name in wanted[:-1] if name in entity.primary.partition.lossy]
+    lossy = [name for name in expected[:-1] if name in entity.primary.partition.lossy]
     if lossy:
         raise BadValue(f"{call}: {lossy[0]} is not stored whole in the partition, so it must be the last field given")
-    return {name: given[name] for name in wanted}
+    return {name: key_fields[name] for name in expected}
 
 
 def _split(entity: EntitySchema, values: Mapping[str, Any]) -> tuple[dict[str, Any], str, Any]:
@@ -110,14 +110,14 @@ def _split(entity: EntitySchema, values: Mapping[str, Any]) -> tuple[dict[str, A
 
 
 def _within(entity: EntitySchema, values: Mapping[str, Any]) -> Range:
-    template, (given, last, value) = entity.primary.partition, _split(entity, values)
+    template, (leading, last, value) = entity.primary.partition, _split(entity, values)
     if isinstance(value, str):
         with suppress(KeyValueError):  # a field of this form has no prefix
-            span = template.span(given, [("prefix", value)])
-            return _ranged(entity, span.lo, span.hi, span.exact, StartsWith(Path((last,)), Const(value)), given)
-    known = given | {last: entity.codec.validate(last, value)}
+            span = template.span(leading, [("prefix", value)])
+            return _ranged(entity, span.lo, span.hi, span.exact, StartsWith(Path((last,)), Const(value)), leading)
+    known = leading | {last: entity.codec.validate(last, value)}
     span = template.span(known)
-    return _ranged(entity, span.lo, span.hi, span.exact, Compare("=", Path((last,)), Const(known[last])), given)
+    return _ranged(entity, span.lo, span.hi, span.exact, Compare("=", Path((last,)), Const(known[last])), leading)
 
 
 def _between(entity: EntitySchema, start: Mapping[str, Any] | None, stop: Mapping[str, Any] | None) -> Range:
@@ -125,23 +125,23 @@ def _between(entity: EntitySchema, start: Mapping[str, Any] | None, stop: Mappin
     lo, hi, exact = template.span({}).lo, template.span({}).hi, True
     conditions: list[Condition] = []
     if start is not None:
-        given, last, value = _split(entity, start)
-        span, whole = _bounded(template, given, last, ">=", value), template.span(given)
+        leading, last, value = _split(entity, start)
+        span, whole = _bounded(template, leading, last, ">=", value), template.span(leading)
         if span.empty and whole.hi is None:
             return Range(_NONE)
         lo, exact = str(whole.hi) if span.empty else span.lo, span.exact
-        conditions.append(_beyond(template, given, last, ">=", value))
+        conditions.append(_beyond(template, leading, last, ">=", value))
     if stop is not None:
-        given, last, value = _split(entity, stop)
-        span = _bounded(template, given, last, "<", value)
+        leading, last, value = _split(entity, stop)
+        span = _bounded(template, leading, last, "<", value)
         hi, exact = span.hi, exact and span.exact
-        conditions.append(_beyond(template, given, last, "<", value))
+        conditions.append(_beyond(template, leading, last, "<", value))
     return _exactly(entity, Partitions(lo, hi), exact, conditions)
 
 
-def _bounded(template: Template, given: Mapping[str, Any], last: str, op: Op, value: Any) -> Span:
+def _bounded(template: Template, leading: Mapping[str, Any], last: str, op: Op, value: Any) -> Span:
     """The keys on this side of a value, in the order of the keys."""
-    return template.span(given, [(_turned(template, last, op), value)])
+    return template.span(leading, [(_turned(template, last, op), value)])
 
 
 def _turned(template: Template, name: str, op: Any) -> Any:
@@ -151,21 +151,21 @@ def _turned(template: Template, name: str, op: Any) -> Any:
     return flipped[op] if slot.type.flips else op
 
 
-def _beyond(template: Template, given: Mapping[str, Any], last: str, op: Any, value: Any) -> Condition:
+def _beyond(template: Template, leading: Mapping[str, Any], last: str, op: Any, value: Any) -> Condition:
     """The condition that the fields, compared one after another, are on this side of the values."""
-    found: Condition = Compare(_turned(template, last, op), Path((last,)), Const(value))
+    condition: Condition = Compare(_turned(template, last, op), Path((last,)), Const(value))
     strict = ">" if op == ">=" else "<"
-    for name, at in reversed([*given.items()]):
+    for name, at in reversed([*leading.items()]):
         path = Path((name,))
-        same = And((Compare("=", path, Const(at)), found))
-        found = Or((Compare(_turned(template, name, strict), path, Const(at)), same))
-    return found
+        same = And((Compare("=", path, Const(at)), condition))
+        condition = Or((Compare(_turned(template, name, strict), path, Const(at)), same))
+    return condition
 
 
 def _ranged(
-    entity: EntitySchema, lo: str, hi: str | None, exact: bool, last: Condition, given: Mapping[str, Any]
+    entity: EntitySchema, lo: str, hi: str | None, exact: bool, last: Condition, leading: Mapping[str, Any]
 ) -> Range:
-    equal = [Compare("=", Path((name,)), Const(value)) for name, value in given.items()]
+    equal = [Compare("=", Path((name,)), Const(value)) for name, value in leading.items()]
     return _exactly(entity, Partitions(lo, hi), exact, [*equal, last])
 
 
@@ -198,8 +198,8 @@ class Segment(Immutable):
 class Scanning(Immutable):
     """A scan in progress: the entity (None: all), the filter, and the segments that are not finished.
 
-    ``uncut``: the backend has not been asked yet for the limits of the segments. ``wanted``: the fields to read; None:
-    whole items. ``partitions``: the partition keys to read; None: all. ``share``: how much of the items to read.
+    ``uncut``: the backend has not been asked yet for the limits of the segments. ``selection``: the fields to read;
+    None: whole items. ``partitions``: the partition keys to read; None: all. ``share``: how much of the items to read.
     """
 
     entity: EntitySchema | None
@@ -207,7 +207,7 @@ class Scanning(Immutable):
     segments: tuple[Segment, ...]
     consistent: bool
     uncut: bool = False
-    wanted: Wanted | None = None
+    selection: Selection | None = None
     partitions: req.Partitions | None = None
     share: float | None = None
 
@@ -239,7 +239,7 @@ def begin(  # noqa: PLR0913  # the options of a scan
     """
     parts = tuple(map(Segment, _segments(segments, segment)))
     entity = None if cls is None else context.schema.entity(cls)
-    asked = wanted(context, cls, only, "scan")
+    asked = selection_of(context, cls, only, "scan")
     range_ = partitions_of(entity, prefix, start, stop, context.range_unsupported_reason)
     if sample is not None:
         _check_sample(sample, segments, segment)
@@ -303,39 +303,39 @@ def _segments(segments: int | None, segment: tuple[int, int] | None) -> tuple[tu
 
 def chunk(context: Context, scanning: Scanning) -> CoreGen[tuple[list[Any], Scanning | None]]:
     """One page of each segment of a scan, and the scan that continues, or None at the end."""
-    if scanning.wanted is None:
+    if scanning.selection is None:
         check_many(scanning.entity, "scan")
     if scanning.uncut:
-        scanning = yield from _cut(scanning)
+        scanning = yield from _with_parts(scanning)
     filter_ = context.filter(scanning.entity, passing_older(context, scanning.entity, scanning.filter))
     scan = req.Scan(
         filter_,
         consistent=scanning.consistent,
         pattern=scanning.pattern,
         tag=None if scanning.entity is None else scanning.entity.tag,
-        only=None if scanning.wanted is None else scanning.wanted.only,
+        only=None if scanning.selection is None else scanning.selection.only,
         partitions=scanning.partitions,
         sample=None if scanning.share is None else req.Sample(scanning.share, context.random.getrandbits(32)),
     )
     requests = [evolve(scan, after=s.after, segment=s.number, part=s.part) for s in scanning.segments]
     pages = yield from sent_together(requests)
-    found = [judged(context, scanning.entity, scanning.filter, answer.items, answer.positions) for answer in pages]
-    items = [entity for page in found for entity in _decoded(context, scanning, *page)]
-    left = [evolve(s, after=a.next) for s, a in zip(scanning.segments, pages, strict=True) if a.next is not None]
-    return items, evolve(scanning, segments=tuple(left)) if left else None
+    kept = [judged(context, scanning.entity, scanning.filter, answer.items, answer.positions) for answer in pages]
+    items = [entity for page in kept for entity in _decoded(context, scanning, *page)]
+    segments = [evolve(s, after=a.next) for s, a in zip(scanning.segments, pages, strict=True) if a.next is not None]
+    return items, evolve(scanning, segments=tuple(segments)) if segments else None
 
 
 def _decoded(
     context: Context, scanning: Scanning, items: Sequence[Item], positions: Sequence[req.Position]
 ) -> Sequence[Any]:
     """The results of a page of stored items."""
-    wanted = scanning.wanted
+    selection = scanning.selection
     if context.on_invalid is not None:
-        return context.fitting(items, positions, None if wanted is None else partial(wanted.of, context)).entities
-    return context.decode_all(items, positions) if wanted is None else wanted.found(context, items, positions)
+        return context.fitting(items, positions, None if selection is None else partial(selection.of, context)).entities
+    return context.decode_all(items, positions) if selection is None else selection.parts_of(context, items, positions)
 
 
-def _cut(scanning: Scanning) -> CoreGen[Scanning]:
+def _with_parts(scanning: Scanning) -> CoreGen[Scanning]:
     """The scan, with the limits of its segments from the backend; they stay the same for all pages."""
     parts: tuple[req.Part, ...] | None = yield req.Split(len(scanning.segments), pattern=scanning.pattern)
     if parts is None:

@@ -106,10 +106,10 @@ def given_at(plan: Plan, position: req.Position | None) -> Given:
 
 def _behind(stream: Stream, sort: str, *, whole: bool, descending: bool) -> Stream:
     """The part of a shard from a sort key on; ``whole``: in ascending order, without the items with that sort key."""
-    cut = sort + "\0" if whole else sort
+    bound = sort + "\0" if whole else sort
     if descending:
-        return evolve(stream, hi=cut if stream.hi is None else min(cut, stream.hi))
-    return evolve(stream, lo=max(cut, stream.lo))
+        return evolve(stream, hi=bound if stream.hi is None else min(bound, stream.hi))
+    return evolve(stream, lo=max(bound, stream.lo))
 
 
 def _is_empty(stream: Stream) -> bool:
@@ -142,9 +142,9 @@ def _parted(stream: Stream, edge: str, *, descending: bool) -> tuple[Stream, Str
         items, positions = stream.items, stream.positions
         now = evolve(stream, items=items[:before], positions=positions[:before], after=None, ended=True)
         return now, evolve(stream, items=items[before:], positions=positions[before:])
-    cut = edge + "\0" if descending else edge
-    above = evolve(stream, lo=max(stream.lo, cut))
-    below = evolve(stream, hi=cut if stream.hi is None else min(cut, stream.hi))
+    bound = edge + "\0" if descending else edge
+    above = evolve(stream, lo=max(stream.lo, bound))
+    below = evolve(stream, hi=bound if stream.hi is None else min(bound, stream.hi))
     now, later = (above, below) if descending else (below, above)
     if stream.after is None:
         return now, later
@@ -196,24 +196,24 @@ def settled(streams: Sequence[Stream], *, descending: bool) -> req.Position | No
 
 
 def merged(
-    streams: Sequence[Stream], most: int | None, given: Given = NOTHING, *, descending: bool
+    streams: Sequence[Stream], most: int | None, last_items: Given = NOTHING, *, descending: bool
 ) -> tuple[Sequence[Item], Sequence[req.Position], tuple[Stream, ...], Given]:
     """The results known without another page: items in order, their positions, the streams left, and `Given`.
 
     Args:
         streams: the shards; none that was not read at all.
         most: the most items to return; None: no limit.
-        given: the items returned last, before this call.
+        last_items: the items returned last, before this call.
         descending: the order.
     """
-    if len(streams) == 1 and not given.keys:
+    if len(streams) == 1 and not last_items.keys:
         [only] = streams
-        left = [] if only.ended else [evolve(only, items=(), positions=())]
-        return only.items, only.positions, tuple(left), NOTHING
+        open_streams = [] if only.ended else [evolve(only, items=(), positions=())]
+        return only.items, only.positions, tuple(open_streams), NOTHING
     items: list[Item] = []
     positions: list[req.Position] = []
     taken = [0] * len(streams)
-    last, keys = given.sort, set(given.keys)
+    last, keys = last_items.sort, set(last_items.keys)
     for (sort, at, key), item, position in merge(
         *map(_rows, range(len(streams)), streams), key=itemgetter(0), reverse=descending
     ):
@@ -226,11 +226,11 @@ def merged(
             items.append(item)
             positions.append(position)
         taken[at] += 1
-    left = [
+    open_streams = [
         evolve(stream, items=stream.items[gone:], positions=stream.positions[gone:])
         for gone, stream in zip(taken, streams, strict=True)
     ]
-    rest = tuple(stream for stream in left if stream.positions or not stream.ended)
+    rest = tuple(stream for stream in open_streams if stream.positions or not stream.ended)
     return items, positions, rest, Given(last, frozenset(keys))
 
 

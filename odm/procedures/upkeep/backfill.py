@@ -19,7 +19,7 @@ from odm.immutable import Immutable, evolve, field
 from odm.procedures.concurrent import concurrent
 from odm.procedures.context import Context
 from odm.procedures.session import Session
-from odm.procedures.upkeep.fill import Fill, Row, Wanted, apart, due, filled, row_of
+from odm.procedures.upkeep.fill import Fill, Row, Scope, apart, due, filled, row_of
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.schema.entity import Key
@@ -106,7 +106,7 @@ def backfill(
     """
     if on_progress is not None and (not callable(on_progress) or iscoroutinefunction(on_progress)):
         raise BadValue(f"backfill(on_progress={brief(on_progress)}): give a plain function, also to an AsyncStore")
-    wanted, segment = wanted_by(session.context.schema, target), session.segment(after)
+    scopes, segment = wanted_by(session.context.schema, target), session.segment(after)
     bucket = paced("backfill", rate, size)
     done = Backfilled(cursor=after)
     while True:
@@ -120,21 +120,21 @@ def backfill(
         )
         if wait := bucket.take(len(page.items)):
             yield req.Sleep(wait)
-        done = yield from _page(session.context, do, wanted, page, done)
+        done = yield from _page(session.context, do, scopes, page, done)
         segment = evolve(segment, after=page.next)
         done = evolve(done, cursor=None if page.next is None else session.place(segment))
         if on_progress is not None:
             on_progress(done)
         if page.next is None:
             if after is None and not done.failed:
-                _filled(session.context, wanted)
+                _filled(session.context, scopes)
             return done
 
 
-def _filled(context: Context, wanted: Mapping[str, Wanted]) -> None:
+def _filled(context: Context, scopes: Mapping[str, Scope]) -> None:
     """Note that all entries of these patterns are as the models make them."""
-    for one in wanted.values():
-        for pattern in one.entity.patterns.values() if one.whole else one.patterns:
+    for scope in scopes.values():
+        for pattern in scope.entity.patterns.values() if scope.whole else scope.patterns:
             if context.unfilled:
                 context.unfilled.pop(pattern.full_name, None)
 
@@ -153,21 +153,21 @@ def paced(call: str, rate: float | None, size: int) -> Bucket:
     return Bucket(rate)
 
 
-def wanted_by(schema: Schema, target: object) -> dict[str, Wanted]:
+def wanted_by(schema: Schema, target: object) -> dict[str, Scope]:
     """What to write for the items of each tag.
 
     Raises:
         BadValue: the target is not a pattern, a companion or an entity class.
         SchemaError: the entity is not one of the table.
     """
-    found = [
-        Wanted(entity, companions=(one,))
+    scopes = [
+        Scope(entity, companions=(companion,))
         for entity in schema.entities.values()
-        for one in cast("tuple[Companion, ...]", entity.companions)  # each derives from it
-        if target is one or _same(target, getattr(entity.cls, one.name))
+        for companion in cast("tuple[Companion, ...]", entity.companions)  # each derives from it
+        if target is companion or _same(target, getattr(entity.cls, companion.name))
     ]
-    if found:
-        return {one.entity.tag: one for one in found}
+    if scopes:
+        return {scope.entity.tag: scope for scope in scopes}
     if isinstance(target, BoundPattern):
         entity = schema.entity(target.entity)
         if target.name == entity.primary.name:
@@ -176,11 +176,11 @@ def wanted_by(schema: Schema, target: object) -> dict[str, Wanted]:
                 "pattern, or "
                 f"{entity.name} for whole items"
             )
-        return {entity.tag: Wanted(entity, patterns=(entity.patterns[target.name],))}
+        return {entity.tag: Scope(entity, patterns=(entity.patterns[target.name],))}
     if isinstance(target, type) and issubclass(target, Entity):
         entity = schema.entity(target)
         companions = cast("tuple[Companion, ...]", entity.companions)
-        return {entity.tag: Wanted(entity, companions=companions, whole=True)}
+        return {entity.tag: Scope(entity, companions=companions, whole=True)}
     raise BadValue(
         f"backfill({brief(target)}): give an access pattern (Order.by_status, without a call), a declaration "
         "with items of "
@@ -195,39 +195,39 @@ def _same(target: object, value: object) -> bool:
 
 
 def _page(
-    context: Context, do: "Calls", wanted: Mapping[str, Wanted], page: req.Page, done: Backfilled
+    context: Context, do: "Calls", scopes: Mapping[str, Scope], page: req.Page, done: Backfilled
 ) -> CoreGen[Backfilled]:
     """Write what is due for the items of a page; returns the progress after it."""
-    rows: dict[str, list[Row]] = {tag: [] for tag in wanted}
+    rows: dict[str, list[Row]] = {tag: [] for tag in scopes}
     failures: list[Unfilled] = []
     seen = written = 0
     for item, position, entries in zip(page.items, page.positions, page.entries, strict=True):
-        one = wanted.get(_tag(item))
-        if one is None or context.living(item) is None:
+        scope = scopes.get(_tag(item))
+        if scope is None or context.living(item) is None:
             continue
         seen += 1
         try:
-            rows[one.entity.tag].append(row_of(context, one, item, position.key, entries))
+            rows[scope.entity.tag].append(row_of(context, scope, item, position.key, entries))
         except (BadValue, ItemInvalid) as error:
             failures.append(Unfilled(*position.key, error))
-    for tag, found in rows.items():
-        outcomes = yield from _rows(context, do, wanted[tag], found)
+    for tag, batch in rows.items():
+        outcomes = yield from _rows(context, do, scopes[tag], batch)
         for key, outcome in outcomes:
             if isinstance(outcome, OdmError):
                 failures.append(Unfilled(*key, outcome))
             else:
                 written += outcome
-    left = MOST_FAILURES - len(done.failures)
+    remaining = MOST_FAILURES - len(done.failures)
     return Backfilled(
         done.seen + seen,
         done.written + written,
         done.failed + len(failures),
-        (*done.failures, *failures[:left]) if failures and left else done.failures,
+        (*done.failures, *failures[:remaining]) if failures and remaining else done.failures,
     )
 
 
 def _rows(
-    context: Context, do: "Calls", wanted: Wanted, rows: Sequence[Row]
+    context: Context, do: "Calls", scope: Scope, rows: Sequence[Row]
 ) -> CoreGen[list[tuple[Key, bool | OdmError]]]:
     """Write what is due for some items; returns the outcome for each of them.
 
@@ -235,14 +235,14 @@ def _rows(
     nothing left to write: of all orders of a customer, only the newest moves the pointer to it.
     """
     outcomes: list[tuple[Key, bool | OdmError]] = []
-    fills: Sequence[Fill] = yield from due(context, wanted, rows)
+    fills: Sequence[Fill] = yield from due(context, scope, rows)
     while fills:
         now, later = apart(fills)
         for start in range(0, len(now), CONCURRENT):
             some = now[start : start + CONCURRENT]
-            found = yield from concurrent([filled(context, do, fill) for fill in some])
-            outcomes += zip([fill.target.key for fill in some], found, strict=True)
-        fills = (yield from due(context, wanted, [fill.row for fill in later])) if later else []
+            answers = yield from concurrent([filled(context, do, fill) for fill in some])
+            outcomes += zip([fill.target.key for fill in some], answers, strict=True)
+        fills = (yield from due(context, scope, [fill.row for fill in later])) if later else []
     return outcomes
 
 

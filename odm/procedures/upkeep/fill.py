@@ -46,7 +46,7 @@ class Gone(ItemNotFound):
     """The item was deleted, or replaced by an item of another entity, since it was read."""
 
 
-class Wanted(Immutable):
+class Scope(Immutable):
     """What to write for the items of one entity.
 
     Attributes:
@@ -67,14 +67,14 @@ class Row(Immutable):
     Attributes:
         target: its key, made of its fields.
         item: the object that the backend returned.
-        made: the decoded item.
+        instance: the decoded item.
         stale: the patterns whose entry is not the one that the model makes.
         whole: the whole item must be written.
     """
 
     target: Target
     item: Item = field(repr=False)
-    made: Any = field(repr=False)
+    instance: Any = field(repr=False)
     stale: tuple[PatternSchema, ...] = ()
     whole: bool = False
 
@@ -119,8 +119,10 @@ class Fill(Immutable):
         entity = target.entity
         if there is None or there.get(TAG) != entity.tag:
             return Gone(f"{target} does not exist")
-        made = context.decode(there, target.key)
-        plan = FillPlan(self, req.Check(target.key), there, Effect(target.query, made, made), _marks(entity, there))
+        instance = context.decode(there, target.key)
+        plan = FillPlan(
+            self, req.Check(target.key), there, Effect(target.query, instance, instance), _marks(entity, there)
+        )
         due = tuple(
             companion
             for companion in self.companions
@@ -177,33 +179,39 @@ class FillPlan(Planned):
         return operation
 
 
-def due(context: Context, wanted: Wanted, rows: Sequence[Row]) -> CoreGen[list[Fill]]:
+def due(context: Context, scope: Scope, rows: Sequence[Row]) -> CoreGen[list[Fill]]:
     """What is to be written for these items; companions' items are read to see which of them are as they should be.
 
     Raises:
         Unsupported: the writes of a companion do not show whether they have been applied.
     """
-    writes = [[(one, _writes(context, row, one)) for one in wanted.companions] for row in rows]
-    stored = yield from _stored(side for write in writes for _, one in write for side in one.side_writes)
+    writes = [[(companion, _writes(context, row, companion)) for companion in scope.companions] for row in rows]
+    stored = yield from _stored(
+        side for write in writes for _, companion_writes in write for side in companion_writes.side_writes
+    )
     fills: list[Fill] = []
-    for row, found in zip(rows, writes, strict=True):
-        left = [(companion, one) for companion, one in found if _lacks(context, one, stored)]
-        if row.stale or row.whole or left:
-            sides = [side for _, one in left for side in one.side_writes]
+    for row, pairs in zip(rows, writes, strict=True):
+        lacking = [
+            (companion, companion_writes)
+            for companion, companion_writes in pairs
+            if _lacks(context, companion_writes, stored)
+        ]
+        if row.stale or row.whole or lacking:
+            sides = [side for _, companion_writes in lacking for side in companion_writes.side_writes]
             ranks = {side.intent.target.key: side.rank for side in sides}
-            fills.append(Fill(row, tuple(companion for companion, _ in left), ranks))
+            fills.append(Fill(row, tuple(companion for companion, _ in lacking), ranks))
     return fills
 
 
-def row_of(context: Context, wanted: Wanted, item: Item, stored: Key, entries: Mapping[str, Key]) -> Row:
+def row_of(context: Context, scope: Scope, item: Item, stored: Key, entries: Mapping[str, Key]) -> Row:
     """A stored item of the entity, compared with what the model makes of it.
 
     Raises:
         ItemInvalid: the item cannot be read, or is stored under another key than its model computes.
         BadValue: a value cannot be part of an index key.
     """
-    entity, made = wanted.entity, context.decode(item, stored)
-    values = vars(made)
+    entity, instance = scope.entity, context.decode(item, stored)
+    values = vars(instance)
     key = entity.key(values)
     if key != stored and (stored.sort or context.schema.hash_only):  # "" otherwise: a row key that cannot be split
         raise ItemInvalid(
@@ -212,14 +220,14 @@ def row_of(context: Context, wanted: Wanted, item: Item, stored: Key, entries: M
             str(stored),
             item,
         )
-    encoded = kept_inline(entity.blobs, item, entity.codec.encode(made))
+    encoded = kept_inline(entity.blobs, item, entity.codec.encode(instance))
     target = Target(entity, key, values)
-    if wanted.whole:
+    if scope.whole:
         superfluous = entries.keys() - {str(pattern.index) for pattern in entity.patterns.values()}
         written = unknown(entity, up_to_date(context, entity, item, key)) | encoded
-        stale = _stale(context, wanted.entity.patterns.values(), values, encoded, entries)
-        return Row(target, item, made, whole=bool(superfluous or stale) or written != dict(item))
-    return Row(target, item, made, _stale(context, wanted.patterns, values, encoded, entries))
+        stale = _stale(context, scope.entity.patterns.values(), values, encoded, entries)
+        return Row(target, item, instance, whole=bool(superfluous or stale) or written != dict(item))
+    return Row(target, item, instance, _stale(context, scope.patterns, values, encoded, entries))
 
 
 def filled(context: Context, do: "Calls", fill: Fill) -> CoreGen[bool | OdmError]:
@@ -259,14 +267,18 @@ def something(writes: CompanionWrites) -> bool:
 
 
 def _stale(
-    context: Context, patterns: Iterable[PatternSchema], values: Mapping[str, Any], item: Item, found: Mapping[str, Key]
+    context: Context,
+    patterns: Iterable[PatternSchema],
+    values: Mapping[str, Any],
+    item: Item,
+    stored_entries: Mapping[str, Key],
 ) -> tuple[PatternSchema, ...]:
     """The patterns whose stored entry is not the one that the model makes."""
     stale = []
     for pattern in patterns:
         there = pattern.when is None or holds(pattern.when, item)
-        made = pattern.key(values, context.random) if there else None
-        if not same_entry(pattern, found.get(str(pattern.index)), made):
+        expected = pattern.key(values, context.random) if there else None
+        if not same_entry(pattern, stored_entries.get(str(pattern.index)), expected):
             stale.append(pattern)
     return tuple(stale)
 
@@ -278,7 +290,7 @@ def _needed(change: ItemUpdate, due: "Sequence[Companion]") -> tuple[str, ...]:
     for companion in due:
         sources = companion.sources(entity.cls)
         names += [entity.codec.stored[name] for name in (entity.codec.stored if sources is None else sorted(sources))]
-    names += [mark_of(one) for one in entity.companions] if due else []
+    names += [mark_of(companion) for companion in entity.companions] if due else []
     return tuple(dict.fromkeys(names))
 
 
@@ -294,8 +306,8 @@ def _writes(context: Context, row: Row, companion: "Companion") -> CompanionWrit
         Unsupported: an update of the companion's item, such as an increment, would be applied by each backfill.
     """
     mark = row.item.get(mark_of(companion))
-    old = None if mark is None else row.made
-    effect: Effect[Any] = Effect(row.target.query, old, row.made, None if mark is None else str(mark))
+    old = None if mark is None else row.instance
+    effect: Effect[Any] = Effect(row.target.query, old, row.instance, None if mark is None else str(mark))
     writes = companion_writes_of(context, companion, effect)
     if not writes.sets_mark and any(isinstance(side.intent, ItemUpdate) for side in writes.side_writes):
         raise Unsupported(

@@ -66,14 +66,14 @@ class _New(Immutable):
 
 def load_new(context: Context, do: "Calls", entities: Iterable[Entity]) -> CoreGen[None]:
     """Write new entities; `Calls.load_new` documents it."""
-    given = tuple(entities)
+    instances = tuple(entities)
     load = _Load(context)
     try:
-        yield from load.send([_new(context, entity) for entity in given])
+        yield from load.send([_new(context, entity) for entity in instances])
         for entity in load.alone:
             yield from do.insert(entity)
     except Throttled as error:
-        error.left = given
+        error.left = instances
         raise
 
 
@@ -116,7 +116,7 @@ class _Load(Struct):
         """Read, collect, and send the batches."""
         yield from self._read(new.put for new in all_)
         writes = [self._writes(new) for new in all_]
-        sides = (side for some in writes for _, found in some or () for side in found.side_writes)
+        sides = (side for some in writes for _, companion_writes in some or () for side in companion_writes.side_writes)
         yield from self._read(_operation(side) for side in sides)
         for new, some in zip(all_, writes, strict=True):
             if some is None or not self._add(new, some):
@@ -130,8 +130,8 @@ class _Load(Struct):
     def _read(self, operations: Iterable[req.Put | req.Delete]) -> CoreGen[None]:
         keys = {operation.key: operation.pattern for operation in operations if operation.key not in self.known}
         if keys:
-            found = yield req.BatchGet(tuple(keys), patterns=tuple(keys.values()))
-            self.known.update(zip(keys, found, strict=True))
+            items = yield req.BatchGet(tuple(keys), patterns=tuple(keys.values()))
+            self.known.update(zip(keys, items, strict=True))
 
     def _writes(self, new: _New) -> "Writes | None":
         """The writes of its companions that are still to be made; None: it is not new."""
@@ -142,15 +142,15 @@ class _Load(Struct):
         if stored is not None and not self._holds(new):
             return None
         effect: Effect[Entity] = Effect(new.target.query, None, new.stored)
-        found = [(one, companion_writes_of(self.context, one, effect)) for one in new.companions]
-        for companion, writes in found:
+        pairs = [(companion, companion_writes_of(self.context, companion, effect)) for companion in new.companions]
+        for companion, writes in pairs:
             if not all(isinstance(side.intent, Write) for side in writes.side_writes):
                 raise _unsupported(new, companion, "an update could be applied twice when the load runs again")
         if stored is None:
-            return found
-        if _marks(found).keys() - stored.keys():  # it is older than the declaration of a companion
+            return pairs
+        if _marks(pairs).keys() - stored.keys():  # it is older than the declaration of a companion
             return None
-        return [(one, writes) for one, writes in found if one.loads == "after"]
+        return [(companion, writes) for companion, writes in pairs if companion.loads == "after"]
 
     def _holds(self, new: _New) -> bool:
         """Whether its key holds what would be written."""
@@ -161,8 +161,8 @@ class _Load(Struct):
         except ItemInvalid:
             return False
         times = times_of(entity)  # they differ if the load runs again
-        wanted = entity.codec.encode(new.stored)
-        return all(stored.get(name) == wanted.get(name) for name in {*stored, *wanted} - times)
+        expected = entity.codec.encode(new.stored)
+        return all(stored.get(name) == expected.get(name) for name in {*stored, *expected} - times)
 
     def _add(self, new: _New, writes: Writes) -> bool:
         """Collect the operations of an entity; returns False, and collects none, if it is not new."""
@@ -184,7 +184,7 @@ class _Load(Struct):
     def _allowed(self, writes: Writes) -> list[tuple[bool, req.Put | req.Delete]] | None:
         """The operations of the companions, and whether they precede the item; None: one is refused."""
         changed: dict[Key, Item | None] = {}
-        found = []
+        operations = []
         for companion, collected in writes:
             for side in collected.side_writes:
                 operation, target = _operation(side), side.intent.target
@@ -193,16 +193,20 @@ class _Load(Struct):
                     return None
                 condition = condition_of(side.operation(self.context))
                 if condition is None or holds(condition, there):
-                    found.append((companion.loads == "before", evolve(operation, tag=None)))
+                    operations.append((companion.loads == "before", evolve(operation, tag=None)))
                     changed[target.key] = _item(operation)
                 elif not side.lose:
                     return None
-        return found
+        return operations
 
 
 def _marks(writes: Writes) -> dict[str, str]:
     """The marks of the companions, by stored name."""
-    return {mark_of(one): found.marked for one, found in writes if found.marked not in (KEEP, None)}
+    return {
+        mark_of(companion): companion_writes.marked
+        for companion, companion_writes in writes
+        if companion_writes.marked not in (KEEP, None)
+    }
 
 
 def _operation(side: SideWrite) -> req.Put | req.Delete:

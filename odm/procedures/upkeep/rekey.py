@@ -87,8 +87,8 @@ def rekey(
 
 
 def _mover(context: Context, old: object, new: object, make: Make | None) -> "Mover":
-    for one in (old, new):
-        if not (isinstance(one, type) and issubclass(one, Entity)) or one.__odm_table__ is None:
+    for cls in (old, new):
+        if not (isinstance(cls, type) and issubclass(cls, Entity)) or cls.__odm_table__ is None:
             raise BadValue(
                 f"rekey({brief(old)}, {brief(new)}): give the old and the new entity class, each with its table="
             )
@@ -166,8 +166,8 @@ class Mover(Immutable):
         """
         if self.new.tag == item[TAG] and self._fits(self.context, self.new, item, stored):
             return None
-        made = self._decoded(item, stored)
-        key = self.old.key(vars(made))
+        instance = self._decoded(item, stored)
+        key = self.old.key(vars(instance))
         if not self.before.schema.is_under(key, stored):
             raise ItemInvalid(
                 f"a {self.old.name} is stored under {stored}; {self.old.name} computes the key {key}, and "
@@ -179,8 +179,8 @@ class Mover(Immutable):
 
     def _fits(self, context: Context, entity: EntitySchema, item: Item, stored: Key) -> bool:
         try:
-            made = context.schema.decode(placeholders(entity.blobs, dict(item)), stored)
-            return context.schema.is_under(entity.key(vars(made)), stored)
+            instance = context.schema.decode(placeholders(entity.blobs, dict(item)), stored)
+            return context.schema.is_under(entity.key(vars(instance)), stored)
         except (ItemInvalid, BadValue):
             return False
 
@@ -204,7 +204,7 @@ class Mover(Immutable):
                 plan = self._plan(there, stored)
                 operations, sides = plan.operations(others)
                 puts = [operation for operation in operations if isinstance(operation, req.Put)]
-                size = sum(stored_size(one.item, one.key, one.entries) for one in puts)
+                size = sum(stored_size(put.item, put.key, put.entries) for put in puts)
                 check_transaction(len(operations), size, self.context.limits)
             except _BadMake:
                 raise
@@ -226,11 +226,11 @@ class Mover(Immutable):
             if put is not None:
                 return self._exists(plan, put)
             for (side, context), reason in zip(sides, rest, strict=True):
-                found = None if reason is None else side.instead(context, reason)
-                if isinstance(found, OdmError):
-                    return found
+                replacement = None if reason is None else side.instead(context, reason)
+                if isinstance(replacement, OdmError):
+                    return replacement
                 if reason is not None:
-                    others[side.intent.target.key] = found
+                    others[side.intent.target.key] = replacement
 
     def _exists(self, plan: "_Plan", put: req.Refused) -> OdmError:
         error = plan.write.next(self.context, put.item)
@@ -249,7 +249,7 @@ class Mover(Immutable):
             BadValue, ItemInvalid: it cannot be moved.
         """
         before = self._decoded(item, stored)
-        after = self._made(before)
+        after = self._converted(before)
         target = Target(self.new, self.new.key(vars(after)), vars(after), after)
         source = Target(self.old, stored, vars(before))
         if target.key == stored:
@@ -271,7 +271,7 @@ class Mover(Immutable):
         )
         return evolve(plan, write=Write("insert", target, put, present=False, stored=after), gone=gone)
 
-    def _made(self, before: Any) -> Any:
+    def _converted(self, before: Any) -> Any:
         """The new entity, with the revision, the times and the id of the old one."""
         cls, old, new = self.new.cls, self.old, self.new
         values = vars(before)
@@ -303,20 +303,20 @@ class Mover(Immutable):
 
     def _attributes(self, item: Item, after: Any) -> dict[str, Any]:
         """The attributes of the new item, with those of the old one that neither model knows, and with its blobs."""
-        made = dict(kept_inline(self.new.blobs, item, self.new.codec.encode(after)))
+        attributes = dict(kept_inline(self.new.blobs, item, self.new.codec.encode(after)))
         for name in self.new.blobs:
             pointer = pointer_of(item.get(name))
-            if pointer is not None and made.get(name) is not None:
-                made[name] = dict(pointer)
-            if isinstance(made.get(name), Pointer):
+            if pointer is not None and attributes.get(name) is not None:
+                attributes[name] = dict(pointer)
+            if isinstance(attributes.get(name), Pointer):
                 raise BadValue(
                     f"{self.new.name}.{name} has bytes that are not those of the stored item, and rekey() uploads no "
                     "blobs: keep the value, and set it after the move"
                 )
         known = {*self.old.codec.stored.values(), *self.new.codec.stored.values(), TAG, VERSION, TTL_ATTRIBUTE}
         known |= {mark_of(companion) for companion in (*self.old.companions, *self.new.companions)}
-        self.new.codec.check(made)
-        return {name: value for name, value in item.items() if name not in known} | made
+        self.new.codec.check(attributes)
+        return {name: value for name, value in item.items() if name not in known} | attributes
 
     def _unchanged(self, item: Item) -> tuple[Condition | None, req.Presence]:
         """The condition that nobody has changed the old item: by its Revision, or by all attributes."""
@@ -348,7 +348,9 @@ class _Plan(Immutable):
     def follow(self, item: Item, before: Any, after: Any) -> dict[str, Any]:
         """Collect the writes of the companions; returns their marks on the new item."""
         marks: dict[str, Any] = {}
-        former = {one.name: one for one in cast("tuple[Companion, ...]", self.source.entity.companions)}
+        former = {
+            companion.name: companion for companion in cast("tuple[Companion, ...]", self.source.entity.companions)
+        }
         for companion in cast("tuple[Companion, ...]", self.target.entity.companions):
             was = former.pop(companion.name, None)
             mine = CompanionWrites(self.mover.context)
@@ -375,11 +377,13 @@ class _Plan(Immutable):
     ) -> tuple[tuple[req.Operation, ...], list[tuple[SideWrite, Context]]]:
         """The operations of the transaction, and the companions' writes, which are its last ones."""
         own, before = self.mover.context, self.mover.before
-        replaced = {one.intent.target.key for one in self.written}
+        replaced = {side.intent.target.key for side in self.written}
         freed = [write for write in self.freed.side_writes if write.intent.target.key not in replaced]
-        given = [*((one, own) for one in self.written), *((one, before) for one in freed)]
-        sides = [(one, context) for one, context in given if others.get(one.intent.target.key, one) is not None]
-        writes = [others.get(one.intent.target.key) or one.operation(context) for one, context in sides]
+        candidates = [*((side, own) for side in self.written), *((side, before) for side in freed)]
+        sides = [
+            (side, context) for side, context in candidates if others.get(side.intent.target.key, side) is not None
+        ]
+        writes = [others.get(side.intent.target.key) or side.operation(context) for side, context in sides]
         return (self.write.first(own), self.gone, *writes), sides
 
 
@@ -405,16 +409,16 @@ def _page(mover: Mover, page: req.Page, done: Backfilled) -> CoreGen[Backfilled]
     together = 1 if mover.old.companions or mover.new.companions else CONCURRENT
     for start in range(0, len(moves), together):
         some = moves[start : start + together]
-        outcomes: Sequence[bool | OdmError] = yield from concurrent([mover.moved(*one) for one in some])
+        outcomes: Sequence[bool | OdmError] = yield from concurrent([mover.moved(*row) for row in some])
         for (_, key), outcome in zip(some, outcomes, strict=True):
             if isinstance(outcome, OdmError):
                 failures.append(Unfilled(*key, outcome))
             else:
                 written += outcome
-    left = MOST_FAILURES - len(done.failures)
+    remaining = MOST_FAILURES - len(done.failures)
     return Backfilled(
         done.seen + seen,
         done.written + written,
         done.failed + len(failures),
-        (*done.failures, *failures[:left]) if failures and left else done.failures,
+        (*done.failures, *failures[:remaining]) if failures and remaining else done.failures,
     )

@@ -36,14 +36,14 @@ def reshard(context: Context, query: Query[Any]) -> CoreGen[int]:
     plan = make_plan(context.schema, query)
     _check(plan)
     staying = suffixes(plan.pattern.shards) if plan.pattern.hashed is None else ()  # random shards: any will do
-    left = tuple(shard for shard in plan.shards if shard in plan.leaving and shard not in staying)
-    going = begin(context, query) if left else None
-    going = None if going is None else evolve(going, plan=evolve(plan, shards=left, leaving=frozenset()))
+    shards = tuple(shard for shard in plan.shards if shard in plan.leaving and shard not in staying)
+    going = begin(context, query) if shards else None
+    going = None if going is None else evolve(going, plan=evolve(plan, shards=shards, leaving=frozenset()))
     moved = 0
     while going is not None:
-        found, going = yield from stored_chunk(context, going)
-        for start in range(0, len(found), CONCURRENT_MOVES):
-            moves = [_move(context, plan, one) for one in found[start : start + CONCURRENT_MOVES]]
+        rows, going = yield from stored_chunk(context, going)
+        for start in range(0, len(rows), CONCURRENT_MOVES):
+            moves = [_move(context, plan, row) for row in rows[start : start + CONCURRENT_MOVES]]
             moved += sum((yield from concurrent(moves)))
     return moved
 
@@ -59,16 +59,16 @@ def _check(plan: Plan) -> None:
         )
 
 
-def _move(context: Context, plan: Plan, found: Found) -> CoreGen[int]:
+def _move(context: Context, plan: Plan, row: Found) -> CoreGen[int]:
     """Write an entry again, unless the model computes the shard that it is in."""
-    item, position = found
-    entity, made = plan.entity, context.decode(item, position.key)
+    item, position = row
+    entity, instance = plan.entity, context.decode(item, position.key)
     assert entity is not None
-    home = None if made is None else plan.pattern.key(vars(made), context.random)
-    if made is None or (home == position.index_key and plan.pattern.hashed is not None):
+    home = None if instance is None else plan.pattern.key(vars(instance), context.random)
+    if instance is None or (home == position.index_key and plan.pattern.hashed is not None):
         return 0
     try:
-        change = new_entries(Target(entity, position.key, vars(made)), [plan.pattern])
+        change = new_entries(Target(entity, position.key, vars(instance)), [plan.pattern])
         yield from commit(context, (IntentWithCompanions(change),), ALONE, {position.key: item})
     except ItemNotFound:
         return 0  # the item was removed meanwhile, with its entry

@@ -83,41 +83,41 @@ def sweep(
     table: req.TableIdentity = yield req.IdentifyTable()
     yield CheckFolder(folder, table)
     listing: Listing = yield ListBlobs(folder, grace)
-    left, items = set(listing.old), 0
-    if left:
-        items = yield from _read(left)
-    found = Swept(tuple(sorted(left)), 0, items, listing.count, sum(listing.old[name] for name in left))
-    if not remove or not left:
-        return found
+    orphans, items = set(listing.old), 0
+    if orphans:
+        items = yield from _read(orphans)
+    report = Swept(tuple(sorted(orphans)), 0, items, listing.count, sum(listing.old[name] for name in orphans))
+    if not remove or not orphans:
+        return report
     if not remove_most:
-        _check_few(context.schema.name, found)
-    if confirm is not None and not confirm(found):
-        return found
+        _check_few(context.schema.name, report)
+    if confirm is not None and not confirm(report):
+        return report
     yield from claim(folder)
-    yield from _remove(folder, found.orphans)
-    return evolve(found, removed=len(left))
+    yield from _remove(folder, report.orphans)
+    return evolve(report, removed=len(orphans))
 
 
-def _check_few(table: str, found: Swept) -> None:
+def _check_few(table: str, report: Swept) -> None:
     """Refuse what looks like the wrong table or the wrong folder.
 
     Raises:
         BadValue: no item was read, or more than half of the blobs would go.
     """
-    count = len(found.orphans)
-    if found.items and 2 * count <= found.blobs:
+    count = len(report.orphans)
+    if report.items and 2 * count <= report.blobs:
         return
-    why = "of the folder" if found.items else "though the table has no items"
+    why = "of the folder" if report.items else "though the table has no items"
     raise BadValue(
-        f"a sweep of table {table!r} would remove {count} of {found.blobs} blobs ({found.bytes:,} bytes) {why}, so it "
-        "removed none: check that the table and blobs= (--blobs) belong together; if they do, sweep with "
+        f"a sweep of table {table!r} would remove {count} of {report.blobs} blobs ({report.bytes:,} bytes) {why}, so "
+        "it removed none: check that the table and blobs= (--blobs) belong together; if they do, sweep with "
         "remove_most=True (--remove-most)"
     )
 
 
-def _read(left: set[str]) -> CoreGen[int]:
+def _read(orphans: set[str]) -> CoreGen[int]:
     """Read the table, and discard the names that an item refers to. Returns the number of items."""
-    segments, items = (yield from raw.cut(PARTS)), 0
+    segments, items = (yield from raw.segments(PARTS)), 0
     scans: Sequence[req.Scan] = [
         req.Scan(
             None, consistent=True, after=segment.after, segment=segment.number, part=segment.part, pattern="scan()"
@@ -129,8 +129,10 @@ def _read(left: set[str]) -> CoreGen[int]:
         for page in pages:
             items += len(page.items)
             for item in page.items:
-                left.difference_update(_names(dict(item)))
-        scans = [evolve(one, after=page.next) for one, page in zip(scans, pages, strict=True) if page.next is not None]
+                orphans.difference_update(_names(dict(item)))
+        scans = [
+            evolve(scan, after=page.next) for scan, page in zip(scans, pages, strict=True) if page.next is not None
+        ]
     return items
 
 

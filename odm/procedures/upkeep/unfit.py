@@ -72,15 +72,15 @@ def _unfit(schema: Schema, item: Item, key: Key, error: ItemInvalid) -> UnfitIte
     entity = schema.entities[item[TAG]]
     try:
         values = entity.codec.read(item, entity.primary.sources, str(key))
-        made = entity.key(values)
+        expected = entity.key(values)
     except OdmError:  # its key fields do not fit either
         return UnfitItem(entity, key, None, error)
     if not key.sort and not schema.hash_only:  # a row key of Bigtable, not split
-        end = f"{schema.row_key_separator}{made.sort}"
-        if made.sort and key.partition.endswith(end):
-            key = Key(key.partition.removesuffix(end), made.sort)
+        end = f"{schema.row_key_separator}{expected.sort}"
+        if expected.sort and key.partition.endswith(end):
+            key = Key(key.partition.removesuffix(end), expected.sort)
     named = {name: values[name] for name in entity.primary.fields}
-    same = made == key or entity.primary.shards is not None
+    same = expected == key or entity.primary.shards is not None
     return UnfitItem(entity, key, Query(entity.cls, entity.primary.name, named) if same else None, error)
 
 

@@ -23,17 +23,17 @@ def assigned(context: Context, entity: EntitySchema, instance: E, *, written: bo
     fields = entity.automatic
     if fields is None:
         return instance
-    values, made, now = vars(instance), dict[str, Any](), context.clock()
+    values, changes, now = vars(instance), dict[str, Any](), context.clock()
     if fields.id is not None and values[fields.id] is None:
-        made[fields.id] = _new(context, fields)
+        changes[fields.id] = _new(context, fields)
     if fields.created is not None and values[fields.created] is None:
-        made[fields.created] = _time(fields, fields.created, now)
+        changes[fields.created] = _time(fields, fields.created, now)
     if fields.updated is not None and written:
-        made[fields.updated] = _time(fields, fields.updated, now)
-    if not made:
+        changes[fields.updated] = _time(fields, fields.updated, now)
+    if not changes:
         return instance
     # As the model would take them: a validator of the field may change the value, which is then also in the key.
-    return instance.model_copy(update={name: entity.codec.validate(name, value) for name, value in made.items()})
+    return instance.model_copy(update={name: entity.codec.validate(name, value) for name, value in changes.items()})
 
 
 def with_time(context: Context, entity: EntitySchema, actions: Sequence[Action]) -> Sequence[Action]:
@@ -49,14 +49,14 @@ def of_new_item(context: Context, entity: EntitySchema, item: dict[str, Value]) 
     fields, codec = entity.automatic, entity.codec
     if fields is None:
         return item
-    made, now = dict(item), context.clock()
+    attributes, now = dict(item), context.clock()
     if fields.id is not None and codec.stored[fields.id] not in item:
-        made[codec.stored[fields.id]] = codec.value(fields.id, _new(context, fields))
+        attributes[codec.stored[fields.id]] = codec.value(fields.id, _new(context, fields))
     if fields.created is not None and codec.stored[fields.created] not in item:
-        made[codec.stored[fields.created]] = codec.value(fields.created, _time(fields, fields.created, now))
+        attributes[codec.stored[fields.created]] = codec.value(fields.created, _time(fields, fields.created, now))
     if fields.updated is not None:  # the same as the time of its creation
-        made[codec.stored[fields.updated]] = codec.value(fields.updated, _time(fields, fields.updated, now))
-    return made
+        attributes[codec.stored[fields.updated]] = codec.value(fields.updated, _time(fields, fields.updated, now))
+    return attributes
 
 
 def times_of(entity: EntitySchema) -> set[str]:
@@ -94,8 +94,8 @@ def new_id(context: Context, cls: object) -> Any:
 def _new(context: Context, fields: Automatic) -> Any:
     if fields.form == "ulid":
         return ulid_text(context.ids.ulid(context.clock, context.random))
-    made = uuid7(context.ids.uuid7(context.clock, context.random))
-    return made if fields.as_uuid else str(made)
+    identifier = uuid7(context.ids.uuid7(context.clock, context.random))
+    return identifier if fields.as_uuid else str(identifier)
 
 
 def _time(fields: Automatic, name: str, now: float) -> datetime:

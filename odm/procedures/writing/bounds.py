@@ -165,8 +165,8 @@ def _length(entity: EntitySchema, action: Sized) -> int | None:
     marks = marks_at(entity.cls, action.path)
     if isinstance(action, DiscardFrom):
         return max((mark.min_length for mark in marks if getattr(mark, "min_length", None)), default=None)
-    found = [getattr(mark, "max_length", None) for mark in marks]
-    return min((length for length in found if length is not None), default=None)
+    lengths = [getattr(mark, "max_length", None) for mark in marks]
+    return min((length for length in lengths if length is not None), default=None)
 
 
 def _number(bound: Any) -> Decimal | None:

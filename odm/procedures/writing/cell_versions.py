@@ -85,9 +85,9 @@ def remembering(context: Context, target: Target, operation: req.Operation, ther
         path = Path((WAS,))
         kept = Set(path, former) if former else Remove(path)
         return evolve(operation, actions=(*operation.actions, kept))
-    made = first_put(context, entity, operation, item)
-    check_item(made.item, target.key, made.entries, entity, context.limits, entity.local)
-    return made
+    put = first_put(context, entity, operation, item)
+    check_item(put.item, target.key, put.entries, entity, context.limits, entity.local)
+    return put
 
 
 def first_put(context: Context, entity: EntitySchema, put: req.Put, there: Item | None = None) -> req.Put:
@@ -101,20 +101,20 @@ def _former(context: Context, entity: EntitySchema, old: Item | None, new: Item)
     """The former values of all fields after a write, by stored name; without fields that are not stored."""
     now = round(context.clock() * 1000)
     before: dict[str, Former] = {} if old is None else old.get(WAS, {})
-    made: dict[str, Former] = {}
+    versions: dict[str, Former] = {}
     for name, count in entity.versioned.items():
         stored = entity.codec.stored[name]
         if stored not in new:
             continue
         former = before.get(stored, [])
         if old is None or stored not in old:
-            made[stored] = [[now]]
+            versions[stored] = [[now]]
         elif not equal(old[stored], new[stored]):
             newest = former[0][0] if former else 0
-            made[stored] = [[max(now, newest + 1)], [newest, old[stored]], *former[1:]][:count]
+            versions[stored] = [[max(now, newest + 1)], [newest, old[stored]], *former[1:]][:count]
         else:
-            made[stored] = former[:count] or [[0]]
-    return made
+            versions[stored] = former[:count] or [[0]]
+    return versions
 
 
 def _sets(entity: EntitySchema, actions: Iterable[Action]) -> bool:

@@ -11,18 +11,18 @@ from odm.procedures.context import Context
 from odm.schema.entity import EntitySchema
 
 
-def judged_fields(context: Context, entity: EntitySchema, wanted: Condition | None) -> tuple[Path, ...]:
+def judged_fields(context: Context, entity: EntitySchema, condition: Condition | None) -> tuple[Path, ...]:
     """The fields of a condition that is lowered, without those whose form it shows by holding.
 
     They are paths of stored names: of a field, or of an entry of a dict with a cell for each, which no write depends on
     as a whole if it need not.
     """
-    if wanted is None or not entity.codec.exact or context.schema.exclusive:
+    if condition is None or not entity.codec.exact or context.schema.exclusive:
         return ()
     in_key = {stored for stored, part in entity.key_only.items() if part.primary}
     names = {*entity.codec.stored.values()} - in_key
-    asked = {_judged(entity, path) for path in paths(wanted) if path.root in names}
-    return tuple(sorted(asked - _exact(entity, wanted), key=str))
+    asked = {_judged(entity, path) for path in paths(condition) if path.root in names}
+    return tuple(sorted(asked - _exact(entity, condition), key=str))
 
 
 def _judged(entity: EntitySchema, path: Path) -> Path:

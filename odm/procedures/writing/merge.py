@@ -117,9 +117,9 @@ class MergeRules(Immutable):
         if self.required:
             self._check_required({action.path.root for action in actions})
 
-    def _check_required(self, given: set[str]) -> None:
+    def _check_required(self, names: set[str]) -> None:
         for name in self.required:
-            if name not in given:
+            if name not in names:
                 raise BadValue(
                     f"{self.entity.name}: a merge must be able to create the item, and the required field "
                     f"{self.fields[name]!r} is not set: add set_({self.entity.name}.{self.fields[name]}, ...), or "
@@ -180,15 +180,15 @@ def _without_start(entity: EntitySchema, name: str) -> str | None:
 
 def _disputed(schema: Schema, entity: EntitySchema) -> dict[str, str]:
     """Why attributes cannot be merged that another entity of the table stores in another form."""
-    found = {}
+    reasons = {}
     for other in schema.entities.values():
         for name, stored in other.codec.stored.items():
             own = next((field for field, attribute in entity.codec.stored.items() if attribute == stored), None)
             if own is not None and (own in entity.columns) != (name in other.columns):
-                found[stored] = f"{other.name}.{name} has the same stored name, and only one of the two is in Columns"
+                reasons[stored] = f"{other.name}.{name} has the same stored name, and only one of the two is in Columns"
             elif own is not None and name in other.counters:
-                found[stored] = f"{other.name}.{name} has the same stored name, and is a Counter"
-    return found
+                reasons[stored] = f"{other.name}.{name} has the same stored name, and is a Counter"
+    return reasons
 
 
 def rules_of(context: Context, entity: EntitySchema) -> MergeRules:
@@ -298,8 +298,8 @@ class Merging(Struct):
         if isinstance(same, AddTo | DiscardFrom):
             action = evolve(action, members=same.members | action.members)
         self._actions[place, adds] = action
-        if isinstance(other, AddTo | DiscardFrom) and (left := other.members - action.members):
-            self._actions[place, not adds] = evolve(other, members=left)
+        if isinstance(other, AddTo | DiscardFrom) and (remaining := other.members - action.members):
+            self._actions[place, not adds] = evolve(other, members=remaining)
 
     @property
     def size(self) -> int:

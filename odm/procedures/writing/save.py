@@ -70,12 +70,12 @@ def _read(context: Context, entity: EntitySchema, instance: Entity) -> Item:
     return dict(item)
 
 
-def _same(entity: EntitySchema, one: Item, other: Item, stored: str) -> bool:
-    if stored not in one or stored not in other:
-        return (stored in one) == (stored in other)
+def _same(entity: EntitySchema, item: Item, other: Item, stored: str) -> bool:
+    if stored not in item or stored not in other:
+        return (stored in item) == (stored in other)
     if stored in entity.blobs:
-        return bool(_content(one[stored]) == _content(other[stored]))
-    return equal(one[stored], other[stored])
+        return bool(_content(item[stored]) == _content(other[stored]))
+    return equal(item[stored], other[stored])
 
 
 def _content(value: Value) -> Value:

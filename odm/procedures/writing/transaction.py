@@ -127,9 +127,9 @@ class Operations(Hinted):
             raise context.schema.no_actions(which, fields)
         as_now = which.model_copy() if isinstance(which, Entity) else which  # user code may change it before the commit
         change = item_update(context, as_now, actions, when, upsert=upsert, validate=validate)
-        made = _after(change, returning)
+        outcome = _after(change, returning)
         self._add(context, change)
-        return made
+        return outcome
 
     def save(self, entity: Entity) -> None:
         """Write the fields of an entity that have changed since it was read; as `odm.Store.save`.
@@ -230,7 +230,7 @@ class Operations(Hinted):
         """Raise Unsupported if the backend cannot write the item in one transaction with the others."""
         reason = context.transaction_unsupported_reason((*self._intents, intent.target.key))
         if reason is not None:
-            others = ", ".join(str(one.target) for one in self._intents.values())
+            others = ", ".join(str(other.target) for other in self._intents.values())
             raise Unsupported(f"{intent.target} cannot be in a transaction with {others}: {reason}")
 
     def _close(self) -> None:

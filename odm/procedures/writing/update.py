@@ -90,7 +90,7 @@ class ItemUpdate(Immutable):
 
     target: Target
     actions: tuple[Action, ...]
-    wanted: Condition | None = None
+    user_condition: Condition | None = None
     returning: Returning = "none"
     upsert: bool = False
     known: Mapping[str, Value] = field(factory=dict)
@@ -205,16 +205,18 @@ def item_update(  # the arguments of an update
     known = {lowered[at].path.root: _outcome(lowered[at]) for at in compiled.known} if compiled.known else _NO_VALUES
     if compiled.count is not None:
         lowered = (*lowered, compiled.count)
-    wanted = None if when is None else entity.answerable(codec.lower(checked(when, "when=")))
+    user_condition = None if when is None else entity.answerable(codec.lower(checked(when, "when=")))
     check_written(lowered, {}, target, context.limits)
-    forms = () if wanted is None else judged_fields(context, entity, wanted)
+    forms = () if user_condition is None else judged_fields(context, entity, user_condition)
     reads = compiled.needed or compiled.whole or forms
     base: Item | None = None if reads else _NO_VALUES
-    nested = tuple([one for one in extended if isinstance(one, Set) and one.nested]) if compiled.nested else ()
+    nested = (
+        tuple([action for action in extended if isinstance(action, Set) and action.nested]) if compiled.nested else ()
+    )
     change = ItemUpdate(
         target,
         lowered,
-        wanted,
+        user_condition,
         returning,
         upsert,
         known,
@@ -230,7 +232,7 @@ def item_update(  # the arguments of an update
         compiled.stages,
     )
     few = compiled.few and (not compiled.actions.slotted or are_few(lowered))
-    if context.limits.expressions and not (few and (wanted is None or surely_fits(wanted))):
+    if context.limits.expressions and not (few and (user_condition is None or surely_fits(user_condition))):
         _check_expressions(context, change)
     if base is not None or target.instance is None or entity.blobs:
         return change
@@ -300,7 +302,7 @@ def _compiled(entity: EntitySchema, actions: Sequence[Action], upsert: bool, val
     count = None if entity.revision is None else Increment(Path((codec.stored[entity.revision],)), 1)
     increments = any(isinstance(action, Increment) for action in lowered)
     counted = lowered if count is None else (*lowered, count)
-    computed = [one for one in counted if len(one.path.segments) == 1 and not isinstance(one, Set | Remove)]
+    computed = [action for action in counted if len(action.path.segments) == 1 and not isinstance(action, Set | Remove)]
     positions = tuple(known) if touched or upsert else ()
     stages = _stages(entity, compiled, actions, touched, needed, whole=whole)
     few = are_few(counted)
@@ -402,11 +404,11 @@ def check_actions(entity: EntitySchema, actions: Sequence[Action], call: str = "
             raise BadValue(f"{entity.name}.{root} {FROZEN}")
 
 
-def _instead(entity: EntitySchema, given: object) -> str:
+def _instead(entity: EntitySchema, argument: object) -> str:
     """What to write instead of something that is not an action."""
-    if isinstance(given, Mapping):
+    if isinstance(argument, Mapping):
         return f"write *set_fields({entity.name}, changes) for a dict of fields"
-    if isinstance(given, list | tuple) and any(isinstance(one, Action) for one in given):
+    if isinstance(argument, list | tuple) and any(isinstance(entry, Action) for entry in argument):
         return f"put a * in front of the list, as in *set_fields({entity.name}, changes)"
     return f"write set_({entity.name}.field, value), increment(...), ..."
 
@@ -430,10 +432,10 @@ def _check_expressions(context: Context, change: ItemUpdate) -> None:
 
 
 def _check_upsert(entity: EntitySchema, known: Collection[str]) -> None:
-    given = {*entity.primary.fields}
+    key_fields = {*entity.primary.fields}
     for name, info in entity.cls.model_fields.items():
         stored = entity.codec.stored[name]
-        if info.is_required() and name not in given and stored not in known:
+        if info.is_required() and name not in key_fields and stored not in known:
             raise BadValue(
                 f"{entity.name}: upsert=True must be able to create the item, and the required field {name!r} "
                 f"is not set: add set_({entity.name}.{name}, ...)"
@@ -557,23 +559,23 @@ def _with_parents(change: ItemUpdate, item: Item | None) -> tuple[ItemUpdate, Co
     codec = change.target.entity.codec
     there: dict[Path, Condition] = {}
     missing: dict[Path, list[Set]] = {}
-    for one in change.nested:
-        for length in range(1, len(one.path.segments)):
-            parent = Path(one.path.segments[:length], one.path.owner)
+    for action in change.nested:
+        for length in range(1, len(action.path.segments)):
+            parent = Path(action.path.segments[:length], action.path.owner)
             place = codec.place(parent)
             stored, none = place.path, Compare("=", place.path, Const(None))
             nullable = "NULL" in place.type.kinds
             if item is not None and _value_at(item, stored) is None:
-                missing.setdefault(parent, []).append(one)
+                missing.setdefault(parent, []).append(action)
                 there[stored] = (
                     Or((Missing(stored), Compare("=", stored, Const(None)))) if nullable else Missing(stored)
                 )
                 break
             there[stored] = And((Exists(stored), Not(none))) if nullable else Exists(stored)
     created = {codec.place(parent).path: codec.created(parent, sets) for parent, sets in missing.items()}
-    inside = {codec.place(one.path).path for sets in missing.values() for one in sets}
+    inside = {codec.place(action.path).path for sets in missing.values() for action in sets}
     kept = tuple(evolve(action, nested=False) if isinstance(action, Set) else action for action in change.actions)
-    actions = [one for one in kept if one.path not in inside]
+    actions = [action for action in kept if action.path not in inside]
     actions += [Set(path, value) for path, value in created.items()]
     return evolve(change, actions=tuple(actions), nested=()), every(*there.values())
 
@@ -614,8 +616,8 @@ def _validated(context: Context, change: ItemUpdate, item: Item) -> req.Update:
         if named and _value_at(after, action.path) is not None and _value_at(new, action.path) is None:
             raise BadValue(f"{target}: {action.path} is not a part of the stored value, which is of another model")
     absent = new.keys() - after.keys()
-    shown = _defaults(entity, absent, after) if absent else {}
-    new = {name: value for name, value in new.items() if name not in shown or not equal(value, shown[name])}
+    defaults = _defaults(entity, absent, after) if absent else {}
+    new = {name: value for name, value in new.items() if name not in defaults or not equal(value, defaults[name])}
     codec.check(new)  # it has the defaults of absent members, which pydantic did not validate
     own = (*codec.stored.values(), TTL_ATTRIBUTE)
     written = {action.path.root for action in change.actions}
@@ -631,16 +633,16 @@ def _validated(context: Context, change: ItemUpdate, item: Item) -> req.Update:
     if touched:
         keys = entity.entries(vars(instance), new, context.random)
         entries = {index: keys.get(index) for index in entries}
-    made = {index: key for index, key in entries.items() if key is not None}
-    check_keys(target.key, made, entity, context.limits)
-    check_written(actions, made, target, context.limits)
+    index_keys = {index: key for index, key in entries.items() if key is not None}
+    check_keys(target.key, index_keys, entity, context.limits)
+    check_written(actions, index_keys, target, context.limits)
     alive = context.now().alive if entity.ttl is not None else None
     locked = None if target.revision is None else revision_is(entity, target.revision)
     update = req.Update(
         target.key,
         actions,
         entries,
-        every(alive, locked, change.wanted, *guards),
+        every(alive, locked, change.user_condition, *guards),
         change.returning,
         context.limits,
         pattern=entity.primary.full_name,
@@ -653,8 +655,8 @@ def _validated(context: Context, change: ItemUpdate, item: Item) -> req.Update:
     return update
 
 
-def _same(one: Item, other: Item, name: str) -> bool:
-    return equal(one[name], other[name]) if name in one and name in other else (name in one) == (name in other)
+def _same(item: Item, other: Item, name: str) -> bool:
+    return equal(item[name], other[name]) if name in item and name in other else (name in item) == (name in other)
 
 
 def _condition(context: Context, change: ItemUpdate, guards: Iterable[Condition | None]) -> Condition | None:
@@ -663,7 +665,7 @@ def _condition(context: Context, change: ItemUpdate, guards: Iterable[Condition 
     limits = [limit for _, limit in limits_of(entity, change.actions)] if change.limited else ()
     locked = None if revision is None else revision_is(entity, revision)
     alive = context.now().alive if entity.ttl is not None else None
-    return every(alive, locked, change.wanted, *limits, *guards)
+    return every(alive, locked, change.user_condition, *limits, *guards)
 
 
 def _entries(change: ItemUpdate, base: Item, random: Random) -> dict[str, Key | None]:
@@ -713,10 +715,10 @@ def _key_values(target: Target) -> dict[str, Any]:
 def _creation(context: Context, change: ItemUpdate) -> req.Put:
     """Upsert of an absent item: inserts the item that the actions make from the model's defaults."""
     target = change.target
-    made = {**apply(change.actions, _start(change)), **target.entity.codec.marks}
-    made = of_new_item(context, target.entity, made)
+    attributes = {**apply(change.actions, _start(change)), **target.entity.codec.marks}
+    attributes = of_new_item(context, target.entity, attributes)
     fresh: req.Presence = "absent" if target.entity.ttl is None else "expired"
-    return whole_put(context, target, made, judged(target.entity, ABSENT, context.now()), fresh)
+    return whole_put(context, target, attributes, judged(target.entity, ABSENT, context.now()), fresh)
 
 
 def _start(change: ItemUpdate) -> dict[str, Value]:
@@ -735,14 +737,14 @@ def _upgrading(context: Context, change: ItemUpdate, base: Item) -> req.Put:
 
 
 def whole_put(
-    context: Context, target: Target, made: Item, condition: Condition | None, presence: req.Presence
+    context: Context, target: Target, attributes: Item, condition: Condition | None, presence: req.Presence
 ) -> req.Put:
     """The put of a whole item as the current model stores it; attributes that the model does not know are kept.
 
     Args:
         context: the context of the store.
         target: the item.
-        made: its attributes, such as the stored item after an upgrade or after actions.
+        attributes: its attributes, such as the stored item after an upgrade or after actions.
         condition: the condition on the stored item.
         presence: what is known of the condition, see `odm.protocol.requests.Put`.
 
@@ -750,9 +752,9 @@ def whole_put(
         BadValue: the item cannot be stored.
     """
     entity = target.entity
-    entity.codec.check(made)
-    instance = entity.codec.decode(made)
-    item = unknown(entity, made) | kept_inline(entity.blobs, made, entity.codec.encode(instance))
+    entity.codec.check(attributes)
+    instance = entity.codec.decode(attributes)
+    item = unknown(entity, attributes) | kept_inline(entity.blobs, attributes, entity.codec.encode(instance))
     entity.codec.check(item)  # it also has the defaults of absent members
     entries = entity.entries(vars(instance), item, context.random)
     check_item(item, target.key, entries, entity, context.limits, entity.local)
@@ -780,12 +782,12 @@ def _fault(context: Context, change: ItemUpdate, item: Item | None) -> OdmError 
     """
     target = change.target
     if item is None:
-        if change.upsert and change.wanted is None and target.revision in (None, 0):
+        if change.upsert and change.user_condition is None and target.revision in (None, 0):
             return _limit_fault(context, change, _start(change))
         return ItemNotFound(f"{target} does not exist: insert it first, or say upsert=True")
     item = up_to_date(context, target.entity, item, target.key)
-    if change.wanted is not None and not holds(change.wanted, item):
-        return refusal(context, target, item, change.wanted)
+    if change.user_condition is not None and not holds(change.user_condition, item):
+        return refusal(context, target, item, change.user_condition)
     revision = target.revision
     if revision is not None and not holds(revision_is(target.entity, revision), item):
         return refusal(context, target, item, None)

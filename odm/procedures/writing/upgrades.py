@@ -31,8 +31,8 @@ def up_to_date(context: Context, entity: EntitySchema, item: Item, key: Key) -> 
     instance = evolve(context, skip_unknown=False).decode(item, key)  # an unknown item is an error here
     attributes = entity.codec.upgrades.apply(entity.name, item, str(key))
     former = {WAS: item[WAS]} if WAS in item else {}
-    made = kept_inline(entity.blobs, attributes, entity.codec.encode(instance))
-    return unknown(entity, attributes) | former | made
+    current = kept_inline(entity.blobs, attributes, entity.codec.encode(instance))
+    return unknown(entity, attributes) | former | current
 
 
 def passing_older(context: Context, entity: EntitySchema | None, condition: Condition | None) -> Condition | None:
@@ -48,7 +48,7 @@ def passing_older(context: Context, entity: EntitySchema | None, condition: Cond
     changed = _changed(context, entity)
     if not changed or (entity is not None and condition == has_tag(entity.tag)):
         return condition
-    return Or((condition, *(And((has_tag(one.tag), Not(version_is(one)))) for one in changed)))
+    return Or((condition, *(And((has_tag(model.tag), Not(version_is(model)))) for model in changed)))
 
 
 def comparable(
@@ -86,7 +86,7 @@ def judged(
     items, positions = comparable(context, items, positions)
     if entity is not None and entity.version == 1:
         return items, positions
-    tags = {one.tag: one for one in _changed(context, entity)}
+    tags = {model.tag: model for model in _changed(context, entity)}
     if not tags:
         return items, positions
     kept: list[tuple[Item, Position]] = []
@@ -108,7 +108,7 @@ def judged(
 
 def _changed(context: Context, entity: EntitySchema | None) -> list[EntitySchema]:
     """The entities of a read whose items may be of an older version."""
-    return [one for one in (context.schema.entities.values() if entity is None else (entity,)) if one.version > 1]
+    return [model for model in (context.schema.entities.values() if entity is None else (entity,)) if model.version > 1]
 
 
 def unknown(entity: EntitySchema, item: Item) -> dict[str, Value]:

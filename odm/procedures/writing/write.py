@@ -88,7 +88,7 @@ class Write(NamedTuple):
     Attributes:
         name: the name of the method that was called.
         operation: the operation without a condition.
-        wanted: the user's own condition, lowered.
+        user_condition: the user's own condition, lowered.
         needs_item: that condition does not hold for an absent item.
         revision: the revision that the stored item must have; None: not checked.
         present: True: the item must exist; False: it must not; None: not checked.
@@ -100,7 +100,7 @@ class Write(NamedTuple):
     name: str
     target: Target
     operation: req.Put | req.Delete | req.Check
-    wanted: Condition | None = None
+    user_condition: Condition | None = None
     needs_item: bool = False
     revision: int | None = None
     present: bool | None = None
@@ -111,7 +111,7 @@ class Write(NamedTuple):
     @property
     def unconditional(self) -> bool:
         """Whether it is applied to every stored item."""
-        return self.wanted is None and self.revision is None and self.present is None and not self.absent_ok
+        return self.user_condition is None and self.revision is None and self.present is None and not self.absent_ok
 
     @property
     def reads(self) -> bool:
@@ -125,20 +125,20 @@ class Write(NamedTuple):
         entity, now = self.target.entity, context.now()
         locked = None if self.revision is None else revision_is(entity, self.revision)
         known: req.Presence | None = "present" if locked is not None or self.needs_item else None
-        wanted = self.wanted
-        if wanted is not None and entity.version > 1:  # on an item of an older version, after its upgrade
-            wanted = every(wanted, Or((ABSENT, version_is(entity))))
+        user_condition = self.user_condition
+        if user_condition is not None and entity.version > 1:  # on an item of an older version, after its upgrade
+            user_condition = every(user_condition, Or((ABSENT, version_is(entity))))
         if self.absent_ok:
-            condition = every(locked, wanted, now.alive if entity.ttl is not None else None)
+            condition = every(locked, user_condition, now.alive if entity.ttl is not None else None)
         else:
             presence = None if self.present is None else has_tag(entity.tag) if self.present else ABSENT
-            condition = judged(entity, every(presence, locked, wanted), now)
+            condition = judged(entity, every(presence, locked, user_condition), now)
             if self.present:
                 known = "own"
             elif self.present is False:
                 known = known or ("absent" if entity.ttl is None else "expired")
         operation = self.operation if condition is None else evolve(self.operation, condition=condition, presence=known)
-        if context.limits.expressions and not surely_fits(self.wanted):
+        if context.limits.expressions and not surely_fits(self.user_condition):
             check_condition(guarded(operation))
         return operation
 
@@ -168,10 +168,14 @@ class Write(NamedTuple):
         entity, there = self.target.entity, context.living(item)
         if there is None and isinstance(self.operation, req.Delete | req.Check):
             absent = not self.present and self.revision is None
-            absent = absent and (self.wanted is None or holds(self.wanted, None))
+            absent = absent and (self.user_condition is None or holds(self.user_condition, None))
             if self.absent_ok or (absent and context.stranger(self.target, item) is not None):
                 return req.Check(self.target.key, Not(has_tag(entity.tag)), pattern=self.operation.pattern)
-        if there is None or (self.revision is None and self.wanted is None) or entity.codec.upgrades.current(there):
+        if (
+            there is None
+            or (self.revision is None and self.user_condition is None)
+            or entity.codec.upgrades.current(there)
+        ):
             return None
         if self.stranger(context, item) is not None:
             return None
@@ -180,7 +184,7 @@ class Write(NamedTuple):
         except ItemInvalid:
             return None
         locked = None if self.revision is None else revision_is(entity, self.revision)
-        asked = every(self.wanted, locked)
+        asked = every(self.user_condition, locked)
         assert asked is not None
         if not holds(asked, upgraded):
             return None
@@ -198,22 +202,24 @@ class Write(NamedTuple):
         item = context.living(item)
         if self.present and context.now().living(item) is None:
             return ItemNotFound(f"{self.target} does not exist")
-        if item is not None and self.wanted is not None:
+        if item is not None and self.user_condition is not None:
             try:
                 item = up_to_date(context, self.target.entity, item, self.target.key)
             except ItemInvalid as unreadable:
                 return unreadable
-        return refusal(context, self.target, item, self.wanted, fresh=self.present is False, put=self.name == "put")
+        return refusal(
+            context, self.target, item, self.user_condition, fresh=self.present is False, put=self.name == "put"
+        )
 
 
-def _instead(given: object) -> str:
+def _instead(argument: object) -> str:
     """What to give instead of something that is not an entity."""
-    if iscoroutine(given):
-        given.close()  # or Python also warns that it was never awaited
+    if iscoroutine(argument):
+        argument.close()  # or Python also warns that it was never awaited
         return "await it, as in entity = await db.get(...)"
-    if isinstance(given, list | tuple):
+    if isinstance(argument, list | tuple):
         return "give one at a time, or several with db.batch() as batch: batch.put(entity)"
-    if isinstance(given, Mapping):
+    if isinstance(argument, Mapping):
         return "make one of it, as in Order(**values)"
     return "give an instance of a class declared with table=..."
 
@@ -221,12 +227,12 @@ def _instead(given: object) -> str:
 def put_write(context: Context, instance: Entity, when: Condition | bool | None) -> Write:
     """The put of an entity. An entity with revision 0 was never stored, so its put is an insert."""
     target, stored, request = put_request(context, instance)
-    wanted, needs_item = (None, False) if when is None else lower_when(target, when)
+    user_condition, needs_item = (None, False) if when is None else lower_when(target, when)
     revision = None if target.entity.revision is None else target.revision
     if revision == 0:
-        return Write("put", target, request, wanted, needs_item, present=False, stored=stored)
-    forms = () if wanted is None else judged_fields(context, target.entity, wanted)
-    return Write("put", target, request, wanted, needs_item, revision, stored=stored, judged=forms)
+        return Write("put", target, request, user_condition, needs_item, present=False, stored=stored)
+    forms = () if user_condition is None else judged_fields(context, target.entity, user_condition)
+    return Write("put", target, request, user_condition, needs_item, revision, stored=stored, judged=forms)
 
 
 def insert_write(context: Context, instance: Entity) -> Write:
@@ -240,9 +246,11 @@ def delete_write(context: Context, which: object, when: Condition | bool | None,
     target = context.schema.target(which)
     context.check_key(target)
     request = delete_request(target, context.writes(target.entity).guard)
-    wanted, needs_item = lower_when(target, when)
-    forms = judged_fields(context, target.entity, wanted)
-    return Write("delete", target, request, wanted, needs_item, target.revision, absent_ok=absent_ok, judged=forms)
+    user_condition, needs_item = lower_when(target, when)
+    forms = judged_fields(context, target.entity, user_condition)
+    return Write(
+        "delete", target, request, user_condition, needs_item, target.revision, absent_ok=absent_ok, judged=forms
+    )
 
 
 def check_write(context: Context, which: object, when: Condition | bool | None) -> Write:
@@ -252,9 +260,9 @@ def check_write(context: Context, which: object, when: Condition | bool | None) 
     guard = context.writes(target.entity).guard
     operation = req.Check(target.key, pattern=target.entity.primary.full_name, tag=guard)
     present = True if when is None else None
-    wanted, needs_item = lower_when(target, when)
-    forms = judged_fields(context, target.entity, wanted)
-    return Write("check", target, operation, wanted, needs_item, target.revision, present, judged=forms)
+    user_condition, needs_item = lower_when(target, when)
+    forms = judged_fields(context, target.entity, user_condition)
+    return Write("check", target, operation, user_condition, needs_item, target.revision, present, judged=forms)
 
 
 def delete_request(target: Target, tag: str | None = None) -> req.Delete:
@@ -267,15 +275,15 @@ def refusal(
     context: Context,
     target: Target,
     item: Item | None,
-    wanted: Condition | None,
+    user_condition: Condition | None,
     *,
     fresh: bool = False,
     put: bool = False,
 ) -> OdmError:
     """The error that explains why a condition did not hold.
 
-    ``item`` is the stored item on which the condition was evaluated, ``wanted`` the user's own condition, lowered;
-    ``fresh``: the write was to create the item; ``put``: by a put, of an entity with revision 0.
+    ``item`` is the stored item on which the condition was evaluated, ``user_condition`` the user's own condition,
+    lowered; ``fresh``: the write was to create the item; ``put``: by a put, of an entity with revision 0.
     """
     there = context.now().living(item)
     was = None if there is None else as_it_was(context, there, target.key)
@@ -284,9 +292,9 @@ def refusal(
         if put and name is not None:
             new += f", and {name} is 0 in the entity that you put, as in one that was never stored, so put inserts it"
         return ItemExists(f"{target} {new}: get it, and update it or put what you got", was)
-    if wanted is not None and not holds(wanted, there):
+    if user_condition is not None and not holds(user_condition, there):
         state = "there is no such item" if there is None else "the error's item is the stored item"
-        return ConditionFailed(f"{target}: the condition {wanted} does not hold; {state}", was)
+        return ConditionFailed(f"{target}: the condition {user_condition} does not hold; {state}", was)
     return Conflict(
         f"{target} was changed or removed since you read it, by another writer, or by a put() whose result you did not "
         "use: read it again and retry",
