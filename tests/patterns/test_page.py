@@ -51,11 +51,6 @@ def test_every_module_is_on_it() -> None:
     assert [module.name for module in MODULES if f"](../patterns/{module.name})" not in text] == []
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.stem)
-def test_a_module_can_be_read_in_ten_minutes(module: Path) -> None:
-    assert len(module.read_text(encoding="utf-8").splitlines()) <= 300
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_links_lead_somewhere(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
