@@ -87,7 +87,7 @@ class Gap(Immutable):
 
     def at(self, path: Path) -> Absence | None:
         """The absence for a path by stored names; None if what the factory returns could not be stored."""
-        value = _shown(self.part, defaults=True) if self.computed else self.value
+        value = _default_of(self.part, defaults=True) if self.computed else self.value
         if value is NOTHING:
             return None
         segments = path.segments
@@ -109,7 +109,7 @@ def gaps(record: RecordType, path: Path, type_: StoredType, *, defaults: bool) -
         type_: the type at its end.
         defaults: count an absent attribute as the field's default, not only as None or the empty set.
     """
-    found: list[Gap] = []
+    nested_gaps: list[Gap] = []
     above: tuple[int, bool] | None = None
     lacking = _EMPTY if type_.kinds == SET else NOTHING  # an empty set inside a default is not stored either
     around: StoredType = record
@@ -117,15 +117,15 @@ def gaps(record: RecordType, path: Path, type_: StoredType, *, defaults: bool) -
         part = around.child(segment)
         if isinstance(bare(around), RecordType):
             computed = defaults and part.factory is not None and part.type.kinds != SET
-            value = NOTHING if computed else _shown(part, defaults=defaults)
+            value = NOTHING if computed else _default_of(part, defaults=defaults)
             if computed or value is not NOTHING:
-                found.append(Gap(length, above, part, computed, value, lacking))
+                nested_gaps.append(Gap(length, above, part, computed, value, lacking))
         if not part.required or part.type.kinds & NULL:
             above = length, bool(part.type.kinds & NULL)
         elif above is not None:
             above = length, False
         around = part.type
-    return tuple(found)
+    return tuple(nested_gaps)
 
 
 def absences(of: Sequence[Gap], path: Path) -> list[Absence]:
@@ -198,18 +198,18 @@ def forms(type_: StoredType, value: Value) -> list[Value]:
     inner = bare(type_)
     if not isinstance(inner, RecordType) or type(value) is not dict or not grows(inner):
         return [value]
-    found: list[dict[str, Value]] = [{}]
+    variants: list[dict[str, Value]] = [{}]
     for field in inner.fields.values():
         if field.stored not in value:
             continue
         options: list[dict[str, Value]] = [{field.stored: form} for form in forms(field.type, value[field.stored])]
-        shown = _shown(inner.child(field.name), defaults=True)
-        if shown is not NOTHING and equal(shown, value[field.stored]):
+        default = _default_of(inner.child(field.name), defaults=True)
+        if default is not NOTHING and equal(default, value[field.stored]):
             options.append({})
-        found = [{**form, **option} for form in found for option in options]
-        if len(found) > MOST_FORMS:
+        variants = [{**form, **option} for form in variants for option in options]
+        if len(variants) > MOST_FORMS:
             return [value]
-    return list(found)
+    return list(variants)
 
 
 def grows(type_: StoredType, above: tuple[StoredType, ...] = (), *, more: bool = False) -> bool:
@@ -231,24 +231,24 @@ def either(test: Condition, absent: Condition) -> Condition:
 
 
 def _same_fields(path: Path, record: RecordType, value: dict[str, Value], *, more: bool) -> list[Condition]:
-    found: list[Condition] = []
+    conditions: list[Condition] = []
     for field in record.fields.values():
         here = _below(path, field.stored)
         if field.stored in value:
             there = same(here, field.type, value[field.stored], more=more)
-            shown = _shown(record.child(field.name), defaults=True)
-            is_default = shown is not NOTHING and equal(shown, value[field.stored])
-            found.append(either(there, Missing(here)) if is_default else there)
+            default = _default_of(record.child(field.name), defaults=True)
+            is_default = default is not NOTHING and equal(default, value[field.stored])
+            conditions.append(either(there, Missing(here)) if is_default else there)
         else:
-            found.append(Missing(here) if field.is_set else either(Compare("=", here, Const(None)), Missing(here)))
-    return found
+            conditions.append(Missing(here) if field.is_set else either(Compare("=", here, Const(None)), Missing(here)))
+    return conditions
 
 
 def _below(path: Path, segment: str | int) -> Path:
     return Path((*path.segments, segment))
 
 
-def _shown(part: Part, *, defaults: bool) -> Value:
+def _default_of(part: Part, *, defaults: bool) -> Value:
     """The stored form of what an absent field reads as; `NOTHING` if that is not known."""
     if part.type.kinds == SET:
         return _EMPTY
@@ -277,9 +277,11 @@ def _filled(test: Test, absence: Absence) -> "bool | Test":
     """The test with the value that is shown in place of the path, or its result if no other path is left."""
     filled: Test
     if type(test) is Compare and type(test.left) is Path and type(test.right) is Const:  # the usual test
-        shown, value = absence.value, test.right.value
+        substitute, value = absence.value, test.right.value
         if value is not None and (test.left is absence.path or test.left == absence.path):  # the first is faster
-            return test.op == "<>" if shown is None or shown is NOTHING else compares(test.op, shown, value)
+            return (
+                test.op == "<>" if substitute is None or substitute is NOTHING else compares(test.op, substitute, value)
+            )
     match test:
         case Compare(op, left, right):
             operands = [_operand(left, absence), _operand(right, absence)]
@@ -289,7 +291,7 @@ def _filled(test: Test, absence: Absence) -> "bool | Test":
                 return op == "<>"
             filled = Compare(op, *cast("list[Operand]", operands))
         case Between(operand, low, high):
-            operands = [_operand(one, absence) for one in (operand, low, high)]
+            operands = [_operand(term, absence) for term in (operand, low, high)]
             if any(operand is None or operand == Const(None) for operand in operands):
                 return False
             filled = Between(*cast("list[Operand]", operands))

@@ -113,7 +113,7 @@ class ActionLowering(Immutable):
         place = self.resolver.resolve(path, writes=True)
         default = place.default if place.factory is None else place.factory()
         values = _with_members(
-            place.type, default, [(one.path.segments[len(path.segments) :], one.value) for one in sets]
+            place.type, default, [(action.path.segments[len(path.segments) :], action.value) for action in sets]
         )
         return self.resolver.convert(path, place.type.dump, self._checked(sets[0], place.rules, place.type, values))
 
@@ -397,9 +397,9 @@ def check_overlap(entity: str, actions: Sequence[Action], places: Sequence[Place
                 raise _overlap(entity, taken[segments[:length]], action.path)
 
 
-def _overlap(entity: str, one: Path, other: Path) -> BadValue:
+def _overlap(entity: str, path: Path, other: Path) -> BadValue:
     return BadValue(
-        f"the actions on {entity}.{one} and {entity}.{other} touch the same place, so their order would matter: "
+        f"the actions on {entity}.{path} and {entity}.{other} touch the same place, so their order would matter: "
         "make one action of them, or two updates"
     )
 

@@ -296,24 +296,24 @@ class TypeCompiler:
         if name in self._open_aliases:
             return self._open_aliases[name]
         self._open_aliases[name] = again = AliasType(name, EVERY - SET)
-        found = self._type(_meaning(alias, place), place)
-        again.mean(found)
+        stored_type = self._type(_meaning(alias, place), place)
+        again.mean(stored_type)
         del self._open_aliases[name]
-        return found
+        return stored_type
 
     def _union(self, annotation: Any, args: tuple[Any, ...], place: Place) -> StoredType:
         compiled = [self._type(arg, place) for arg in args]
         with_none = any(type_ is _NONE or isinstance(type_, NullableType) for type_ in compiled)
         inner = [type_.inner if isinstance(type_, NullableType) else type_ for type_ in compiled if type_ is not _NONE]
-        found = union(m for type_ in inner for m in (type_.members if isinstance(type_, UnionType) else (type_,)))
+        stored_type = union(m for type_ in inner for m in (type_.members if isinstance(type_, UnionType) else (type_,)))
         if ANY in inner:
             return ANY
-        if "SET" in found.kinds and (with_none or found.kinds != SET):
+        if "SET" in stored_type.kinds and (with_none or stored_type.kinds != SET):
             why = "cannot be stored: an empty set is stored as absence, so it could not be distinguished from None"
             raise place.fault(annotation, why, "declare set[...] = set()")
-        if isinstance(found, UnionType):
-            self._checks.append(partial(_check_union, found, annotation, place))
-        return nullable(found) if with_none else found
+        if isinstance(stored_type, UnionType):
+            self._checks.append(partial(_check_union, stored_type, annotation, place))
+        return nullable(stored_type) if with_none else stored_type
 
 
 def _fixed(type_: StoredType, marks: Iterable[Any]) -> StoredType:
@@ -337,15 +337,15 @@ def _in_form(type_: StoredType, marker: Stored | None, info: FieldInfo, place: P
         raise place.fault(info.annotation, "has two stored forms", "drop format= or epoch=")
     try:
         if marker.epoch is not None:
-            made: StoredType = epoch_type(str(marker.epoch), times[plain])
+            stored_type: StoredType = epoch_type(str(marker.epoch), times[plain])
         elif plain in times:
             iso = plain == moments.DATETIME and marker.format in ISO_FORMS
-            made = iso_type(str(marker.format)) if iso else format_type(str(marker.format), times[plain])
+            stored_type = iso_type(str(marker.format)) if iso else format_type(str(marker.format), times[plain])
         else:
-            made = form_type(plain, str(marker.format))
+            stored_type = form_type(plain, str(marker.format))
     except ValueError as error:
         raise place.fault(info.annotation, f"cannot be stored: {error}", "correct it") from None
-    return nullable(made) if isinstance(type_, NullableType) else made
+    return nullable(stored_type) if isinstance(type_, NullableType) else stored_type
 
 
 def _of_entries(type_: StoredType, marker: Stored | None, info: FieldInfo, place: Place) -> StoredType:
@@ -389,10 +389,10 @@ def _compressed(type_: StoredType, info: FieldInfo, place: Place) -> StoredType:
     if how is None:
         return type_
     try:
-        made = compressed_type(type_.inner if isinstance(type_, NullableType) else type_, how)
+        stored_type = compressed_type(type_.inner if isinstance(type_, NullableType) else type_, how)
     except ValueError as error:
         raise place.fault(info.annotation, str(error), "correct it, or remove the marker") from None
-    return nullable(made) if isinstance(type_, NullableType) else made
+    return nullable(stored_type) if isinstance(type_, NullableType) else stored_type
 
 
 def _of_64_bits(type_: StoredType, info: FieldInfo) -> StoredType:
@@ -495,9 +495,11 @@ def _check_metadata(metadata: Any, annotation: Any, place: Place) -> None:
             )
 
 
-def _check_union(found: UnionType, annotation: Any, place: Place) -> None:
-    for one, other in combinations(found.members, 2):
-        if not can_stand_together(one, other):
-            why = f"has members that are stored alike, {one.text} and {other.text}, so that it could not be read back"
+def _check_union(type_: UnionType, annotation: Any, place: Place) -> None:
+    for member, other in combinations(type_.members, 2):
+        if not can_stand_together(member, other):
+            why = (
+                f"has members that are stored alike, {member.text} and {other.text}, so that it could not be read back"
+            )
             fix = "declare one of them, or models with a Literal field that distinguishes them"
             raise place.fault(annotation, why, fix)

@@ -487,11 +487,11 @@ class Choice(Judgement):
 
     def lower(self, condition: Any) -> Condition:
         subject = self.subject(condition)
-        operand, given = self.side.lower(condition.operand, subject), condition.choices
+        operand, candidates = self.side.lower(condition.operand, subject), condition.choices
         parts: list[Condition] = []
         if self.field is not None and "empty set" in self.kinds:
-            given = [choice for choice in given if kind_of_choice(choice) != "empty set"]
-        choices = tuple([Const(self.values.stored(subject, choice.value)) for choice in given])
+            candidates = [choice for choice in candidates if kind_of_choice(choice) != "empty set"]
+        choices = tuple([Const(self.values.stored(subject, choice.value)) for choice in candidates])
         if self.field is not None and "none" in self.kinds:
             none = equals_none(self.field.path(subject), self.field.absences(subject))
             parts.extend([none.conditions[1] if isinstance(none, Or) else none] * (not isinstance(none, Compare)))

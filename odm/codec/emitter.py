@@ -158,7 +158,7 @@ class Writes(Emitter):
 
     def writer(self) -> Callable[[Any], Any]:
         """The function that writes an entity."""
-        return self.compiled("item", lambda: (*self._made(self.record, entity=True), f"return {self.result}"))
+        return self.compiled("item", lambda: (*self._statements(self.record, entity=True), f"return {self.result}"))
 
     @property
     def result(self) -> str:
@@ -166,9 +166,9 @@ class Writes(Emitter):
         return "made, most(made)" if "most" in self._names else "made"
 
     def nested(self, record: RecordType) -> Iterable[str]:
-        return (*self._made(record, entity=False), "return made")
+        return (*self._statements(record, entity=False), "return made")
 
-    def _made(self, record: RecordType, *, entity: bool) -> list[str]:
+    def _statements(self, record: RecordType, *, entity: bool) -> list[str]:
         plain = isinstance(record.values, attrgetter)
         fields = list(record.fields.values())
         return [
@@ -277,8 +277,8 @@ class Reads(Emitter):
         unlike = [self.unlike(self.at(name), value) for name, value in marks.items()]
         unlike += [self.has(VERSION)] * (VERSION not in marks)
         check = f"if {' or '.join(unlike)}: raise ValueError"
-        made = f"made.append({self.name(validating(record.validator))}(values))"
-        lines = (check, *self.fields(record), made)
+        append = f"made.append({self.name(validating(record.validator))}(values))"
+        lines = (check, *self.fields(record), append)
         each = (f"    {line}" for line in (*self.opening(record), *lines))
         return ["made, columns = [], None", "for item in items:", *each, "return made"]
 
@@ -384,10 +384,10 @@ class _Dumps(Collects):
                 usual = f"type({var}) is str and {var} in {self.name({*type_.values})}"
                 return self.either(table, type_, var, usual, var)
             case ListType():
-                made = f"[{self.value(table, type_.item, part)} for {part} in {var}]"
-                return self.either(table, type_, var, f"type({var}) is {type_.of.__name__}", made)
+                expression = f"[{self.value(table, type_.item, part)} for {part} in {var}]"
+                return self.either(table, type_, var, f"type({var}) is {type_.of.__name__}", expression)
             case DictType():
                 key, item = self.value(table, type_.key, f"{var}k"), self.value(table, type_.item, part)
-                made = f"{{{key}: {item} for {var}k, {part} in {var}.items()}}"
-                return self.either(table, type_, var, f"type({var}) is dict and '' not in {var}", made)
+                expression = f"{{{key}: {item} for {var}k, {part} in {var}.items()}}"
+                return self.either(table, type_, var, f"type({var}) is dict and '' not in {var}", expression)
         return super().value(table, type_, var)

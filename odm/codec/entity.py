@@ -163,13 +163,13 @@ class EntityCodec(Immutable, eq=False, dict=True):
         generated = self._drafts.get(drafts)
         if generated is None:
             generated = self._drafts[drafts] = drafts.emitter(self._record, self.marks, self._ttl).writer()
-        found = generated(entity)
-        if found is None:
+        pair = generated(entity)
+        if pair is None:
             return self.encode(entity)
         # `check` reads an item that is not sure, and encoding it is faster than reading it from the form.
-        made = None if self.sure else self.encode(entity)
-        form, most = found
-        return Draft(form, most, drafts.read, self.marks, made)
+        item = None if self.sure else self.encode(entity)
+        form, most = pair
+        return Draft(form, most, drafts.read, self.marks, item)
 
     @property
     def record(self) -> RecordType:
@@ -211,24 +211,24 @@ class EntityCodec(Immutable, eq=False, dict=True):
             if refusal_of(stored.get(of.stored)) is not None:
                 raise self._other_form(of, NOTHING, stored, key)
         try:
-            found = validated(self._record.validator, self._record.input(stored))
+            instance = validated(self._record.validator, self._record.input(stored))
         except ValidationError as error:
             raise self._invalid(error, item, key) from error
         if self.exact:
-            self._check_forms(found, stored, key)
-        return found
+            self._check_forms(instance, stored, key)
+        return instance
 
-    def _check_forms(self, found: Any, item: Item, key: str) -> None:
+    def _check_forms(self, instance: Any, item: Item, key: str) -> None:
         """Refuse an item with a field of another form than its own."""
         for entries in self._entries:
             if "" in item.get(entries.stored, ()):
                 raise self._other_form(entries, NOTHING, item, key)
         several = len(self._exact_fields) < len(self._record.fields)  # dumping a blob or compressing has a cost
-        written = None if several else self._dump(found)
+        written = None if several else self._dump(instance)
         for exact in self._exact_fields:
             if exact.stored in item:
                 form = (
-                    _dumped(exact, getattr(found, exact.name))
+                    _dumped(exact, getattr(instance, exact.name))
                     if written is None
                     else written.get(exact.stored, NOTHING)
                 )
@@ -352,14 +352,14 @@ class EntityCodec(Immutable, eq=False, dict=True):
             BadValue: the path leads nowhere or belongs to another entity.
         """
         mine = path.owner is None or issubclass(self.cls, path.owner)
-        found = self._parts.get(path.segments) if mine else None
-        if found is None:
+        field_part = self._parts.get(path.segments) if mine else None
+        if field_part is None:
             self._actions.resolver.resolve(path)  # raises
-            found = compile_part(self._record, self._schema, path, self._part_validators)
+            field_part = compile_part(self._record, self._schema, path, self._part_validators)
             if len(self._parts) >= _MOST_PARTS:  # members of dicts may have any name
                 self._parts.clear()
-            self._parts[path.segments] = found
-        return found
+            self._parts[path.segments] = field_part
+        return field_part
 
     def read_part(self, part: FieldPart, item: Item, key: str = "") -> Any:
         """The value of a part of a stored item of this version; `odm.codec.types.stored.NOTHING` if it has none.
@@ -399,8 +399,8 @@ class EntityCodec(Immutable, eq=False, dict=True):
 
     def may_be_none(self, name: str) -> bool:
         """Whether the field can be None, so that a sparse index may omit the item."""
-        found = self._field(name)
-        return found.omits_none or "NULL" in found.type.kinds
+        record_field = self._field(name)
+        return record_field.omits_none or "NULL" in record_field.type.kinds
 
     def lower(self, condition: Condition) -> Condition:
         """The condition over stored names and values, for a stored item: an absent field counts as its default.
@@ -519,18 +519,18 @@ class EntityCodec(Immutable, eq=False, dict=True):
         return validator
 
     def _read(self, item: Item, name: str, key: str) -> Any:
-        found = self._field(name)
-        if found.stored not in item:
-            return self._default(found)
-        value = found.type.load(item[found.stored])
+        record_field = self._field(name)
+        if record_field.stored not in item:
+            return self._default(record_field)
+        value = record_field.type.load(item[record_field.stored])
         try:
             value = validated(self._validator(name), {name: value})[name]
         except ValidationError as error:
             raise self._invalid(error, item, key) from error
         except KeyError as error:
             raise self._alone(name, error) from error
-        if self.exact and found in self._exact_fields:
-            self._check_form(found, _dumped(found, value), item, key)
+        if self.exact and record_field in self._exact_fields:
+            self._check_form(record_field, _dumped(record_field, value), item, key)
         return value
 
     def _alone(self, name: str, error: KeyError) -> BadValue:
@@ -563,17 +563,17 @@ class EntityCodec(Immutable, eq=False, dict=True):
             if getattr(entity, name, None) is not None:
                 self.value(name, getattr(entity, name))
 
-    def _default(self, found: RecordField) -> Any:
-        if found.is_set:
-            return found.type.load(frozenset())
-        info = self.cls.model_fields.get(found.name)
+    def _default(self, record_field: RecordField) -> Any:
+        if record_field.is_set:
+            return record_field.type.load(frozenset())
+        info = self.cls.model_fields.get(record_field.name)
         validates = None if info is None else info.validate_default
         if validates or (validates is None and self.cls.model_config.get("validate_default")):
             with suppress(ValidationError, KeyError):  # a required field; a validator that needs other fields
-                return validated(self._validator(found.name), {})[found.name]
-        if found.default is not NOTHING:
-            return found.default
-        return None if found.factory is None else found.factory()
+                return validated(self._validator(record_field.name), {})[record_field.name]
+        if record_field.default is not NOTHING:
+            return record_field.default
+        return None if record_field.factory is None else record_field.factory()
 
     def _invalid(self, error: ValidationError, item: Item, key: str) -> ItemInvalid:
         under = f" under {key}" if key else ""
@@ -605,7 +605,7 @@ def compile_codec(
         SchemaError: a field cannot be stored so that it reads back equal; names class, field, type and fix.
     """
     record = TypeCompiler().compile(cls, others)
-    stored = {name: found.stored for name, found in record.fields.items()}
+    stored = {name: record_field.stored for name, record_field in record.fields.items()}
     schema = cls.__pydantic_core_schema__
     nodes = nodes_of(schema)
     json_schema = schema if reads_json(record, nodes) else None
@@ -637,7 +637,7 @@ def _marks(tag: str, version: int) -> dict[str, Value]:
 
 def _nesting_fields(record: RecordType) -> tuple[tuple[str, str], ...]:
     deep = [field for field in record.fields.values() if levels_of(field.type) >= LEVELS]
-    return tuple((found.name, found.stored) for found in deep)
+    return tuple((record_field.name, record_field.stored) for record_field in deep)
 
 
 def _ttl_field(record: RecordType) -> str | None:

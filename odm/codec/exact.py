@@ -104,8 +104,8 @@ def _members(type_: StoredType) -> tuple[StoredType, ...]:
 
 def _item_of(type_: StoredType) -> StoredType:
     """The type of the elements or members, as far as the comparison needs it."""
-    found = [member.item for member in _members(type_) if isinstance(member, ListType | DictType | SetType)]
-    return found[0] if len(found) == 1 else STR
+    item_types = [member.item for member in _members(type_) if isinstance(member, ListType | DictType | SetType)]
+    return item_types[0] if len(item_types) == 1 else STR
 
 
 def other_form(type_: StoredType, stored: Value, written: Any, *, omits_none: bool) -> str:
@@ -137,13 +137,15 @@ def _fault(type_: StoredType, stored: Value, written: Any, *, omits_none: bool) 
     form = "NULL" if stored is None else f"{_NAMES[kind]}, {show(stored)}"
     if stored is None and omits_none:
         return f"is stored as {form}, and is not stored where it is None"
-    shown = type_.load(stored)
-    if isinstance(shown, Unreadable) and shown.reason:
-        would = shown.reason
+    loaded = type_.load(stored)
+    if isinstance(loaded, Unreadable) and loaded.reason:
+        would = loaded.reason
     elif written is NOTHING and kind in type_.kinds:
         would = f"the field, {type_.text}, cannot hold it"
     elif written is NOTHING:
-        writes = " or ".join(_NAMES[one] for one in _NAMES if one in type_.kinds and one != "NULL")
+        writes = " or ".join(
+            _NAMES[form_kind] for form_kind in _NAMES if form_kind in type_.kinds and form_kind != "NULL"
+        )
         would = f"the form of the field, {type_.text}, is {writes}"
     elif kind_of(written) != kind:
         would = f"the field, {type_.text}, writes {_NAMES[kind_of(written)]}"
@@ -220,13 +222,13 @@ def _cell_advice(type_: StoredType, data: bytes) -> str:
 def _advice(type_: StoredType, stored: Value) -> str:
     for declaration, candidate in _candidates(type_, stored):
         try:
-            found = candidate.load(stored)
-            if isinstance(found, Unreadable):
+            loaded = candidate.load(stored)
+            if isinstance(loaded, Unreadable):
                 continue
             if isinstance(candidate, JsonTextType):
                 fits = _JSON_KINDS.get(str(stored)[:1]) in candidate.inner.kinds
             else:
-                fits = same_form(candidate, stored, candidate.dump(found))
+                fits = same_form(candidate, stored, candidate.dump(loaded))
             if fits:
                 return f"declare it with {declaration}"
         except (Unfit, ValueError, TypeError, ArithmeticError):

@@ -50,32 +50,32 @@ class Lazy(Sequence[T], Generic[P, T]):
 class LazyDict(Mapping[str, Any]):
     """A mapping that is made when it is first read."""
 
-    __slots__ = ("_made",)
+    __slots__ = ("_content",)
 
     def __init__(self) -> None:
-        self._made: dict[str, Any] | None = None
+        self._content: dict[str, Any] | None = None
 
     @abstractmethod
     def _make(self) -> dict[str, Any]: ...
 
     @property
-    def made(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
         """The mapping as a dict."""
-        if self._made is None:
-            self._made = self._make()
-        return self._made
+        if self._content is None:
+            self._content = self._make()
+        return self._content
 
     def __getitem__(self, name: str) -> Any:
-        return self.made[name]
+        return self.content[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.made)
+        return iter(self.content)
 
     def __len__(self) -> int:
-        return len(self.made)
+        return len(self.content)
 
     def __repr__(self) -> str:
-        return repr(self.made)
+        return repr(self.content)
 
 
 class NativeItem(LazyDict):
@@ -89,7 +89,7 @@ class NativeItem(LazyDict):
 
     def forget(self) -> None:
         """Drop the decoded form, whose mutable parts now belong to an entity; the next reading decodes it again."""
-        self._made = None
+        self._content = None
 
 
 class NativeItems(Lazy[P, NativeItem]):

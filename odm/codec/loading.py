@@ -33,17 +33,17 @@ class Loads(Generic[P]):
     def __init__(self, emitter: Callable[[], Reads], tag: Callable[[P], str]) -> None:
         self.tag = tag
         self._emitter = emitter
-        self._made: WeakKeyDictionary[EntityCodec, Load[P]] = WeakKeyDictionary()
+        self._by_codec: WeakKeyDictionary[EntityCodec, Load[P]] = WeakKeyDictionary()
 
     def of(self, codec: EntityCodec) -> Load[P]:
         """The function that loads the items of an entity."""
-        found = self._made.get(codec)
-        if found is None:
+        load = self._by_codec.get(codec)
+        if load is None:
             # It must not refer to the codec, which would keep its entry in the weak dict alive.
             # Generated code reads some other forms, too; `EntityCodec.decode` checks the form of each field.
-            found = _decline if codec.exact or codec.any_cells else self._emitter().loader(codec.record, codec.marks)
-            self._made[codec] = found
-        return found
+            load = _decline if codec.exact or codec.any_cells else self._emitter().loader(codec.record, codec.marks)
+            self._by_codec[codec] = load
+        return load
 
 
 class Loader(Generic[P]):
@@ -71,8 +71,8 @@ class Loader(Generic[P]):
     def load(self, part: P, tag: object) -> Any:
         """The entity of an item with this tag, as `NativeItem.load` returns it."""
         codec = self._codecs.get(tag) if isinstance(tag, str) else None
-        found = None if codec is None else self._kinds.of(codec)((part,))
-        return found and found[0]
+        entities = None if codec is None else self._kinds.of(codec)((part,))
+        return entities and entities[0]
 
     def load_all(self, parts: Sequence[P]) -> list[Any] | None:
         """The entities of a page, as `NativeItems.load_all` returns them: loaded per entity, then put in order."""
@@ -81,8 +81,8 @@ class Loader(Generic[P]):
         tag_of = self._kinds.tag
         try:
             tag = tag_of(parts[0])
-            found = self._loads(tag)(parts) if tag_of(parts[-1]) == tag else None
-            return self._load_each(parts) if found is None else found
+            instances = self._loads(tag)(parts) if tag_of(parts[-1]) == tag else None
+            return self._load_each(parts) if instances is None else instances
         except (KeyError, TypeError):
             return None
 
@@ -91,13 +91,13 @@ class Loader(Generic[P]):
         kinds = {tag: self._loads(tag) for tag in set(tags)}
         if len(kinds) == 1:
             return None  # they have been tried together
-        found: dict[str, Iterator[Any]] = {}
+        by_tag: dict[str, Iterator[Any]] = {}
         for tag, loads in kinds.items():
             entities = loads([part for part, its in zip(parts, tags, strict=True) if its == tag])
             if entities is None:
                 return None
-            found[tag] = iter(entities)
-        return [next(found[tag]) for tag in tags]
+            by_tag[tag] = iter(entities)
+        return [next(by_tag[tag]) for tag in tags]
 
     def _loads(self, tag: str) -> Load[P]:
         return self._kinds.of(self._codecs[tag])

@@ -86,14 +86,14 @@ def _normal(type_: StoredType, known: _Known) -> Normal:
         case FixedTupleType():
             items = [_or_same(part, known) for part in type_.items]
             of = getattr(type_.of, "_make", type_.of)
-            return lambda value: _each(value, [one(part) for one, part in zip(items, value, strict=True)], of)
+            return lambda value: _each(value, [normal(part) for normal, part in zip(items, value, strict=True)], of)
         case DictType():
             of_item = _normal(type_.item, known)
             return lambda value: _each_item(value, of_item)
         case RecordType():
             parts: dict[str, Normal] = {}
             known[type_] = lambda value: _changed(value, parts)
-            parts |= {name: _normal(one, known) for name, one in _decimal_fields(type_)}
+            parts |= {name: _normal(part_type, known) for name, part_type in _decimal_fields(type_)}
             return known[type_]
         case AliasType():
             inside: list[Normal] = []
@@ -129,8 +129,8 @@ def _usual_text(type_: DecimalType) -> Callable[[str], object]:
 
 
 def _decimal(type_: StoredType, value: Any) -> Any:
-    made = type_.load(type_.dump(value))
-    return value if type(value) is Decimal and not value.compare_total(made) else made
+    reread = type_.load(type_.dump(value))
+    return value if type(value) is Decimal and not value.compare_total(reread) else reread
 
 
 def _plain(value: Any) -> Any:
@@ -169,8 +169,8 @@ def _each_item(value: dict[Any, Any], normal: Normal) -> dict[Any, Any]:
     return value if all(map(_is, parts.values(), value.values())) else parts
 
 
-def _is(one: object, other: object) -> bool:
-    return one is other
+def _is(value: object, other: object) -> bool:
+    return value is other
 
 
 def _changed(value: Any, parts: dict[str, Normal]) -> Any:
@@ -178,9 +178,9 @@ def _changed(value: Any, parts: dict[str, Normal]) -> Any:
     changes: dict[str, Any] = {}
     for name, normal in parts.items():
         part = getattr(value, name)
-        made = normal(part)
-        if made is not part:
-            changes[name] = made
+        normal_part = normal(part)
+        if normal_part is not part:
+            changes[name] = normal_part
     if not changes:
         return value
     if isinstance(value, BaseModel):

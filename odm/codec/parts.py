@@ -70,13 +70,13 @@ class FieldPart(Immutable):
         return self._types[len(self.stored.segments)]
 
     def _of_field(self, item: Item) -> Any:
-        found, values = self._field, {}
-        value = item.get(found.stored, NOTHING)
+        record_field, values = self._field, {}
+        value = item.get(record_field.stored, NOTHING)
         if value is not NOTHING:
-            values[found.name] = found.type.load(value)
-        elif found.fills_in:
-            values[found.name] = set()
-        return self._validate(values)[found.name]
+            values[record_field.name] = record_field.type.load(value)
+        elif record_field.fills_in:
+            values[record_field.name] = set()
+        return self._validate(values)[record_field.name]
 
     def of_entity(self, entity: Any) -> Any:
         """The value in a whole entity; `NOTHING` if it has none."""
@@ -143,7 +143,7 @@ def needs_whole(cls: type[BaseModel]) -> bool:
         if node["type"] not in _AROUND or node.get("custom_init") or node.get("post_init") or node.get("root_model"):
             return True
         if node["type"] == "definitions":
-            definitions |= {one["ref"]: one for one in node["definitions"]}
+            definitions |= {definition["ref"]: definition for definition in node["definitions"]}
         node = definitions[node["schema_ref"]] if node["type"] == "definition-ref" else node["schema"]
     return False
 
@@ -167,9 +167,9 @@ def _members(node: Any, schema: ModelSchema) -> Any:
     return node.get("values_schema", core_schema.any_schema()) if plain else None
 
 
-def _starts_empty(found: RecordField) -> bool:
+def _starts_empty(record_field: RecordField) -> bool:
     """Whether a member that is not stored has no value: the field's default has no members."""
-    default = found.default if found.factory is None else found.factory()
+    default = record_field.default if record_field.factory is None else record_field.factory()
     return default is NOTHING or default is None or (isinstance(default, Mapping) and not default)
 
 
@@ -185,7 +185,9 @@ def _sees_others(node: Any, definitions: Mapping[str, Any]) -> bool:
     if kind in _NESTED:
         return False
     if kind == "definition-ref" and (ref := node["schema_ref"]) in definitions:
-        rest = {name: one for name, one in definitions.items() if name != ref}  # or a recursive type would not end
+        rest = {
+            name: definition for name, definition in definitions.items() if name != ref
+        }  # or a recursive type would not end
         return _sees_others(definitions[ref], rest)
     sees = kind == "with-info" or bool(node.get("default_factory_takes_data"))
     return sees or any(_sees_others(part, definitions) for part in node.values())

@@ -126,10 +126,10 @@ class Resolver(Immutable):
         if known is not None:
             return known
         place = self.resolve(path)
-        found = absences(gaps(self.record, path, place.type, defaults=self.defaults), place.path)
+        of_path = absences(gaps(self.record, path, place.type, defaults=self.defaults), place.path)
         if len(path.segments) == 1 and self.record.fields[path.root].factory is None:
-            self._of_fields[path.root] = found
-        return found
+            self._of_fields[path.root] = of_path
+        return of_path
 
     def _resolve(self, path: Path, *, writes: bool = False) -> Place:
         if len(path.segments) > LEVELS:

@@ -209,7 +209,7 @@ class PlaceRules(Immutable, eq=False, dict=True):
             choices.values() if isinstance(choices, dict) else (c[0] if isinstance(c, tuple) else c for c in choices)
         )
         opened = [_open(member, config, self.definitions) for member in members]
-        holders = [one for one in opened if _holds(one[0], segment)]
+        holders = [holder for holder in opened if _holds(holder[0], segment)]
         if len(holders) == 1:
             return holders[0][0], holders[0][1], whole or holders[0][2]
         return {"type": "any"}, config, whole or "the value is one of several models"
@@ -242,7 +242,7 @@ def whole_reason(schema: Any) -> str | None:
     node = schema
     while node["type"] != "model-fields":
         if node["type"] == "definitions":
-            definitions |= {one["ref"]: one for one in node["definitions"]}
+            definitions |= {definition["ref"]: definition for definition in node["definitions"]}
         if (code := _code_of(node)) is not None:
             return code
         node = definitions[node["schema_ref"]] if node["type"] == "definition-ref" else node["schema"]
@@ -317,7 +317,7 @@ def _fields_of(node: Any) -> Iterator[tuple[str, Any]]:
     """The fields of a model, dataclass or TypedDict, in the order in which they are validated."""
     fields = node["fields"]
     if isinstance(fields, dict):
-        yield from ((name, one["schema"]) for name, one in fields.items())
+        yield from ((name, entry["schema"]) for name, entry in fields.items())
     else:
         yield from ((field["name"], field["schema"]) for field in fields)
 
@@ -371,7 +371,7 @@ def normalises_somewhere(schema: Any) -> bool:
     """Whether validation may change an instance of an entity with this core schema: code, or forms of text."""
     node, definitions = schema, dict[str, Any]()
     while node["type"] == "definitions":
-        definitions |= {one["ref"]: one for one in node["definitions"]}
+        definitions |= {definition["ref"]: definition for definition in node["definitions"]}
         node = node["schema"]
     return _normalises(node, {}, definitions, models=True)
 

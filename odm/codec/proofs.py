@@ -102,16 +102,16 @@ def levels_of(type_: StoredType, above: tuple[RecordType, ...] = ()) -> float:
 def nodes_of(schema: Any) -> list[_Node]:
     """Every node of a core schema."""
     nodes: list[_Node] = []
-    left = [schema]
-    while left:
-        part = left.pop()
+    pending = [schema]
+    while pending:
+        part = pending.pop()
         if not isinstance(part, dict):
-            left.extend(part if isinstance(part, list | tuple) else ())
+            pending.extend(part if isinstance(part, list | tuple) else ())
         elif isinstance(part.get("type"), str):
             nodes.append(part)
-            left.extend([part[name] for name in _CHILDREN if name in part])
+            pending.extend([part[name] for name in _CHILDREN if name in part])
         else:
-            left.extend(part.values())
+            pending.extend(part.values())
     return nodes
 
 
@@ -179,6 +179,6 @@ def _of_record(record: RecordType, seen: set[RecordType], holds: Callable[[Store
     return plain and all(not f.early and f.name == f.stored and holds(f.type, seen) for f in record.fields.values())
 
 
-def _reads_absent(found: RecordField) -> bool:
+def _reads_absent(record_field: RecordField) -> bool:
     """Whether pydantic also reads an absent set as the empty set, or refuses its absence."""
-    return found.required or not found.fills_in
+    return record_field.required or not record_field.fills_in

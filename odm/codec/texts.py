@@ -28,8 +28,8 @@ _HEAD: Final = re.compile(rb'\[?\{(?:"%b":\d+,)?"%b":("(?:[^"\\]|\\.)*")' % (VER
 
 def tag_of(text: bytes) -> str | None:
     """The tag in an item's text, found without decoding the text; None if it has none."""
-    found = _HEAD.match(text)
-    return None if found is None else _tag_in(found[1])
+    match = _HEAD.match(text)
+    return None if match is None else _tag_in(match[1])
 
 
 @lru_cache(maxsize=256)
@@ -55,7 +55,7 @@ class ItemText(NativeItem):
     __slots__ = ("_decode", "_loader", "text")
 
     def __init__(self, text: bytes, decode: Callable[[bytes], dict[str, Value]], loader: "TextLoader") -> None:
-        self._made = None  # as the base does, without a call
+        self._content = None  # as the base does, without a call
         self.text = text
         self._decode = decode
         self._loader = loader
@@ -68,9 +68,9 @@ class ItemText(NativeItem):
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of an attribute; the text is decoded only if it contains the name."""
-        if name == TAG and self._made is None and (tag := tag_of(self.text)) is not None:
+        if name == TAG and self._content is None and (tag := tag_of(self.text)) is not None:
             return tag
-        return self.made.get(name, default) if self._made is not None or _named(name) in self.text else default
+        return self.content.get(name, default) if self._content is not None or _named(name) in self.text else default
 
 
 class ItemTexts(NativeItems[bytes]):
@@ -110,7 +110,7 @@ class TextLoader:
         self._may_load = methodcaller("startswith", tuple(start[:-1] + b"," for start in starts))
 
     @cached_property
-    def _one(self) -> Callable[[bytes], Any]:
+    def _load_one(self) -> Callable[[bytes], Any]:
         return validating_text(validator_of(_any_of(self._schemas, lambda item: item)))
 
     @cached_property
@@ -122,7 +122,7 @@ class TextLoader:
         if not self._may_load(text):
             return None
         try:
-            return self._one(text)
+            return self._load_one(text)
         except ValidationError:
             return None
 

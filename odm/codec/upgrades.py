@@ -42,19 +42,21 @@ class Upgrades(Immutable):
             ItemInvalid: a step failed, its error is the cause; or the version of the item is later or not valid.
         """
         stored: Any = item.get(VERSION, 1)
-        what = f"a stored {name}{f' under {key}' if key else ''}"
+        subject = f"a stored {name}{f' under {key}' if key else ''}"
         if type(stored) is not int or stored < 1:
-            raise ItemInvalid(f"{what} has the version {show(stored)}, not a positive int: remove or fix it", key, item)
+            raise ItemInvalid(
+                f"{subject} has the version {show(stored)}, not a positive int: remove or fix it", key, item
+            )
         if stored > self.version:
             raise ItemInvalid(
-                f"{what} has version {stored}, and the model is version {self.version}: it was written by a later "
+                f"{subject} has version {stored}, and the model is version {self.version}: it was written by a later "
                 "model; read it with that one",
                 key,
                 item,
             )
         attributes = deepcopy({name: value for name, value in item.items() if name not in _OWN})
         for version, step in enumerate(self.steps[stored - 1 :], stored):
-            attributes = _apply(step, attributes, f"{what}: @upgrade(from_={version}) failed", key, item)
+            attributes = _apply(step, attributes, f"{subject}: @upgrade(from_={version}) failed", key, item)
         return {name: value for name, value in attributes.items() if name not in _OWN}
 
 

@@ -56,7 +56,7 @@ class Draft(LazyDict, Generic[F]):
         most: the maximum size of the item in bytes, as `odm.protocol.limits.item_size` counts it.
         read: decodes a form.
         marks: the tag and version, which are often the only attributes read; see `EntityCodec.marks`.
-        made: the decoded item, if it is known already.
+        content: the decoded item, if it is known already.
     """
 
     __slots__ = ("_marks", "_read", "form", "most")
@@ -67,26 +67,26 @@ class Draft(LazyDict, Generic[F]):
         most: int,
         read: Callable[[F], dict[str, Value]],
         marks: Mapping[str, Value],
-        made: dict[str, Value] | None = None,
+        content: dict[str, Value] | None = None,
     ) -> None:
-        self._made = made  # without a call of the base
+        self._content = content  # without a call of the base
         self.form = form
         self.most = most
         self._read = read
         self._marks = marks
 
     def __getitem__(self, name: str) -> Value:
-        return self._marks[name] if name in (TAG, VERSION) else self.made[name]
+        return self._marks[name] if name in (TAG, VERSION) else self.content[name]
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of an attribute; most items have no version, which the base finds out by an exception."""
-        return self._marks.get(name, default) if name in (TAG, VERSION) else self.made.get(name, default)
+        return self._marks.get(name, default) if name in (TAG, VERSION) else self.content.get(name, default)
 
     def _make(self) -> dict[str, Value]:
         return self._read(self.form)
 
     def fresh(self) -> dict[str, Value]:
-        """The item decoded from the form: unlike ``made``, it shares nothing with the entity."""
+        """The item decoded from the form: unlike ``content``, it shares nothing with the entity."""
         return self._read(self.form)
 
 
@@ -166,19 +166,19 @@ class _Part(Immutable):
     The expression has no quotes and no backslashes, which Python 3.11 does not allow inside an f-string.
     """
 
-    made: str
+    expression: str
     around: tuple[str, str] = ("", "")
     is_text: bool = True
 
     @property
     def text(self) -> str:
         """The expression, as one whose value is a str."""
-        return self.made if self.is_text else f"str({self.made})"
+        return self.expression if self.is_text else f"str({self.expression})"
 
     @property
     def embedded(self) -> str:
         """The part in an f-string."""
-        return f"{{{self.made}}}".join(map(_literal, self.around))
+        return f"{{{self.expression}}}".join(map(_literal, self.around))
 
 
 class TextWrites(Writes):
@@ -270,7 +270,7 @@ class TextWrites(Writes):
             case NullableType():
                 part = self._part(type_.inner, var)
                 start, end = map(self.name, part.around)
-                inner = f"{start} + {part.text} + {end}" if any(part.around) else part.made
+                inner = f"{start} + {part.text} + {end}" if any(part.around) else part.expression
                 return _Part(f"({self.name(self._spelling.any(None))} if {var} is None else {inner})")
             case RecordType():
                 return _Part(self.called(type_, var))

@@ -73,9 +73,9 @@ class LazyBytes:
     @classmethod
     def of_pointer(cls, pointer: Mapping[str, Any]) -> "LazyBytes":
         """The value that a stored pointer refers to; a store binds it to its blobs."""
-        made = cls(b"")
-        made._content, made._pointer = None, dict(pointer)
-        return made
+        blob = cls(b"")
+        blob._content, blob._pointer = None, dict(pointer)
+        return blob
 
     def bind(self, source: BlobSource) -> None:
         """Set what reads the blob; done by the store that read the item."""
@@ -149,11 +149,11 @@ class LazyBytes:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        shown = core_schema.plain_serializer_function_ser_schema(
-            _shown, return_schema=core_schema.dict_schema(), when_used="json"
+        serialization = core_schema.plain_serializer_function_ser_schema(
+            _serialized, return_schema=core_schema.dict_schema(), when_used="json"
         )
         return core_schema.no_info_plain_validator_function(
-            _validated, serialization=shown, json_schema_input_schema=core_schema.bytes_schema()
+            _validated, serialization=serialization, json_schema_input_schema=core_schema.bytes_schema()
         )
 
 
@@ -165,6 +165,6 @@ def _validated(value: object) -> LazyBytes:
     raise ValueError("give bytes or LazyBytes")
 
 
-def _shown(value: LazyBytes) -> dict[str, object]:
+def _serialized(value: LazyBytes) -> dict[str, object]:
     """The value in JSON, which does not hold the bytes."""
     return {"size": value.size, "sha256": value.sha256}

@@ -92,8 +92,8 @@ def collection(
             pattern call, or is given together with ``prefix=True``; or one of ``kinds`` is not an entity class.
     """
     if not isinstance(of, Query):
-        such, given = (of.__name__, of.__name__) if isinstance(of, type) else ("Customer", brief(of))
-        raise BadValue(f"collection() takes a pattern call, such as {such}.primary(...), not {given}")
+        such, argument = (of.__name__, of.__name__) if isinstance(of, type) else ("Customer", brief(of))
+        raise BadValue(f"collection() takes a pattern call, such as {such}.primary(...), not {argument}")
     if of.pattern is None or of.scope != "entity" or (of.conditions and prefix):
         raise BadValue(
             f"collection() takes a pattern call such as Customer.primary(customer_id=...), with prefix=True without "

@@ -102,16 +102,16 @@ class BaseCompanion:
             names: the names of its fields.
             optional: the fields may be None where those of the entity may; otherwise none of them may.
         """
-        found: dict[str, Any] = {}
+        annotations: dict[str, Any] = {}
         for name in names:
             info = entity.model_fields[name]
             kind, metadata = stripped(info.annotation, info.metadata)
-            for one in metadata:
-                kept = evolve(one, family=None, gc=None) if isinstance(one, Stored) else one
+            for mark in metadata:
+                kept = evolve(mark, family=None, gc=None) if isinstance(mark, Stored) else mark
                 is_role = isinstance(kept, Marker) and not isinstance(kept, Stored | Compressed)
                 kind = kind if is_role or kept == Stored() else Annotated[kind, kept]
-            found[name] = cast("Any", kind) | None if optional and admits_none(info.annotation) else kind
-        return found
+            annotations[name] = cast("Any", kind) | None if optional and admits_none(info.annotation) else kind
+        return annotations
 
     def make(
         self,

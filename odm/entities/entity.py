@@ -111,7 +111,7 @@ class Entity(ReferringModel, defer_build=True):
                 super().__init_subclass__(**config)
             except TypeError as error:
                 raise (_no_option(cls, next(iter(config))) if config else error) from error
-            given = {
+            options = {
                 "tag": tag,
                 "version": None if version == 1 else version,
                 "keep": keep,
@@ -119,7 +119,7 @@ class Entity(ReferringModel, defer_build=True):
                 "family": family,
                 "gc": gc,
             }
-            for name, value in given.items():
+            for name, value in options.items():
                 if table is None and value is not None:
                     raise SchemaError(
                         f"class {cls.__name__}: {name}={value!r} needs table=...; a class without one stores nothing"

@@ -28,8 +28,8 @@ class EntityMeta(type(BaseModel)):  # type: ignore[misc]  # pydantic's metaclass
         _check_namespace(name, namespace)
         token = _building.set(True)
         try:
-            made: type = super().__new__(mcs, name, bases, namespace, **kwargs)
-            return made
+            cls: type = super().__new__(mcs, name, bases, namespace, **kwargs)
+            return cls
         except (PydanticUserError, ValueError) as error:
             if (reserved := re.search(_RESERVED, str(error))) is None:
                 raise
@@ -81,7 +81,7 @@ def _no_such_name(cls: Any, name: str) -> str:
     if (known := hint(ENTITY, name, cls.__name__)) is not None:
         return f"{cls.__name__} has no field or pattern {name!r}: {known}"
     ignored = cls.model_config.get("ignored_types", ())
-    declared = (found for base in reversed(cls.__mro__) for found in vars(base).items())
+    declared = (attribute for base in reversed(cls.__mro__) for attribute in vars(base).items())
     names = [
         *cls.__dict__.get("__pydantic_fields__", ()),
         *dict.fromkeys(n for n, v in declared if isinstance(v, ignored)),

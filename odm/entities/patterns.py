@@ -66,13 +66,13 @@ class Pattern:
 
     def __call__(self, signature: Callable[P, None], /) -> "SignedPattern[P]":
         """Give the pattern a signature, as a decorator."""
-        found = signature.__func__ if isinstance(signature, staticmethod) else signature
-        if not isinstance(found, FunctionType):
+        function = signature.__func__ if isinstance(signature, staticmethod) else signature
+        if not isinstance(function, FunctionType):
             raise SchemaError(
                 f"{self!r} is a declaration, not a call: as a decorator it takes a function; make a query with a value "
                 "of the class, as in Order.by_date(...)"
             )
-        self.signature = found
+        self.signature = function
         return cast("SignedPattern[P]", self)
 
     @classmethod
@@ -199,22 +199,22 @@ def patterns_of(cls: type) -> dict[str, Pattern]:
     Raises:
         SchemaError: it does not have exactly one primary key, or it inherits the primary key of another entity.
     """
-    found: dict[str, Pattern] = {}
+    by_name: dict[str, Pattern] = {}
     for base in reversed(cls.__mro__):
         patterns = {name: value for name, value in vars(base).items() if isinstance(value, Pattern)}
         if any(isinstance(p, PrimaryKey) for p in patterns.values()):
-            found = {name: p for name, p in found.items() if not isinstance(p, PrimaryKey)}
+            by_name = {name: p for name, p in by_name.items() if not isinstance(p, PrimaryKey)}
         elif getattr(base, "__odm_table__", None) is not None and _is_entity_subclass(base):
             raise SchemaError(
                 f"{base.__name__} inherits from an entity and must state its own primary key, or both would share "
                 f"their items: add primary = PrimaryKey(...) to {base.__name__}"
             )
-        found.update(patterns)
-    primaries = [name for name, p in found.items() if isinstance(p, PrimaryKey)]
+        by_name.update(patterns)
+    primaries = [name for name, p in by_name.items() if isinstance(p, PrimaryKey)]
     if len(primaries) != 1:
         have = f"has {len(primaries)} primary keys ({', '.join(primaries)})" if primaries else "has no primary key"
         raise SchemaError(f"{cls.__name__} {have}: an entity has exactly one, as in primary = PrimaryKey('...#{{id}}')")
-    return found
+    return by_name
 
 
 def _is_entity_subclass(cls: type) -> bool:

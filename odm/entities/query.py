@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Never, NoReturn, TypeVa
 from odm.entities.metaclass import ReferringModel
 from odm.errors import BadValue, brief
 from odm.expressions.build import checked
-from odm.expressions.nodes import Condition, shown
+from odm.expressions.nodes import Condition, text_of
 from odm.hints import QUERY, Hinted
 from odm.immutable import Immutable, evolve
 
@@ -21,17 +21,17 @@ class Finding:
 
     __slots__ = ()
 
-    def refuse(self, wanted: str) -> NoReturn:
+    def refuse(self, expected: str) -> NoReturn:
         """Raise the error.
 
         Args:
-            wanted: what the call takes, such as "key".
+            expected: what the call takes, such as "key".
 
         Raises:
             BadValue: always.
         """
         raise BadValue(
-            f"{self!r} is not a {wanted}; it sends requests of its own: pass it to get() or one() and use the item "
+            f"{self!r} is not a {expected}; it sends requests of its own: pass it to get() or one() and use the item "
             "that they return, or to run() if it does not return an item"
         )
 
@@ -83,9 +83,9 @@ class Query(Hinted, Immutable, Generic[E_co]):
         """
         if fields:
             raise _no_conditions(self.entity, fields)
-        wanted = self.conditions + tuple([checked(c, "where()") for c in conditions])
+        all_conditions = self.conditions + tuple([checked(c, "where()") for c in conditions])
         of = self.entity, self.pattern, self.values, self.scope  # `evolve` takes six times as long
-        return Query(*of, wanted, self.descending, self.most, self.within, self.kinds, self.through)
+        return Query(*of, all_conditions, self.descending, self.most, self.within, self.kinds, self.through)
 
     def reverse(self) -> "Query[E_co]":
         """Read in the opposite order."""
@@ -122,7 +122,7 @@ class Query(Hinted, Immutable, Generic[E_co]):
         return str(self)
 
     def __str__(self) -> str:
-        values = ", ".join(f"{name}={shown(value)}" for name, value in self.values.items())
+        values = ", ".join(f"{name}={text_of(value)}" for name, value in self.values.items())
         text = f"{self.entity.__name__}.{self.pattern}({values})" if self.pattern else f"select({self.entity.__name__})"
         if self.within:
             text += f".where({', '.join(map(str, self.within))})"
@@ -138,5 +138,5 @@ class Query(Hinted, Immutable, Generic[E_co]):
 
 
 def _no_conditions(entity: type, fields: Mapping[str, object]) -> TypeError:
-    wanted = ", ".join(f"{entity.__name__}.{name} == {brief(value)}" for name, value in fields.items())
-    return TypeError(f"where() takes conditions, not values by name: write where({wanted})")
+    example = ", ".join(f"{entity.__name__}.{name} == {brief(value)}" for name, value in fields.items())
+    return TypeError(f"where() takes conditions, not values by name: write where({example})")

@@ -14,28 +14,28 @@ from odm.errors import SchemaError
 from odm.keys.types import stripped
 
 
-def wrong_names(fields: Sequence[str], partition: Collection[str], given: Collection[str]) -> str | None:
+def wrong_names(fields: Sequence[str], partition: Collection[str], names: Collection[str]) -> str | None:
     """What is wrong with the names of a pattern call, as the end of a sentence; None if nothing is.
 
     Args:
         fields: the fields of the pattern, in order.
         partition: those of the partition, which are required.
-        given: the names that the call gives; right are those of the partition and any leading ones of the others.
+        names: the names that the call gives; right are those of the partition and any leading ones of the others.
     """
     leading = [field for field in fields if field not in partition]
     then = f", then any leading ones of {', '.join(leading)}" if leading else ""
-    wanted = f"give {', '.join(field for field in fields if field in partition) or 'nothing'}{then}"
-    unknown = [name for name in given if name not in fields]
+    advice = f"give {', '.join(field for field in fields if field in partition) or 'nothing'}{then}"
+    unknown = [name for name in names if name not in fields]
     if unknown:
         near = get_close_matches(unknown[0], fields, 1)
         hint = f"did you mean {near[0]!r}? " if near else ""
-        return f"has no key field {unknown[0]!r}: {hint}{wanted}"
-    missing = [field for field in fields if field in partition and field not in given]
+        return f"has no key field {unknown[0]!r}: {hint}{advice}"
+    missing = [field for field in fields if field in partition and field not in names]
     if missing:
-        return f"needs {missing[0]!r}: {wanted}"
-    there = [field in given for field in fields]
+        return f"needs {missing[0]!r}: {advice}"
+    there = [field in names for field in fields]
     if there != sorted(there, reverse=True):
-        return f"leaves out {fields[there.index(False)]!r} before a later field: {wanted}"
+        return f"leaves out {fields[there.index(False)]!r} before a later field: {advice}"
     return None
 
 
@@ -105,11 +105,11 @@ def _wrong_type(hints: Mapping[str, Any], fields: Mapping[str, FieldInfo]) -> st
         of_parameter = stripped(hint, ())[0]
         if of_parameter != of_field:
             return (
-                f"{name!r} is of type {_shown(of_field)}, and of type {_shown(of_parameter)} in its signature: "
+                f"{name!r} is of type {_text_of(of_field)}, and of type {_text_of(of_parameter)} in its signature: "
                 "write the type of the field"
             )
     return None
 
 
-def _shown(annotation: Any) -> str:
+def _text_of(annotation: Any) -> str:
     return annotation.__name__ if isinstance(annotation, type) else str(annotation)

@@ -98,16 +98,16 @@ class MaxAge(GCRule):
         if age is not None and (days or hours or minutes or seconds):
             raise SchemaError("MaxAge takes a timedelta, or days=, hours=, minutes= and seconds=, not both")
         try:
-            found = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds) if age is None else age
-            fits = _MILLISECOND <= found <= MAX_AGE
+            duration = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds) if age is None else age
+            fits = _MILLISECOND <= duration <= MAX_AGE
         except (TypeError, ValueError, OverflowError) as error:
             raise SchemaError(f"MaxAge: {error}: write MaxAge(days=90), or give a timedelta") from error
         if not fits:
             raise SchemaError(
-                f"MaxAge of {found}: Bigtable takes ages of a millisecond to 10,000 years: write MaxAge(days=90), or "
-                "give a timedelta"
+                f"MaxAge of {duration}: Bigtable takes ages of a millisecond to 10,000 years: write MaxAge(days=90), "
+                "or give a timedelta"
             )
-        self._age = found
+        self._age = duration
 
     @property
     def age(self) -> timedelta:

@@ -292,10 +292,10 @@ def _members(old: Value, members: frozenset[Value], path: Path) -> frozenset[Val
     if old is _ABSENT:
         return frozenset()
     stored: frozenset[Value] = _expect("set", old, path)
-    there, given = {kind_of(member) for member in stored}, {kind_of(member) for member in members}
-    if not given <= there:
+    there, kinds = {kind_of(member) for member in stored}, {kind_of(member) for member in members}
+    if not kinds <= there:
         raise BadValue(
-            f"{path} is a set of {'/'.join(there)} values, and the members given are {'/'.join(given)}: "
+            f"{path} is a set of {'/'.join(there)} values, and the members given are {'/'.join(kinds)}: "
             f"{brief(members)}"
         )
     return stored
@@ -322,8 +322,8 @@ def _parent(path: Path, item: Item) -> Any:
     if isinstance(parent, list if isinstance(path.segments[-1], int) else dict):
         return parent
     above = Path(path.segments[:-1])
-    found = "is not there" if parent is _ABSENT else f"is a {kind_of(parent)}"
-    raise BadValue(f"{path} cannot be changed: {above} {found}; set {above} as a whole")
+    state = "is not there" if parent is _ABSENT else f"is a {kind_of(parent)}"
+    raise BadValue(f"{path} cannot be changed: {above} {state}; set {above} as a whole")
 
 
 def _write(parent: Any, segment: str | int, value: Value) -> None:

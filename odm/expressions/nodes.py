@@ -56,7 +56,7 @@ class Const(Immutable):
     value: Value
 
     def __str__(self) -> str:
-        return shown(self.value)
+        return text_of(self.value)
 
 
 class Size(Immutable):
@@ -315,10 +315,10 @@ class AddValue(_Readable, Immutable):
 Action: TypeAlias = Set | SetIfMissing | Remove | Increment | Append | Prepend | AddTo | DiscardFrom | AddValue
 
 
-def shown(value: object) -> str:
+def text_of(value: object) -> str:
     """A value for messages: datetimes and numbers as text, other values as their repr, cut to a readable length."""
     if isinstance(value, set | frozenset):  # in an order that does not change from run to run
-        return f"{{{', '.join(sorted(map(shown, value)))}}}"
+        return f"{{{', '.join(sorted(map(text_of, value)))}}}"
     return str(value) if isinstance(value, date | Decimal) else brief(value)
 
 
@@ -352,7 +352,7 @@ def with_paths(node: Any, change: Callable[[Path], Path]) -> Any:
 
 
 def _call(word: str, path: Path, *values: object) -> str:
-    return f"{word}({', '.join([str(path), *map(shown, values)])})"
+    return f"{word}({', '.join([str(path), *map(text_of, values)])})"
 
 
 def _parts(condition: Condition, kind: type[And] | type[Or]) -> tuple[Condition, ...]:

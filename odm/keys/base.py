@@ -18,9 +18,9 @@ class Refused(ValueError):
     """The reason why something cannot be used, with the fix; the template turns it into the public error."""
 
 
-def wrong_type(value: object, wanted: str) -> Refused:
+def wrong_type(value: object, expected: str) -> Refused:
     """The refusal of a value of another type."""
-    return Refused(f"it is of type {type(value).__name__}; give {wanted}")
+    return Refused(f"it is of type {type(value).__name__}; give {expected}")
 
 
 class Place(Immutable):

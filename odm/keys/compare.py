@@ -51,7 +51,7 @@ def can_go_on_low(a: Template, b: Template) -> bool:
         return False
     if not _holds_low(b, len(whole)):
         return False
-    return any(can_meet(last, (cut,)) for cut in _cuts(b.components[len(whole)]))
+    return any(can_meet(last, (edge,)) for edge in _cuts(b.components[len(whole)]))
 
 
 def _holds_low(template: Template, component: int) -> bool:
@@ -102,14 +102,14 @@ def _alternatives(template: Template) -> list[list[Token]]:
 
 
 def _can_unify_tokens(a: Sequence[Sequence[Token]], b: Sequence[Sequence[Token]]) -> bool:
-    return any(_have_common_text(one, other) for one, other in product(a, b))
+    return any(_have_common_text(tokens, other) for tokens, other in product(a, b))
 
 
 def _have_common_text(a: Sequence[Token], b: Sequence[Token]) -> bool:
     """Whether both can make the same text: a search over the positions in the two lists."""
-    left, seen = [(0, 0)], {(0, 0)}
-    while left:
-        i, j = left.pop()
+    pending, seen = [(0, 0)], {(0, 0)}
+    while pending:
+        i, j = pending.pop()
         if i == len(a) and j == len(b):
             return True
         following = []
@@ -119,17 +119,17 @@ def _have_common_text(a: Sequence[Token], b: Sequence[Token]) -> bool:
             following.append((i, j + 1))
         if i < len(a) and j < len(b) and meets(a[i][0], b[j][0]):
             following.append((i + (not a[i][1]), j + (not b[j][1])))
-        left += [place for place in following if place not in seen]
+        pending += [place for place in following if place not in seen]
         seen.update(following)
     return False
 
 
 def _begin_alike(a: Template, b: Template) -> bool:
     """Whether the literals at the start, which most often distinguish entities, allow a common key."""
-    one, other = a.parts[0], b.parts[0]
-    if not isinstance(one, Literal) or not isinstance(other, Literal):
+    first, other = a.parts[0], b.parts[0]
+    if not isinstance(first, Literal) or not isinstance(other, Literal):
         return True
-    return one.text.startswith(other.text) or other.text.startswith(one.text)
+    return first.text.startswith(other.text) or other.text.startswith(first.text)
 
 
 def _can_unify(a: Template, b: Template) -> bool:

@@ -215,23 +215,23 @@ def near(name: str, fields: Collection[str]) -> str:
 
 def components(parts: Iterable[Part]) -> tuple[tuple[Shape, ...], ...]:
     """What each component between '#' can hold."""
-    found: list[list[tuple[Shape, ...]]] = [[]]
+    groups: list[list[tuple[Shape, ...]]] = [[]]
     for part in parts:
         if isinstance(part, Slot):
-            found[-1].append(part.type.shapes())
+            groups[-1].append(part.type.shapes())
             continue
         first, *others = part.text.split("#")
-        found[-1].append((exactly(first),))
-        found.extend([(exactly(text),)] for text in others)
-    return tuple(join(pieces) for pieces in found)
+        groups[-1].append((exactly(first),))
+        groups.extend([(exactly(text),)] for text in others)
+    return tuple(join(pieces) for pieces in groups)
 
 
 def heads(parts: Iterable[Part]) -> tuple[str, ...]:
     """The text before each slot, and finally the whole, as patterns for `%` with the texts of the slots so far."""
-    found = [""]
+    formats = [""]
     for part in parts:
         if isinstance(part, Slot):
-            found.append(found[-1] + "%s")
+            formats.append(formats[-1] + "%s")
         else:
-            found[-1] += part.text.replace("%", "%%")
-    return tuple(found)
+            formats[-1] += part.text.replace("%", "%%")
+    return tuple(formats)

@@ -74,7 +74,7 @@ def _append(left: Shape, right: Shape) -> Shape:
 
 def can_meet(left: tuple[Shape, ...], right: tuple[Shape, ...]) -> bool:
     """Whether some text fits an alternative of both."""
-    return any(_share(one, other) for one, other in product(left, right))
+    return any(_share(shape, other) for shape, other in product(left, right))
 
 
 def _share(left: Shape, right: Shape) -> bool:

@@ -103,8 +103,8 @@ def suffix_of(shards: Shards, hashed: Template, value: Any) -> str:
 def suffixes_of(shards: Shards, hashed: Template, value: Any) -> tuple[str, ...]:
     """The shards that can hold an entry with this value of the field ``by``: the former one, then the current one."""
     code = _hash(shards, hashed, value)
-    found = (_numbered(count)[code % count] for count in (shards.was, shards.count) if count is not None)
-    return tuple(dict.fromkeys(found))
+    endings = (_numbered(count)[code % count] for count in (shards.was, shards.count) if count is not None)
+    return tuple(dict.fromkeys(endings))
 
 
 def _hash(shards: Shards, hashed: Template, value: Any) -> int:

@@ -56,7 +56,7 @@ def bounded(whole: Span, op: Op, place: Place, follow: str, *, verbatim: bool = 
         follow: what the template writes after the component: "" at its end, else the text that follows.
         verbatim: the key is not escaped, and a literal follows.
     """
-    after, exact = _cut(op, place)
+    after, exact = _edge(op, place)
     if place.outside:
         edge = whole.hi if after else whole.lo
     else:
@@ -90,7 +90,7 @@ def behind(text: str, follow: str, *, verbatim: bool = False) -> str | None:
     return text + "$" if follow[0] == "#" else next_prefix(text)
 
 
-def _cut(op: Op, place: Place) -> tuple[bool, bool]:
+def _edge(op: Op, place: Place) -> tuple[bool, bool]:
     """Whether the range is cut after the unit of the place (else before it), and whether that keeps it exact."""
     behind_equals = op in {"<=", ">"}
     if place.first < 0 or (place.first == 0 and not behind_equals):

@@ -107,13 +107,13 @@ def pair_encoder(
 
 
 def _compiled(
-    lines: Sequence[str], made: str, refused: str, names: dict[str, Any]
+    lines: Sequence[str], expression: str, refused: str, names: dict[str, Any]
 ) -> Callable[[Mapping[str, Any]], Any]:
     """A function of field values: runs the statements and returns what is made, or refuses a value."""
     names |= {"Refused": Refused, "finds": finds_to_escape}
     body = [
         "try:",
-        *(f"    {line}" for line in (*lines, f"return {made}")),
+        *(f"    {line}" for line in (*lines, f"return {expression}")),
         "except Refused:",
         f"    {refused}",
         "    raise",
@@ -211,7 +211,7 @@ class Template(Immutable, dict=True):
 
     def read(self, text: str) -> dict[str, Any] | None:
         """The stored values of the fields that a key as it is contains; None if it is not a key of this template."""
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         at = 0
         for part in self.parts:
             if isinstance(part, Literal):
@@ -227,11 +227,11 @@ class Template(Immutable, dict=True):
                 return None
             if isinstance(part.type, VerbatimKey):
                 value = part.type.read(piece)
-                if value is None or found.setdefault(part.name, value) != value:
+                if value is None or values.setdefault(part.name, value) != value:
                     return None
             elif not fits(piece, shapes):
                 return None
-        return found if at == len(text) else None
+        return values if at == len(text) else None
 
     def written(self, stored: Mapping[str, Any]) -> str:
         """The key as it is that contains these stored values, the opposite of `read`."""
@@ -266,10 +266,10 @@ class Template(Immutable, dict=True):
         Raises:
             KeyValueError: the value cannot be used in a key.
         """
-        times = [one.inner if isinstance(one, Descending) else one for one in self._types(field)]
-        if not times or not all(isinstance(one, TimeKey) for one in times):
+        times = [type_.inner if isinstance(type_, Descending) else type_ for type_ in self._types(field)]
+        if not times or not all(isinstance(type_, TimeKey) for type_ in times):
             return None
-        finest = max((one for one in times if isinstance(one, TimeKey)), key=lambda time: len(time.units(())))
+        finest = max((type_ for type_ in times if isinstance(type_, TimeKey)), key=lambda time: len(time.units(())))
         try:
             numbers = finest.units(((">=", value), ("<=", value)))
         except Refused as why:
@@ -284,20 +284,21 @@ class Template(Immutable, dict=True):
     def _types(self, field: str) -> list[KeyType]:
         return [slot.type for slot in self.slots if slot.name == field]
 
-    def span(self, given: Mapping[str, Any], bounds: Sequence[tuple[Op, Any]] = ()) -> Span:
+    def span(self, field_values: Mapping[str, Any], bounds: Sequence[tuple[Op, Any]] = ()) -> Span:
         """The keys with the given leading values, and the next one within the bounds.
 
         Args:
-            given: the values of a leading run of slots. All of them: the span is that one key.
+            field_values: the values of a leading run of slots. All of them: the span is that one key.
             bounds: on the first slot not given, all to hold. Values are checked for their type only; what lies outside
                 the field's own bounds counts as below or above everything. "prefix" is for text and bytes.
 
         Raises:
             KeyValueError: a value cannot be used in a key, or a bound is of another type.
-            ValueError: `given` is not a leading run, or `bounds` has no slot left to bind (a fault of the caller).
+            ValueError: `field_values` is not a leading run, or `bounds` has no slot left to bind (a fault of the
+                caller).
         """
-        known = self.leading(given)
-        start = self._heads[known] % tuple(self._write(slot, given[slot.name]) for slot in self.slots[:known])
+        known = self.leading(field_values)
+        start = self._heads[known] % tuple(self._write(slot, field_values[slot.name]) for slot in self.slots[:known])
         if bounds and known == len(self.slots):
             raise ValueError(f"{self.owner}: every field of {self.text!r} is given, so there is nothing to bound")
         return self.span_behind(start, known, bounds, exact=self.determined(known))
@@ -306,7 +307,7 @@ class Template(Immutable, dict=True):
         """As `encode`, of the first ``known`` slots and the text between them and the next slot."""
         parts: list[Part] = []
         for part in self.parts:
-            if isinstance(part, Slot) and sum(isinstance(one, Slot) for one in parts) == known:
+            if isinstance(part, Slot) and sum(isinstance(piece, Slot) for piece in parts) == known:
                 break
             parts.append(part)
         return Template(self.text, self.owner, tuple(parts), verbatim=self.verbatim, native=self.native).encode
@@ -321,12 +322,12 @@ class Template(Immutable, dict=True):
         return span
 
     def buckets(
-        self, given: Mapping[str, Any], field: str, bounds: Sequence[tuple[Op, Any]], *, most: int = 1000
+        self, field_values: Mapping[str, Any], field: str, bounds: Sequence[tuple[Op, Any]], *, most: int = 1000
     ) -> tuple[str, ...]:
         """The keys of every unit of a lossy field that holds values within the bounds, ascending.
 
         Args:
-            given: the values of all other fields.
+            field_values: the values of all other fields.
             field: the field of a time format.
             bounds: on that field, at both ends.
             most: how many keys are too many.
@@ -336,7 +337,7 @@ class Template(Immutable, dict=True):
             KeyValueError: a value cannot be used in a key, or a bound is of another type.
             ValueError: `field` is not a time field of the template, or another one is missing (a fault of the caller).
         """
-        missing = set(self.fields) - {field} - given.keys()
+        missing = set(self.fields) - {field} - field_values.keys()
         if missing:
             raise ValueError(f"{self.owner}: {self.text!r} also needs {', '.join(sorted(missing))}")
         times = self._times(field)
@@ -352,7 +353,7 @@ class Template(Immutable, dict=True):
                 f"{self.owner}: the range of {field} touches {len(units)} partitions of {self.text!r}, "
                 f"more than {most}; narrow the range, or use a coarser format"
             )
-        rows = ({**given, field: finest.start(number)} for number in units)
+        rows = ({**field_values, field: finest.start(number)} for number in units)
         return tuple(sorted(self._heads[-1] % tuple(self._write(s, row[s.name]) for s in self.slots) for row in rows))
 
     def _times(self, field: str) -> list[TimeKey]:
@@ -373,10 +374,10 @@ class Template(Immutable, dict=True):
                 "bound it on both sides"
             )
 
-    def leading(self, given: Mapping[str, Any]) -> int:
+    def leading(self, names: Mapping[str, Any]) -> int:
         """How many leading slots are given. Raises ValueError if another one is (a fault of the caller)."""
-        known = next((at for at, name in enumerate(self.fields) if name not in given), len(self.fields))
-        if stray := given.keys() - set(self.fields[:known]):
+        known = next((at for at, name in enumerate(self.fields) if name not in names), len(self.fields))
+        if stray := names.keys() - set(self.fields[:known]):
             raise ValueError(
                 f"{self.owner}: {', '.join(sorted(stray))} cannot be given without all fields before it; "
                 f"the order of {self.text!r} is {', '.join(self.fields)}"

@@ -28,11 +28,11 @@ def escape(value: str) -> str:
 
 def unescape(text: str) -> str:
     """The text of an escaped form, the opposite of `escape`."""
-    return text if "$" not in text else re.sub(r"\$(.)", lambda found: chr(ord(found[1]) - 0x30), text, flags=re.DOTALL)
+    return text if "$" not in text else re.sub(r"\$(.)", lambda match: chr(ord(match[1]) - 0x30), text, flags=re.DOTALL)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    char = found[0]
+def _escaped(match: re.Match[str]) -> str:
+    char = match[0]
     if char > "$":
         raise Refused(f"it holds the lone surrogate U+{ord(char):04X}; give text that UTF-8 can encode")
     return "$" + chr(ord(char) + 0x30)

@@ -52,12 +52,12 @@ def key_type(info: FieldInfo, form: str, descending: bool) -> KeyType:
         Refused: the type cannot be ordered in a key, or not in this format.
     """
     annotation, metadata = stripped(info.annotation, info.metadata)
-    made = _make(annotation, list(_flatten(metadata)), form)
+    plain = _make(annotation, list(_flatten(metadata)), form)
     if not descending:
-        return made
-    if made.complement is None:
+        return plain
+    if plain.complement is None:
         raise Refused("desc works on fixed-width types and int; text and bytes have no opposite order, so drop desc")
-    return Descending(made)
+    return Descending(plain)
 
 
 def stripped(annotation: Any, metadata: Sequence[Any]) -> tuple[Any, list[Any]]:
@@ -111,7 +111,7 @@ def _make(annotation: Any, metadata: list[Any], form: str) -> KeyType:
         return time_key(annotation, form)
     if annotation is str and form:
         return _padded(form)
-    made = _formless(annotation, metadata)
+    plain = _formless(annotation, metadata)
     if is_binary_format(form):
         raise Refused(
             f"{brief(form)} would be bytes, and keys of odm are text; for rows of other programs on Bigtable, declare "
@@ -119,7 +119,7 @@ def _make(annotation: Any, metadata: list[Any], form: str) -> KeyType:
         )
     if form:
         raise Refused(f"{brief(form)} is not a format of its type {_name(annotation)}, which takes none; drop it")
-    return made
+    return plain
 
 
 def _formless(annotation: Any, metadata: list[Any]) -> KeyType:
@@ -154,15 +154,15 @@ def _choices(annotation: Any, choices: list[Any]) -> ChoiceKey:
     if any(isinstance(choice, Flag) for choice in choices):
         raise Refused(f"its type {_name(annotation)} is a Flag, whose combinations are no members; declare an int")
     kinds = {type(value) for value in plain}
-    made = _CHOICES.get(kinds.pop()) if len(kinds) == 1 else None
-    if made is None:
+    choice_type = _CHOICES.get(kinds.pop()) if len(kinds) == 1 else None
+    if choice_type is None:
         raise Refused(f"the values of its type {_name(annotation)} are not all str or all int; use one of {_SUPPORTED}")
     for value in plain:
         try:
-            made.of_values.encode(value)
+            choice_type.of_values.encode(value)
         except Refused as why:
             raise Refused(f"the value {brief(value)} of {_name(annotation)} cannot stand in a key: {why}") from None
-    return made(tuple(choices))
+    return choice_type(tuple(choices))
 
 
 def _decimal_key(metadata: list[Any]) -> DecimalKey:

@@ -268,8 +268,8 @@ class BinaryKey(KeyType):
         return Place(text) if text else BELOW
 
     def head(self, value: Any) -> str | None:
-        made: bytes = self.form.dump(value)
-        return made.hex()
+        content: bytes = self.form.dump(value)
+        return content.hex()
 
     def shapes(self) -> tuple[Shape, ...]:
         return (Shape((HEX, HEX), HEX),)
@@ -305,11 +305,11 @@ def number_of(text: str) -> int | Decimal:
     """
     if text == "o":
         return 0
-    found = re.fullmatch(r"([np])([0-9]{3})\.([0-9]+)(~?)", text, re.ASCII)
-    if found is None or (found[1] == "n") is not bool(found[4]):
+    match = re.fullmatch(r"([np])([0-9]{3})\.([0-9]+)(~?)", text, re.ASCII)
+    if match is None or (match[1] == "n") is not bool(match[4]):
         raise ValueError(f"{text!r} is not the text of a number")
-    scale, digits = int(found[2]), found[3]
-    if found[1] == "n":
+    scale, digits = int(match[2]), match[3]
+    if match[1] == "n":
         scale, digits = 999 - scale, digits.translate(_NINES)
-    number = Decimal((found[1] == "n", tuple(map(int, digits)), scale - _SCALE - len(digits) + 1))
+    number = Decimal((match[1] == "n", tuple(map(int, digits)), scale - _SCALE - len(digits) + 1))
     return int(number) if number == number.to_integral_value() else number

@@ -108,12 +108,12 @@ class Observer(Immutable):
     def _note(self, request: Request, native: Any, response: Any, seconds: float) -> Iterator[Sent]:
         """Report a native request, or each of several that were sent concurrently, with its response or error."""
         connection = self.connection
-        for one, brought in _each(connection, native, response):
+        for step, brought in _each(connection, native, response):
             # The response of an interrupted stream carries its error.
             failure = brought if isinstance(brought, Exception) else connection.failure_of(brought)
-            units = connection.units(one, brought) if self.measured and failure is None else None
-            self._tell(type(request).__name__, one, seconds, units, failure)
-            yield Sent(units, connection.index_of(request, one))
+            units = connection.units(step, brought) if self.measured and failure is None else None
+            self._tell(type(request).__name__, step, seconds, units, failure)
+            yield Sent(units, connection.index_of(request, step))
 
     def _tell(self, operation: str, native: Any, seconds: float, units: Units | None, error: Exception | None) -> None:
         failed = "" if error is None else f" and failed ({type(error).__name__})"

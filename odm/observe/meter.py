@@ -145,7 +145,7 @@ class Meter(Struct, eq=False):
         """
         if not sent:
             return
-        reported = [one.units for one in sent if one.units]
+        reported = [sent_request.units for sent_request in sent if sent_request.units]
         unseen = computed(request, answer) if answer is not UNANSWERED and not reported else None
         known = reported if unseen is None else [unseen]
         parts = weights(request, answer, {key: used for units in known for key, used in units.by_key.items()})
@@ -158,8 +158,8 @@ class Meter(Struct, eq=False):
             self._total += Usage(len(sent), reads, writes)
             for pattern, part in parts.items():
                 _add(self._by_pattern, pattern, Usage(len(sent), reads * part / whole, writes * part / whole))
-            for one in sent:
-                for index, usage in _by_index(one).items():
+            for sent_request in sent:
+                for index, usage in _by_index(sent_request).items():
                     _add(self._by_index, index, usage)
             for index, usage in _used(unseen, 0).items():
                 _add(self._by_index, index, usage)
@@ -200,7 +200,7 @@ def metering(store: object) -> Iterator[Meter]:
     try:
         yield entry[1]
     finally:  # no reset with a token: the two halves of a test fixture may run in different contexts
-        OPEN.set(tuple(one for one in OPEN.get() if one is not entry))
+        OPEN.set(tuple(open_entry for open_entry in OPEN.get() if open_entry is not entry))
 
 
 def open_meters(store: object) -> tuple[Meter, ...]:

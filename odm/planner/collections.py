@@ -141,11 +141,11 @@ class Filter(Immutable):
         """The condition over stored names and values. Raises BadValue if it does not fit the model."""
         stored = self.entities[0].codec.lower_stored(condition)
         each = {entity.tag: entity.codec.lower(condition) for entity in self.entities}
-        shown = {tag: lowered for tag, lowered in each.items() if lowered != stored}
-        if not shown:
+        lowerings = {tag: lowered for tag, lowered in each.items() if lowered != stored}
+        if not lowerings:
             return stored
-        by_tag = [And((has_tag(tag), lowered)) for tag, lowered in shown.items()]
-        return Or((*by_tag, And((Not(of_tags(shown)), stored))))
+        by_tag = [And((has_tag(tag), lowered)) for tag, lowered in lowerings.items()]
+        return Or((*by_tag, And((Not(of_tags(lowerings)), stored))))
 
 
 class CompiledCollection(Immutable):

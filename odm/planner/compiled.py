@@ -87,7 +87,7 @@ class CompiledQuery(Compiled):
         range: the range of keys.
         shards, leaving: as in `odm.planner.plan.Plan`, of a query that selects no shard.
         tag: the condition that the item is the entity's; None: every item in the range is.
-        given: the fields that have one value.
+        known_fields: the fields that have one value.
     """
 
     entity: EntitySchema
@@ -97,7 +97,7 @@ class CompiledQuery(Compiled):
     shards: tuple[str, ...]
     leaving: frozenset[str]
     tag: Condition | None
-    given: frozenset[str]
+    known_fields: frozenset[str]
 
 
 class KeysOfCall(CompiledQuery):
@@ -122,7 +122,7 @@ class KeysOfCall(CompiledQuery):
             filter_,
             (),
             self.tag is not None,
-            self.given,
+            self.known_fields,
         )
 
 
@@ -181,7 +181,7 @@ class KeysOfConditions(CompiledQuery):
             every(*[lowered[at] for at in rest], self.tag),
             tuple(narrowed),
             self.tag is not None,
-            self.given,
+            self.known_fields,
             tuple(keyed),
         )
 
@@ -240,7 +240,7 @@ def _compile_fit(entity: EntitySchema, fit: Fit, conditions: Sequence[Condition]
         suffixes_read(pattern.shards),
         suffixes_leaving(pattern.shards),
         has_tag(entity.tag) if pattern.shared else None,
-        frozenset((*fit.given, *fit.leading)) - {bucket},
+        frozenset((*fit.known_fields, *fit.leading)) - {bucket},
     )
     if not consumed and bucket is None and fit.shard_by is None:
         return KeysOfCall(*whole)

@@ -21,7 +21,7 @@ class Fit(Immutable):
 
     Attributes:
         pattern: the pattern.
-        given: the fields that give the partition key their value.
+        known_fields: the fields that give the partition key their value.
         leading: the fields with one value from which the beginning of the sort key is made.
         bucket: the field whose range gives several partition keys, such as days; None: there is one partition key.
         buckets: the conditions that limit it.
@@ -33,7 +33,7 @@ class Fit(Immutable):
     """
 
     pattern: PatternSchema
-    given: tuple[str, ...] = ()
+    known_fields: tuple[str, ...] = ()
     leading: tuple[str, ...] = ()
     bucket: str | None = None
     buckets: tuple[KeyTest, ...] = ()
@@ -56,23 +56,23 @@ class Fit(Immutable):
 
 def fit_of(pattern: PatternSchema, values: Collection[str], tests: Sequence[KeyTest]) -> Fit:
     """How a pattern serves a query that gives the values of some fields and has these conditions on key fields."""
-    given, equal = list(values), list[KeyTest]()
+    known_fields, equal = list(values), list[KeyTest]()
     bucket: str | None = None
     for name in pattern.partition.fields:
-        if name in given or bucket == name:
+        if name in known_fields or bucket == name:
             continue
         if name in pattern.partition.lossy:
             if bucket is not None or not _is_closed(tests, name):
                 return Fit(pattern, lack=f"{name} >= ... and {name} < ...")
             bucket = name
         elif test := _equality(tests, name):
-            given.append(name)
+            known_fields.append(name)
             equal.append(test)
         else:
             return Fit(pattern, lack=f"{name} = ...")
     buckets = () if bucket is None else tuple([test for test in tests if test.field == bucket])
-    leading = tuple([name for name in given if not names_unit_only(pattern, name, values)])
-    fit = Fit(pattern, tuple(given), leading, bucket, buckets, tuple(equal))
+    leading = tuple([name for name in known_fields if not names_unit_only(pattern, name, values)])
+    fit = Fit(pattern, tuple(known_fields), leading, bucket, buckets, tuple(equal))
     return _with_shard(fit if pattern.sort is None else _with_sort(pattern.sort, fit, tests), tests)
 
 

@@ -191,7 +191,7 @@ def key_check(schema: Schema, plan: Plan) -> KeyCheck | None:
     if pattern.index is None:  # a check of deletes: of what is in the sort key, as the partition is the item's own
         tests = [test for test in tests if test.field not in pattern.partition.fields]
         return KeyCheck(schema, plan, tuple(tests)) if tests else None
-    computed = {one.name for one in pattern.computed}
+    computed = {field_.name for field_ in pattern.computed}
     return KeyCheck(schema, plan, tuple(tests), bool(computed) and any(test.field in computed for test in tests))
 
 

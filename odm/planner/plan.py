@@ -22,7 +22,7 @@ class Plan(Immutable):
         filter: the condition evaluated on each item after it was read, with stored names; without that for expiry.
         narrowed: the conditions that the key range implies, so that they need no filter.
         needs_tag: the range may hold items of other entities too, so the filter has the tag.
-        given: the fields of the pattern that have one value.
+        known_fields: the fields of the pattern that have one value.
         keyed: the conditions in ``narrowed`` with their values as compared: field, operator ("=" too), value.
     """
 
@@ -37,7 +37,7 @@ class Plan(Immutable):
     filter: Condition | None = None
     narrowed: tuple[Condition, ...] = ()
     needs_tag: bool = False
-    given: frozenset[str] = frozenset()
+    known_fields: frozenset[str] = frozenset()
     keyed: tuple[tuple[str, str, Any], ...] = field(default=(), repr=False)
 
     @property
@@ -45,7 +45,7 @@ class Plan(Immutable):
         """See `odm.entities.views.PlanView`."""
         templates = (self.pattern.partition, self.pattern.sort)
         slots = [slot for template in templates if template is not None for slot in template.slots]
-        first = next((slot for slot in slots if slot.name not in self.given), None)
+        first = next((slot for slot in slots if slot.name not in self.known_fields), None)
         return None if first is None else (first.name, first.type.flips != self.query.descending)
 
     def bounds(self, field: str) -> tuple[Bound, ...]:

@@ -309,9 +309,9 @@ def explain_plan(plan: Plan, native: Any, connection: Connection[Any]) -> Explan
 def _stages(context: Context, plan: Plan, reading: read.Reading | None) -> tuple[str, ...]:
     """What is decided for all queries of a shape, in words."""
     pattern, query = plan.pattern, plan.query
-    ranged = list(dict.fromkeys(field for field, op, _ in plan.keyed if op != "=" and field not in plan.given))
-    partition = [name for name in pattern.partition.fields if name in plan.given or name in query.values]
-    sort = [] if pattern.sort is None else [name for name in pattern.sort.fields if name in plan.given]
+    ranged = list(dict.fromkeys(field for field, op, _ in plan.keyed if op != "=" and field not in plan.known_fields))
+    partition = [name for name in pattern.partition.fields if name in plan.known_fields or name in query.values]
+    sort = [] if pattern.sort is None else [name for name in pattern.sort.fields if name in plan.known_fields]
     filtered = [
         path.root
         for condition in flatten(query.conditions)

@@ -92,12 +92,12 @@ def merged_item(request: Merge, before: Item | None) -> dict[str, Value]:
 def rounds(request: Merge) -> tuple[tuple[Action, ...], ...]:
     """The actions of a merge in steps, none of which adds to and discards from the same set."""
     added = {action.path for action in request.actions if isinstance(action, AddTo)}
-    last = [isinstance(one, DiscardFrom) and one.path in added for one in request.actions]
+    last = [isinstance(action, DiscardFrom) and action.path in added for action in request.actions]
     if not any(last):
         return (request.actions,)
     steps = (
-        [one for one, is_last in zip(request.actions, last, strict=True) if is_last is wanted]
-        for wanted in (False, True)
+        [action for action, is_last in zip(request.actions, last, strict=True) if is_last is late]
+        for late in (False, True)
     )
     return tuple(map(tuple, steps))
 
@@ -109,18 +109,18 @@ def as_sets(actions: Sequence[Action], item: Item | None) -> tuple[tuple[Action,
         actions: the actions, lowered.
         item: the stored item; None: it was not read, so each value is assumed to remain.
     """
-    made: list[Action] = []
+    sets: list[Action] = []
     guards: list[Condition] = []
     for action in actions:
         if not isinstance(action, AddValue):
-            made.append(action)
+            sets.append(action)
             continue
         path, name = action.path, action.path.root
         if item is None:
-            made.append(Set(path, action.value))
+            sets.append(Set(path, action.value))
             op: Comparator = ">" if action.keeps == "min" else "<"
             guards.append(Or((Missing(path), Compare(op, path, Const(action.value)))))
         else:
-            made.append(Set(path, apply([action], item)[name]))
+            sets.append(Set(path, apply([action], item)[name]))
             guards.append(equals(name, item))
-    return tuple(made), guards
+    return tuple(sets), guards

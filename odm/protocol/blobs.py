@@ -151,5 +151,5 @@ class ListBlobs(BlobRequest):
 
     def wait(self) -> Listing:
         before = time.time() - self.age
-        found = [*self.folder.listed()]
-        return Listing({one.name: one.size for one in found if one.written <= before}, len(found))
+        entries = [*self.folder.listed()]
+        return Listing({entry.name: entry.size for entry in entries if entry.written <= before}, len(entries))

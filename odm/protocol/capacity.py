@@ -62,11 +62,11 @@ def summed(parts: Iterable[tuple[str | None, float]], times: int = 1) -> dict[st
         parts: units, each with its index; None is the table.
         times: the factor of the table's units, `TRANSACTION` in a transaction.
     """
-    found: dict[str | None, float] = {}
+    totals: dict[str | None, float] = {}
     for index, units in parts:
         if units:
-            found[index] = found.get(index, 0.0) + (units if index is not None else times * units)
-    return found
+            totals[index] = totals.get(index, 0.0) + (units if index is not None else times * units)
+    return totals
 
 
 def computed(request: req.Request, answer: req.Response) -> Units | None:
@@ -123,17 +123,17 @@ def weights(request: req.Request, answer: req.Response, by_key: Mapping[Key, flo
             return {}
         case _:
             return {request.pattern: 1.0}
-    found: dict[str, float] = {}
+    totals: dict[str, float] = {}
     for pattern, key, units in named:
-        found[pattern] = found.get(pattern, 0.0) + by_key.get(key, units)
-    return found
+        totals[pattern] = totals.get(pattern, 0.0) + by_key.get(key, units)
+    return totals
 
 
 def _item_reads(request: req.Get | req.BatchGet, answer: req.Response) -> list[float]:
     """The units for each requested item, from the response."""
     keys, items = (request.keys, answer) if isinstance(request, req.BatchGet) else ((request.key,), (answer,))
-    found = items if isinstance(items, tuple) else (None,) * len(keys)  # the request failed
-    sizes = [0 if item is None else stored_size(item, key, {}) for key, item in zip(keys, found, strict=True)]
+    stored_items = items if isinstance(items, tuple) else (None,) * len(keys)  # the request failed
+    sizes = [0 if item is None else stored_size(item, key, {}) for key, item in zip(keys, stored_items, strict=True)]
     times = TRANSACTION if isinstance(request, req.BatchGet) and request.atomic else 1
     return [times * read_units(size, consistent=request.consistent) for size in sizes]
 

@@ -443,7 +443,7 @@ async def aperform(
         return await request.wait_async()
     if isinstance(request, Gather):
         send = _akept if request.keep else aperform
-        return tuple(await in_tasks([send(connection, one, watch) for one in request.requests]))
+        return tuple(await in_tasks([send(connection, part, watch) for part in request.requests]))
     steps = connection.steps(request)
     return await arun(steps if watch is None else watch(request, steps), connection.acall)
 

@@ -178,12 +178,12 @@ class ExpressionText:
             self.value(value)
         return text
 
-    def _check_values(self, what: str, before: int, fix: str) -> None:
+    def _check_values(self, clause: str, before: int, fix: str) -> None:
         """Refuse values that are too large together, except for those before them."""
         size = item_size(dict(list(self._values.items())[before:]))
         if size > VALUE_BYTES:
             raise BadValue(
-                f"the values in the {what} have {size} bytes together, but {VALUE_BYTES} are the most: {fix}"
+                f"the values in the {clause} have {size} bytes together, but {VALUE_BYTES} are the most: {fix}"
             )
 
     def _keep(self, place: _Place | None, text: str) -> None:
@@ -488,9 +488,11 @@ def _ordered(low: Value, high: Value) -> bool:
         return False
 
 
-def _check_text(what: str, text: str, operator: Callable[[], re.Pattern[str]], fix: str) -> None:
+def _check_text(clause: str, text: str, operator: Callable[[], re.Pattern[str]], fix: str) -> None:
     size, operators = len(text), sum(1 for _ in operator().finditer(text))
     if size > TEXT_BYTES:
-        raise BadValue(f"the {what} is {size} bytes long as a DynamoDB expression, but {TEXT_BYTES} are allowed: {fix}")
+        raise BadValue(
+            f"the {clause} is {size} bytes long as a DynamoDB expression, but {TEXT_BYTES} are allowed: {fix}"
+        )
     if operators > OPERATORS:
-        raise BadValue(f"the {what} has {operators} operators and functions, but DynamoDB allows {OPERATORS}: {fix}")
+        raise BadValue(f"the {clause} has {operators} operators and functions, but DynamoDB allows {OPERATORS}: {fix}")

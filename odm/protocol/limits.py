@@ -180,9 +180,9 @@ def _written_at_most(item: Item) -> int:
 def _surely_fits(written: int, key: Key, entries: Mapping[str, Key], limits: Limits, copies: int) -> bool:
     """Whether the item certainly exceeds no limit: a fast check that counts each character as 4 bytes."""
     most = 2 * sum(map(len, entries))
-    for one in (key, *entries.values()):
-        length = len(one.partition) + len(one.sort)
-        if not one.partition or length > SHORT_KEY:
+    for index_key in (key, *entries.values()):
+        length = len(index_key.partition) + len(index_key.sort)
+        if not index_key.partition or length > SHORT_KEY:
             return False
         most += 1 + length
     return limits.item_bytes is None or (written + 4 * most) * (1 + copies) <= limits.item_bytes
@@ -276,11 +276,11 @@ def check_key(key: Key, index: str | None, entity: EntitySchema | None, limits: 
 
 def _named(index: str | None, entity: EntitySchema | None) -> str:
     """The name of a key for a message; if the entity is known, with the fields of the key."""
-    what = "key" if index is None else f"key of index {index!r}"
+    text = "key" if index is None else f"key of index {index!r}"
     if entity is None:
-        return what
+        return text
     pattern = next(p for p in (entity.primary, *entity.patterns.values()) if p.index == index)
-    return f"{what} ({entity.name}.{pattern.name}, made of {', '.join(pattern.fields)})"
+    return f"{text} ({entity.name}.{pattern.name}, made of {', '.join(pattern.fields)})"
 
 
 def stored_size(item: Item, key: Key, entries: Mapping[str, Key], local: Collection[str] = ()) -> int:

@@ -69,7 +69,8 @@ class TableIdentity(Immutable):
     def is_of(self, parts: Mapping[str, str]) -> bool:
         """Whether these are the parts of this table; a part that only one side knows is not compared."""
         return any(
-            all(one[name] == parts[name] for name in one.keys() & parts.keys()) for one in (self.parts, *self.replicas)
+            all(own_parts[name] == parts[name] for name in own_parts.keys() & parts.keys())
+            for own_parts in (self.parts, *self.replicas)
         )
 
 

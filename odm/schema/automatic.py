@@ -44,7 +44,7 @@ class Automatic(Immutable):
         id, created, updated: their names.
         form: the form of the ids.
         as_uuid: the field of the id holds a UUID; otherwise its text.
-        cut: returns the part of a time that each field of a time stores, by field name.
+        truncate: returns the part of a time that each field of a time stores, by field name.
     """
 
     id: str | None
@@ -52,7 +52,7 @@ class Automatic(Immutable):
     updated: str | None
     form: Literal["ulid", "uuid7"]
     as_uuid: bool
-    cut: dict[str, Callable[[datetime], datetime]] = field(eq=False, repr=False)
+    truncate: dict[str, Callable[[datetime], datetime]] = field(eq=False, repr=False)
 
 
 def find_automatic(cls: "type[Entity]", primary: "PatternSchema", codec: EntityCodec) -> Automatic | None:
@@ -63,29 +63,29 @@ def find_automatic(cls: "type[Entity]", primary: "PatternSchema", codec: EntityC
     """
     if cls.__odm_made__:
         return None
-    found: dict[type[AutomaticMarker], str] = {}
+    by_marker: dict[type[AutomaticMarker], str] = {}
     for name, info in cls.model_fields.items():
-        marks = [one for one in metadata_of(info) if isinstance(one, AutomaticMarker)]
-        if any(one is Id for one in metadata_of(info)):
+        marks = [mark for mark in metadata_of(info) if isinstance(mark, AutomaticMarker)]
+        if any(mark is Id for mark in metadata_of(info)):
             raise SchemaError(f"{cls.__name__}.{name} is marked by Id without parentheses: write {Id._odm_usage}")
         for mark in marks:
             _check(cls, name, info, mark, codec)
-            twin = found.setdefault(type(mark), name)
+            twin = by_marker.setdefault(type(mark), name)
             if twin != name or len(marks) > 1:
                 raise SchemaError(
                     f"{cls.__name__}: an entity has at most one Id, CreatedAt and UpdatedAt, each on a field of its "
                     f"own: remove {_word(mark)} from {' or '.join(map(repr, dict.fromkeys((twin, name))))}"
                 )
-    if not found:
+    if not by_marker:
         return None
-    updated = found.get(UpdatedAtMarker)
+    updated = by_marker.get(UpdatedAtMarker)
     if updated is not None:
         _check_changes(cls, updated, primary)
-    id_, times = found.get(Id), [name for kind, name in found.items() if kind is not Id]
+    id_, times = by_marker.get(Id), [name for kind, name in by_marker.items() if kind is not Id]
     named = None if id_ is None else find_marker(cls.model_fields[id_], Id)
     return Automatic(
         id_,
-        found.get(CreatedAtMarker),
+        by_marker.get(CreatedAtMarker),
         updated,
         "ulid" if named is None else named.form,
         id_ is not None and _plain(codec, id_) != STR,

@@ -47,7 +47,7 @@ def find_cells(cls: "type[Entity]", codec: EntityCodec) -> dict[str, CellAt]:
     Raises:
         SchemaError: the reason.
     """
-    found: dict[str, CellAt] = {}
+    cells: dict[str, CellAt] = {}
     names: dict[tuple[str, str, bool], str] = {}
     for name, info in cls.model_fields.items():
         marks = [mark for mark in metadata_of(info) if isinstance(mark, Cell)]
@@ -85,8 +85,8 @@ def find_cells(cls: "type[Entity]", codec: EntityCodec) -> dict[str, CellAt]:
             )
         if mark is None and not several:
             _check_type(where, codec.record.fields[name], marks[0])
-        found[codec.stored[name]] = at
-    return found
+        cells[codec.stored[name]] = at
+    return cells
 
 
 def check_cells(schema: Schema) -> None:
@@ -100,7 +100,7 @@ def check_cells(schema: Schema) -> None:
         _check_spans(schema)
         return  # a family of another program may have any name
     check_own_families(
-        schema.entities.values(), {cell.family for one in schema.entities.values() for cell in one.cells.values()}
+        schema.entities.values(), {cell.family for entity in schema.entities.values() for cell in entity.cells.values()}
     )
     taken = {*schema.families} | OWN_FAMILIES
     for entity in schema.entities.values():

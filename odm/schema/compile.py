@@ -160,9 +160,9 @@ def _compile_entity(
     entity = evolve(entity, match=_lowered(codec, cls.__odm_match__, f"class {cls.__name__}: match="))
     check_entity(entity, verbatim=style.verbatim)
     check_local(entity, patterns, hash_only=hash_only)
-    whens = {name: _lowered(codec, one.when, f"{cls.__name__}.{name}: when=") for name, one in others.items()}
+    whens = {name: _lowered(codec, pattern.when, f"{cls.__name__}.{name}: when=") for name, pattern in others.items()}
     held = {name: _projection(cls, codec, patterns[name]) for name in others}
-    lowered = {name: evolve(one, when=whens[name], projection=held[name]) for name, one in others.items()}
+    lowered = {name: evolve(pattern, when=whens[name], projection=held[name]) for name, pattern in others.items()}
     return evolve(entity, patterns=lowered)
 
 
@@ -183,7 +183,7 @@ def _optional(codec: EntityCodec, automatic: Automatic | None, patterns: Collect
     """
     assigned = () if automatic is None else (automatic.id, automatic.created)
     primary = next(pattern for pattern in patterns if pattern.kind == "primary")
-    computed = {one.name for pattern in patterns for one in pattern.computed if one.may_be_none}
+    computed = {field_.name for pattern in patterns for field_ in pattern.computed if field_.may_be_none}
     stored = frozenset(filter(codec.may_be_none, codec.cls.model_fields))
     return stored - frozenset(primary.fields).intersection(assigned) | computed
 
@@ -334,9 +334,13 @@ def _indexes(entities: dict[str, EntitySchema], keys: Mapping[str, KeyNames]) ->
             by_name.setdefault(str(pattern.index), []).append(pattern)
     return {
         name: IndexSchema(
-            name, tuple(found), _is_local(found), _projected(found), **({"keys": keys[name]} if name in keys else {})
+            name,
+            tuple(patterns),
+            _is_local(patterns),
+            _projected(patterns),
+            **({"keys": keys[name]} if name in keys else {}),
         )
-        for name, found in by_name.items()
+        for name, patterns in by_name.items()
     }
 
 

@@ -52,10 +52,10 @@ class Computed(Immutable, dict=True):
         Raises:
             KeyValueError: the model's code raises an error, or reads a field that is not among the sources.
         """
-        made = self.cls.__new__(self.cls)
+        instance = self.cls.__new__(self.cls)
         read = {name: values[name] for name in self.sources}
         # An object with these fields alone: every other one is an AttributeError.
-        made.__setstate__(
+        instance.__setstate__(
             {
                 "__dict__": read,
                 "__pydantic_fields_set__": {*read},
@@ -64,7 +64,7 @@ class Computed(Immutable, dict=True):
             }
         )
         try:
-            return getattr(made, self.name)
+            return getattr(instance, self.name)
         except Exception as error:
             raise KeyValueError(
                 f"{self.cls.__name__}.{self.name} could not be computed for a key: {type(error).__name__}: {error}. A "
@@ -87,7 +87,7 @@ class Computed(Immutable, dict=True):
 
 def computed_fields(cls: "type[Entity]") -> dict[str, FieldInfo]:
     """The computed fields of a class as fields, to compile templates."""
-    return {name: FieldInfo.from_annotation(one.return_type) for name, one in cls.model_computed_fields.items()}
+    return {name: FieldInfo.from_annotation(info.return_type) for name, info in cls.model_computed_fields.items()}
 
 
 def computed_in(cls: "type[Entity]", template: str) -> list[str]:

@@ -33,8 +33,8 @@ _KINDS: Final[Mapping[str, Kind]] = {"S": "S", "N": "N", "B": "B"}
 
 def forms_of(codec: EntityCodec) -> dict[str, Form]:
     """How the fields of an entity are stored that a key attribute can hold."""
-    found = {name: form_of(field.type) for name, field in codec.record.fields.items()}
-    return {name: form for name, form in found.items() if form is not None}
+    forms = {name: form_of(field.type) for name, field in codec.record.fields.items()}
+    return {name: form for name, form in forms.items() if form is not None}
 
 
 def computed_forms(cls: "type[Entity]", template: str) -> dict[str, Form]:
@@ -43,8 +43,8 @@ def computed_forms(cls: "type[Entity]", template: str) -> dict[str, Form]:
     Raises:
         SchemaError: the values of one could not be stored.
     """
-    found = {name: form_of(TypeCompiler().computed(cls, name)) for name in computed_in(cls, template)}
-    return {name: form for name, form in found.items() if form is not None}
+    forms = {name: form_of(TypeCompiler().computed(cls, name)) for name in computed_in(cls, template)}
+    return {name: form for name, form in forms.items() if form is not None}
 
 
 def form_of(type_: StoredType) -> Form | None:
@@ -83,10 +83,10 @@ def check_several(template: str, attributes: tuple[str, ...], codec: EntityCodec
     by_stored = {stored: name for name, stored in codec.stored.items()}
     fields = [by_stored.get(attribute) for attribute in attributes]
     if None in fields or template != "#".join(f"{{{name}}}" for name in fields):
-        wanted = "#".join(f"{{{name or attribute}}}" for name, attribute in zip(fields, attributes, strict=True))
+        expected = "#".join(f"{{{name or attribute}}}" for name, attribute in zip(fields, attributes, strict=True))
         raise SchemaError(
             f"{owner}: its key has the attributes {', '.join(attributes)}, which are fields: write the template "
-            f'"{wanted}", with fields that are stored under these names'
+            f'"{expected}", with fields that are stored under these names'
         )
 
 
@@ -117,7 +117,7 @@ def uses_of(
             if template is None:
                 continue
             if isinstance(attribute, tuple):
-                yield from (Use(one, pattern, part) for one, part in zip(attribute, template.several, strict=True))
+                yield from (Use(name, pattern, part) for name, part in zip(attribute, template.several, strict=True))
             else:
                 yield Use(attribute, pattern, template)
 
@@ -156,18 +156,18 @@ def describe(schema: Schema) -> Schema:
 
 def _check_uses(entity: EntitySchema, uses: list[Use], keys: tuple[str, ...]) -> None:
     """Check that an attribute that is used several times has one template, and is there whenever it is needed."""
-    for one, other in combinations(uses, 2):
-        if one.attribute != other.attribute or one.pattern is other.pattern:
+    for use, other in combinations(uses, 2):
+        if use.attribute != other.attribute or use.pattern is other.pattern:
             continue
-        where = f"{one.pattern.full_name} and {other.pattern.full_name} both use the key attribute {one.attribute!r}"
-        if one.template.native and other.template.native:
+        where = f"{use.pattern.full_name} and {other.pattern.full_name} both use the key attribute {use.attribute!r}"
+        if use.template.native and other.template.native:
             continue
-        if one.template.text != other.template.text:
+        if use.template.text != other.template.text:
             raise SchemaError(
-                f'{where}, as "{one.template.text}" and as "{other.template.text}": an attribute has one value, so '
+                f'{where}, as "{use.template.text}" and as "{other.template.text}": an attribute has one value, so '
                 "write the same template, or name another attribute in Table(index_keys=...)"
             )
-        if one.attribute not in keys and not one.template.native and _presence(entity, one) != _presence(entity, other):
+        if use.attribute not in keys and not use.template.native and _presence(entity, use) != _presence(entity, other):
             raise SchemaError(
                 f"{where}, but an item can be in one index and not in the other: let both have the same fields that "
                 "may be None, and the same when="
@@ -188,7 +188,7 @@ def _presence(entity: EntitySchema, use: Use) -> tuple[frozenset[str], Condition
 def _check_fields(schema: Schema, entity: EntitySchema, uses: list[Use]) -> None:
     """Check that no field is stored under the name of a key attribute, unless it is that attribute."""
     natives = {use.attribute for use in uses if use.template.native}
-    made = {use.attribute for use in uses} - natives
+    key_attributes = {use.attribute for use in uses} - natives
     others = {name for index in schema.indexes.values() for name in flat(index.keys)} | {*schema.keys}
     for name, stored in entity.codec.stored.items():
         field = entity.codec.record.fields[name]
@@ -197,7 +197,7 @@ def _check_fields(schema: Schema, entity: EntitySchema, uses: list[Use]) -> None
                 f"{entity.name}.{name}: {stored!r} is the tag of table {schema.name!r}, which odm writes: remove the "
                 "field"
             )
-        if stored in made or (stored in others and stored not in natives and not schema.verbatim):
+        if stored in key_attributes or (stored in others and stored not in natives and not schema.verbatim):
             raise SchemaError(
                 f"{entity.name}.{name}: the stored name {stored!r} is already a key attribute of table "
                 f'{schema.name!r}; store the field under another name with Annotated[..., Stored("...")], or let '
@@ -230,7 +230,7 @@ def _check_members(schema: Schema, entity: EntitySchema, uses: list[Use]) -> Non
 
 def _key_only(schema: Schema, entity: EntitySchema, uses: list[Use]) -> dict[str, KeyPart]:
     """By stored name, the fields that are no attributes, and where to read them from."""
-    found: dict[str, KeyPart] = {}
+    key_parts: dict[str, KeyPart] = {}
     for name, info in entity.cls.model_fields.items():
         marker = find_marker(info, Stored)
         there = [use for use in uses if any(s.name == name for s in use.template.slots)]
@@ -253,25 +253,25 @@ def _key_only(schema: Schema, entity: EntitySchema, uses: list[Use]) -> dict[str
                 f"{entity.name}.{name} stands only in keys of index {part.pattern.index!r}, where an item may be "
                 f'missing because of other fields: store it as an attribute too, Annotated[..., Stored("{name}")]'
             )
-        found[entity.codec.stored[name]] = KeyPart(name, part.attribute, part.template, primary=bool(keys))
-    return found
+        key_parts[entity.codec.stored[name]] = KeyPart(name, part.attribute, part.template, primary=bool(keys))
+    return key_parts
 
 
 def _tells(template: Template, name: str) -> bool:
     return any(slot.name == name and isinstance(slot.type, VerbatimKey) for slot in template.slots)
 
 
-def check_alike(schema: Schema, one: EntitySchema, other: EntitySchema) -> None:
+def check_alike(schema: Schema, entity: EntitySchema, other: EntitySchema) -> None:
     """Check two entities whose keys can be equal: a tag or their match= must distinguish their items.
 
     Raises:
         SchemaError: an item could be of both.
     """
     table = schema.name
-    if one.match is not None and other.match is not None:
-        if are_apart(one.match, other.match):
+    if entity.match is not None and other.match is not None:
+        if are_apart(entity.match, other.match):
             return
-        lacking = _needs_more(schema, one, other) and _needs_more(schema, other, one)
+        lacking = _needs_more(schema, entity, other) and _needs_more(schema, other, entity)
         if lacking and not schema.keep_unknown and not schema.exclusive:
             return
         also = ""
@@ -279,22 +279,22 @@ def check_alike(schema: Schema, one: EntitySchema, other: EntitySchema) -> None:
             option = "keep_unknown" if schema.keep_unknown else "exclusive"
             also = f", or drop Table({option}=True), with which a write could leave the attributes of both"
         raise SchemaError(
-            f"{one.name} and {other.name} can have the same key in table {table!r}, and one item can fit both match= "
-            "conditions: let both ask for different values of one attribute, or each for an attribute that the other "
-            f"class does not have{also}"
+            f"{entity.name} and {other.name} can have the same key in table {table!r}, and one item can fit both "
+            "match= conditions: let both ask for different values of one attribute, or each for an attribute that the "
+            f"other class does not have{also}"
         )
     if not (schema.verbatim and schema.tag is not None):
         raise SchemaError(
-            f"in table {table!r} an item of {one.name} and one of {other.name} can have the same key: "
-            f"{one.name}.{one.primary.text} and {other.name}.{other.primary.text}, so they cannot be distinguished: "
-            f"give both classes a condition with match=, as in class {one.name}(Entity, table=..., "
+            f"in table {table!r} an item of {entity.name} and one of {other.name} can have the same key: "
+            f"{entity.name}.{entity.primary.text} and {other.name}.{other.primary.text}, so they cannot be "
+            f"distinguished: give both classes a condition with match=, as in class {entity.name}(Entity, table=..., "
             'match=field("kind") == "..."), or name the attribute that distinguishes them in Table(tag=...)'
         )
 
 
-def are_apart(one: Condition, other: Condition) -> bool:
+def are_apart(condition: Condition, other: Condition) -> bool:
     """Whether no item fits both conditions, as far as it is plain: they ask for different values of one attribute."""
-    mine, others = _asked(one), _asked(other)
+    mine, others = _asked(condition), _asked(other)
     for path, values in mine.items():
         if path not in others:
             continue
@@ -315,13 +315,13 @@ def rivals_of(schema: Schema, entity: EntitySchema) -> tuple[EntitySchema, ...]:
     return tuple(other for other in others if other.match is not None and not are_apart(entity.match, other.match))
 
 
-def _needs_more(schema: Schema, one: EntitySchema, other: EntitySchema) -> bool:
+def _needs_more(schema: Schema, entity: EntitySchema, other: EntitySchema) -> bool:
     """Whether match= of the first needs an attribute that no item of the other has, as far as it is plain."""
-    assert one.match is not None
+    assert entity.match is not None
     keys = {*schema.keys, schema.tag, schema.ttl}.union(*(flat(index.keys) for index in schema.indexes.values()))
     cells = {cell[:2] for cell in other.cells.values()}
-    for path, values in _asked(one.match).items():
-        root, cell = path.root, one.cells.get(path.root)
+    for path, values in _asked(entity.match).items():
+        root, cell = path.root, entity.cells.get(path.root)
         has = root in keys or root in other.codec.stored.values() or (cell is not None and cell[:2] in cells)
         if not has and None not in values and _ABSENT not in values:
             return True

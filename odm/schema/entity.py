@@ -84,10 +84,10 @@ class PatternSchema(Immutable, dict=True):
     @cached_property
     def of_values(self) -> Callable[[Values], Key | None]:
         """As `key`, without a shard."""
-        made = pair_encoder(self.partition, self.sort, Key, self._of_templates)
+        encoder = pair_encoder(self.partition, self.sort, Key, self._of_templates)
         if not self.computed:
-            return made
-        return lambda values: made({**values, **{one.name: one.of(values) for one in self.computed}})
+            return encoder
+        return lambda values: encoder({**values, **{field_.name: field_.of(values) for field_ in self.computed}})
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -98,8 +98,8 @@ class PatternSchema(Immutable, dict=True):
         fields = self.fields if self.hashed is None else (*self.fields, *self.hashed.fields)
         if not self.computed:
             return fields
-        computed = {one.name for one in self.computed}
-        read = (name for one in self.computed for name in one.sources)
+        computed = {field_.name for field_ in self.computed}
+        read = (name for field_ in self.computed for name in field_.sources)
         return tuple(dict.fromkeys([*(name for name in fields if name not in computed), *read]))
 
     @property
@@ -271,8 +271,8 @@ class EntitySchema(Immutable, dict=True):
     @property
     def templates(self) -> tuple[Template, ...]:
         """The templates of all keys."""
-        found = [t for p in (self.primary, *self.patterns.values()) for t in (p.partition, p.sort)]
-        return tuple(template for template in found if template is not None)
+        declared = [t for p in (self.primary, *self.patterns.values()) for t in (p.partition, p.sort)]
+        return tuple(template for template in declared if template is not None)
 
     def pattern(self, name: str) -> PatternSchema:
         """The primary key or access pattern with this attribute name."""
@@ -368,12 +368,12 @@ class EntitySchema(Immutable, dict=True):
             item: the same item in stored form, for which ``when`` is evaluated.
             random: chooses the shards that no field selects.
         """
-        found: dict[str, Key] = {}
+        keys: dict[str, Key] = {}
         for pattern in self.patterns.values():
             key = pattern.key(values, random) if pattern.when is None or holds(pattern.when, item) else None
             if key is not None:
-                found[str(pattern.index)] = key
-        return found
+                keys[str(pattern.index)] = key
+        return keys
 
     def call_values(self, name: str, values: Values) -> dict[str, FieldValue]:
         """The validated values of a pattern call: all partition fields, then leading sort fields.
@@ -388,17 +388,17 @@ class EntitySchema(Immutable, dict=True):
             wrong = wrong_names(fields, pattern.partition.fields, values)
             if wrong is not None:
                 raise KeyValueError(f"{self.name}.{pattern.name}() {wrong}")
-        as_they_are, found = self.codec.as_they_are, {}
+        as_they_are, key_values = self.codec.as_they_are, {}
         try:
             for field in fields:
                 if field in values:
                     value = values[field]
                     # Looked up here too: most key fields are text or numbers, and a call for each costs more.
                     plain = type(value) is as_they_are.get(field) and (type(value) is not str or value.isascii())
-                    found[field] = value if plain else self.validate(field, value)
+                    key_values[field] = value if plain else self.validate(field, value)
         except BadValue as error:
             raise KeyValueError(str(error)) from error
-        return found
+        return key_values
 
     @property
     def key_call(self) -> str:

@@ -66,8 +66,8 @@ def judge(schema: Schema, items: Iterable[Stored]) -> "tuple[Finding, ...]":
         for seen in [_unknown(schema, stored)] if entity is None else _compare(entity, stored):
             tally = tallies.setdefault((seen.where, seen.change), seen)
             tally.count += 1
-    found = [_finding(tally, read[tally.where.split(".")[0]]) for tally in tallies.values()]
-    return tuple(sorted(found, key=lambda finding: LEVELS.index(finding.level)))
+    findings = [_finding(tally, read[tally.where.split(".")[0]]) for tally in tallies.values()]
+    return tuple(sorted(findings, key=lambda finding: LEVELS.index(finding.level)))
 
 
 def _finding(tally: _Tally, read: int) -> "Finding":
@@ -94,11 +94,11 @@ def _unknown(schema: Schema, stored: Stored) -> _Tally:
 def _compare(entity: EntitySchema, stored: Stored) -> Iterator[_Tally]:
     """The differences of one item."""
     try:
-        made = entity.codec.decode(placeholders(entity.blobs, stored.item), str(stored.key))
-        values = vars(made)
+        instance = entity.codec.decode(placeholders(entity.blobs, stored.item), str(stored.key))
+        values = vars(instance)
         key = entity.key(values)
         current = entity.codec.upgrades.current(stored.item)
-        entries = entity.entries(values, stored.item if current else entity.codec.encode(made), Random(0))
+        entries = entity.entries(values, stored.item if current else entity.codec.encode(instance), Random(0))
     except OdmError as error:
         effect, fix = f"cannot be read ({error})", "fix the stored items, or let the model accept them"
         yield _Tally("unknown", entity.name, "unreadable", effect, fix, _text(stored.key), "")
@@ -111,18 +111,18 @@ def _compare(entity: EntitySchema, stored: Stored) -> Iterator[_Tally]:
         yield from _compare_entry(pattern, stored, entries.get(str(pattern.index)))
 
 
-def _compare_entry(pattern: PatternSchema, stored: Stored, made: Key | None) -> Iterator[_Tally]:
+def _compare_entry(pattern: PatternSchema, stored: Stored, expected: Key | None) -> Iterator[_Tally]:
     from odm.schema.lockfile import backfill_of
 
     entry = stored.entries.get(str(pattern.index))
-    if same_entry(pattern, entry, made):
+    if same_entry(pattern, entry, expected):
         return
-    if entry is not None and made is not None and _has_not_moved(pattern, entry, made):
+    if entry is not None and expected is not None and _has_not_moved(pattern, entry, expected):
         effect = f"have their entry in index {pattern.index!r} in a previous shard (such as {_text(stored.key)})"
         fix = "move them with db.reshard() before you remove was="
-        yield _Tally("backfill", _where(pattern), "entry to move", effect, fix, _text(entry), _text(made))
+        yield _Tally("backfill", _where(pattern), "entry to move", effect, fix, _text(entry), _text(expected))
         return
-    states: dict[str, Any] = {"was": _text(entry), "now": _text(made)}
+    states: dict[str, Any] = {"was": _text(entry), "now": _text(expected)}
     again = backfill_of(_where(pattern))
     if entry is None:
         effect = f"are not in index {pattern.index!r} (such as {_text(stored.key)})"
@@ -133,19 +133,19 @@ def _compare_entry(pattern: PatternSchema, stored: Stored, made: Key | None) -> 
     yield _Tally("orphans", _where(pattern), "stored entry", effect, fix, **states)
 
 
-def same_entry(pattern: PatternSchema, found: Key | None, made: Key | None) -> bool:
+def same_entry(pattern: PatternSchema, entry: Key | None, expected: Key | None) -> bool:
     """Whether an entry is the one that the model makes, or is in another of the randomly chosen shards."""
-    if found is None or made is None or pattern.shards is None or pattern.hashed is not None:
-        return found == made
+    if entry is None or expected is None or pattern.shards is None or pattern.hashed is not None:
+        return entry == expected
     ends = suffixes(pattern.shards)  # all are valid: the shard is chosen at random
-    partition = made.partition[: -len(ends[0])]
-    return found.sort == made.sort and found.partition in {partition + end for end in ends}
+    partition = expected.partition[: -len(ends[0])]
+    return entry.sort == expected.sort and entry.partition in {partition + end for end in ends}
 
 
-def _has_not_moved(pattern: PatternSchema, found: Key, made: Key) -> bool:
+def _has_not_moved(pattern: PatternSchema, entry: Key, expected: Key) -> bool:
     """Whether an entry is still where the previous number of shards put it, where queries look too."""
-    base = made.partition[: -len(suffixes(pattern.shards)[0])]
-    return found.sort == made.sort and found.partition in {base + end for end in suffixes_leaving(pattern.shards)}
+    base = expected.partition[: -len(suffixes(pattern.shards)[0])]
+    return entry.sort == expected.sort and entry.partition in {base + end for end in suffixes_leaving(pattern.shards)}
 
 
 def _text(key: Key | None) -> str:

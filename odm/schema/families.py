@@ -65,14 +65,15 @@ def find_families(entities: Iterable["type[Entity]"]) -> dict[str, GCRule | None
         SchemaError: a name is not valid, or two places state different rules for a family.
     """
     stated: dict[str, _Named] = {}
-    for one in (one for cls in entities for one in _named(cls)):
-        before = stated.setdefault(one.family, one)
+    for declaration in (declaration for cls in entities for declaration in _named(cls)):
+        before = stated.setdefault(declaration.family, declaration)
         if before.rule is None:
-            stated[one.family] = one
-        elif one.rule not in (None, before.rule):
+            stated[declaration.family] = declaration
+        elif declaration.rule not in (None, before.rule):
             raise SchemaError(
-                f"{before.where} and {one.where} state different rules for the family {one.family!r}, "
-                f"gc={before.rule!r} and gc={one.rule!r}, but a family has one: state it once, or name another family"
+                f"{before.where} and {declaration.where} state different rules for the family {declaration.family!r}, "
+                f"gc={before.rule!r} and gc={declaration.rule!r}, but a family has one: state it once, or name "
+                "another family"
             )
     return {name: stated[name].rule for name in sorted(stated)}
 
@@ -128,11 +129,11 @@ def _marks(cls: "type[Entity]") -> Iterator[tuple[str, Stored]]:
 def _named(cls: "type[Entity]") -> Iterator[_Named]:
     """The places of an entity that name a family, checked."""
     written = f"class {cls.__name__}"
-    if (found := _checked(written, cls.__odm_family__, cls.__odm_gc__, "family=")) is not None:
-        yield found
+    if (declaration := _checked(written, cls.__odm_family__, cls.__odm_gc__, "family=")) is not None:
+        yield declaration
     for name, mark in _marks(cls):
-        if (found := _checked(f"{cls.__name__}.{name}", mark.family, mark.gc, "Stored(family=)")) is not None:
-            yield found
+        if (declaration := _checked(f"{cls.__name__}.{name}", mark.family, mark.gc, "Stored(family=)")) is not None:
+            yield declaration
 
 
 def is_family(name: str) -> bool:

@@ -53,11 +53,11 @@ def no_class(which: object, key: Mapping[str, Any]) -> BadValue:
 
 def no_names(call: str, entity: EntitySchema | None, which: object, unnamed: Sequence[object]) -> TypeError:
     """The error for key fields or options that are given by position; ``entity`` is that of the argument, if known."""
-    given = ", ".join([*map(brief, unnamed)])
+    arguments = ", ".join([*map(brief, unnamed)])
     if isinstance(which, type) and entity is not None:
         names = ", ".join(f"{name}=..." for name in entity.primary.fields)
-        return TypeError(f"{call}({entity.name}, {given}): give key fields by name: {call}({entity.name}, {names})")
-    return TypeError(f"{call}(..., {given}): give options by name, such as consistent=False or when=...")
+        return TypeError(f"{call}({entity.name}, {arguments}): give key fields by name: {call}({entity.name}, {names})")
+    return TypeError(f"{call}(..., {arguments}): give options by name, such as consistent=False or when=...")
 
 
 def no_actions(entity: EntitySchema | None, which: object, fields: Mapping[str, object]) -> TypeError:
@@ -143,9 +143,9 @@ def unknown_item(
     )
 
 
-def other_key(entity: EntitySchema, item: Item, key: Key, made: Values) -> ItemInvalid:
+def other_key(entity: EntitySchema, item: Item, key: Key, fields: Values) -> ItemInvalid:
     """The error for an item whose fields do not give the key that it is stored under."""
-    values = ", ".join(f"{name}={brief(made[name])}" for name in entity.primary.fields)
+    values = ", ".join(f"{name}={brief(fields[name])}" for name in entity.primary.fields)
     return ItemInvalid(
         f"a stored {entity.name} under {key} has the fields of another key ({values}), so an update would not find it "
         "and a put would make a second item: fix the stored fields, or store the item under the key of its fields",

@@ -54,8 +54,8 @@ def key_made(schema: Schema, stored: Stored) -> Key | None:
     if entity is None or not isinstance(stored.item[TAG], str):
         return None
     try:
-        made = entity.codec.decode(placeholders(entity.blobs, stored.item), str(stored.key))
-        return entity.key(vars(made))
+        instance = entity.codec.decode(placeholders(entity.blobs, stored.item), str(stored.key))
+        return entity.key(vars(instance))
     except OdmError:
         return None
 
@@ -79,12 +79,12 @@ def other_keys(schema: Schema, items: Iterable[S], read: Callable[[Schema, S], S
             return None
         return stored if key_made(schema, stored) == stored.key else None
 
-    unlike = [one for one in items if fits(schema, one) is None]
+    unlike = [item for item in items if fits(schema, item) is None]
     other = with_keys(schema, verbatim=not schema.verbatim, sorts=not schema.hash_only) if unlike else None
     if other is None:
         return None
-    for one in unlike:
-        if (stored := fits(other, one)) is not None:
+    for item in unlike:
+        if (stored := fits(other, item)) is not None:
             name = other.entities[str(stored.item[TAG])].name
             return refusal(schema, " | ".join(filter(None, stored.key)), name, style_of(other), style_of(schema))
     return None

@@ -29,7 +29,7 @@ KeyNames: TypeAlias = tuple[str | tuple[str, ...], ...]
 
 def flat(names: KeyNames) -> tuple[str, ...]:
     """All attributes, in order."""
-    return tuple(one for name in names for one in ((name,) if isinstance(name, str) else name))
+    return tuple(attribute for name in names for attribute in ((name,) if isinstance(name, str) else name))
 
 
 class IndexSchema(Immutable):
@@ -260,33 +260,33 @@ class Schema(Immutable, dict=True):
         native: NativeItem | None = None
         load = getattr(item, "load", None)  # a NativeItem has it; isinstance takes four times as long
         if load is not None:
-            found = load()
-            if found is not None:
+            loaded = load()
+            if loaded is not None:
                 if not self.exclusive:
-                    self.check_values(self.by_class[type(found)], found.__dict__, item, key)
-                hold_stored(found, item)
-                return found
+                    self.check_values(self.by_class[type(loaded)], loaded.__dict__, item, key)
+                hold_stored(loaded, item)
+                return loaded
             native = cast("NativeItem", item)
-            item = native.made
+            item = native.content
         entity = self.entities[item[TAG]] if self.knows(item) else None
         if entity is None:
             if skip_unknown:
                 return None
             raise faults.unknown_item(self.name, item, key, self.tag, self.entities.values())
-        made = entity.codec.decode(item, str(key))
+        instance = entity.codec.decode(item, str(key))
         if item.get(VERSION, 1) != entity.codec.upgrades.version and (key.sort or self.hash_only):
             # A scan of Bigtable has row keys without a separate sort, which cannot be split into the two parts.
-            upgraded = entity.key(vars(made))
+            upgraded = entity.key(vars(instance))
             if upgraded != key:
                 raise faults.moved_by_upgrade(entity, item, key, upgraded)
         if not self.exclusive:
-            self.check_values(entity, made.__dict__, item, key)
+            self.check_values(entity, instance.__dict__, item, key)
         if native is not None:
-            hold_stored(made, native)
+            hold_stored(instance, native)
             native.forget()
         else:  # the lists and dicts of a decoded item may have become the entity's
-            hold_stored(made, deepcopy(dict(item)) if entity.codec.nests else item)
-        return made
+            hold_stored(instance, deepcopy(dict(item)) if entity.codec.nests else item)
+        return instance
 
     def check_values(self, entity: EntitySchema, values: Values, item: Item, key: Key) -> None:
         """Check that an entity could be written back to where its item is stored.
@@ -316,20 +316,20 @@ class Schema(Immutable, dict=True):
         return key == stored or stored.partition == f"{key.partition}{self.row_key_separator}{key.sort}"
 
     def check_all(
-        self, found: Sequence[Any], items: Sequence[Item], positions: Iterable[tuple[Key, Key | None]]
+        self, instances: Sequence[Any], items: Sequence[Item], positions: Iterable[tuple[Key, Key | None]]
     ) -> None:
         """`check_values` for a page of entities, in less time. Nobody else writes items of an exclusive table.
 
         Raises:
             ItemInvalid: as `check_values`, for the first such item.
         """
-        if self.exclusive or not found:
+        if self.exclusive or not instances:
             return
-        entity = self.by_class[type(found[0])]
-        for at, (made, (key, _)) in enumerate(zip(found, positions, strict=True)):
-            if type(made) is not entity.cls:
-                entity = self.by_class[type(made)]
-            primary, values = entity.primary, made.__dict__
+        entity = self.by_class[type(instances[0])]
+        for at, (instance, (key, _)) in enumerate(zip(instances, positions, strict=True)):
+            if type(instance) is not entity.cls:
+                entity = self.by_class[type(instance)]
+            primary, values = entity.primary, instance.__dict__
             try:
                 right = primary.of_values(values) == key
             except KeyValueError:
@@ -343,14 +343,14 @@ class Schema(Immutable, dict=True):
 def _makes(pattern: PatternSchema, values: Values, key: Key, join: str) -> bool:
     """Whether field values give a key, in any shard. A scan of Bigtable has whole row keys, without a separate sort."""
     try:
-        made = pattern.of_values(values)
+        pair = pattern.of_values(values)
     except KeyValueError:
         return False
-    if made == key:
+    if pair == key:
         return True
-    if made is None:
+    if pair is None:
         return False
-    partition, sort = made
+    partition, sort = pair
     end = f"{join}{sort}" if pattern.sort is not None and not key.sort else ""
     if pattern.shards is None:
         return end != "" and key.partition == partition + end

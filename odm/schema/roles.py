@@ -114,7 +114,7 @@ def _check_compressed(cls: "type[Entity]", name: str, keyed: set[str]) -> None:
 
 def _versioned(cls: "type[Entity]", keyed: set[str]) -> dict[str, int]:
     """The fields marked with CellVersions, and how many values each keeps."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for name, info in cls.model_fields.items():
         mark = find_marker(info, CellVersions)
         if mark is None:
@@ -136,8 +136,8 @@ def _versioned(cls: "type[Entity]", keyed: set[str]) -> dict[str, int]:
                 f"{at}: CellVersions cannot be combined with TTL, Revision, Counter, Columns, Sum, Min or Max: keep "
                 "one of the markers"
             )
-        found[name] = mark.count
-    return found
+        counts[name] = mark.count
+    return counts
 
 
 def _blobs(cls: "type[Entity]", keyed: set[str], codec: EntityCodec) -> dict[str, bool]:
@@ -152,8 +152,8 @@ def _blobs(cls: "type[Entity]", keyed: set[str], codec: EntityCodec) -> dict[str
             )
         if not isinstance(type_, BlobType):
             continue
-        made = record_field.default if record_field.factory is None else record_field.factory()
-        fault = _blob_fault(cls, name, type_, made)
+        default = record_field.default if record_field.factory is None else record_field.factory()
+        fault = _blob_fault(cls, name, type_, default)
         if name in keyed:
             fault = "it is part of a key: remove it from the template, when= or shards=, or remove the marker"
         elif not type_.lazy and codec.upgrades.version > 1:

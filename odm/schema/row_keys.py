@@ -56,12 +56,12 @@ class Ambiguity(Immutable):
 
     Attributes:
         entity: the first one to change.
-        what: the description of the fault, with all of them.
+        fault: the description of the fault, with all of them.
         fix: what to do about it.
     """
 
     entity: EntitySchema
-    what: str
+    fault: str
     fix: str
 
 
@@ -70,15 +70,15 @@ def find_ambiguity(schema: Schema) -> Ambiguity | None:
     if schema.hash_only or schema.row_key_join == UNAMBIGUOUS or schema.has_verbatim_keys:
         return None
     pairs = [
-        (one, other)
-        for one, other in combinations(schema.entities.values(), 2)
-        if heads_can_equal(one.primary.partition, other.primary.partition)
+        (entity, other)
+        for entity, other in combinations(schema.entities.values(), 2)
+        if heads_can_equal(entity.primary.partition, other.primary.partition)
     ]
     if not pairs:
         return None
     met = [_names(schema, text) for text in _partitions(entity for pair in pairs for entity in pair)]
     apart = _partitions(entity for pair in pairs for entity in _apart(*pair))
-    what = (
+    fault = (
         f"a Bigtable row key is partition {schema.row_key_join} sort, and the partitions of {' and '.join(met)} have "
         "different numbers of components but can begin alike, so a partition of one could contain rows of the other"
     )
@@ -88,12 +88,12 @@ def find_ambiguity(schema: Schema) -> Ambiguity | None:
         f" of {'their' if len(apart) > 1 else 'its'} own, the same in all entities that share one, such as "
         + ", ".join(f'"{_own_literal(schema, text)}#{text}" in {_of(schema, text)}' for text in apart)
     )
-    return Ambiguity(next(one for one in schema.entities.values() if _text(one) == apart[0]), what, fix)
+    return Ambiguity(next(entity for entity in schema.entities.values() if _text(entity) == apart[0]), fault, fix)
 
 
-def _apart(one: EntitySchema, other: EntitySchema) -> tuple[EntitySchema, ...]:
+def _apart(first: EntitySchema, other: EntitySchema) -> tuple[EntitySchema, ...]:
     """Which of two to change: a leading placeholder can match any literal."""
-    leading = tuple(entity for entity in (one, other) if isinstance(entity.primary.partition.parts[0], Slot))
+    leading = tuple(entity for entity in (first, other) if isinstance(entity.primary.partition.parts[0], Slot))
     return leading or (other,)
 
 

@@ -20,7 +20,7 @@ def spread(pattern: PatternSchema, shards: Shards, fields: Mapping[str, FieldInf
     owner = f"{pattern.entity}.{pattern.name}"
     if pattern.kind == "primary" and isinstance(shards, Shards):
         _check_primary(pattern, shards, fields, owner)
-    if isinstance(shards, Shards) and shards.by in {one.name for one in pattern.computed}:
+    if isinstance(shards, Shards) and shards.by in {field_.name for field_ in pattern.computed}:
         raise SchemaError(
             f"{owner}: {shards!r}: {shards.by!r} is a computed field, which is not stored: name a stored field"
         )

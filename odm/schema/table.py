@@ -254,8 +254,8 @@ def _checked(name: object) -> str:
 
 
 def _check_switches(table: str, switches: Mapping[str, object], *, as_they_are: bool) -> None:
-    for option, given in switches.items():
-        _check_choice(table, option, given, True, False)
+    for option, choice in switches.items():
+        _check_choice(table, option, choice, True, False)
     if as_they_are and switches["transactions"]:
         raise SchemaError(
             f'Table({table!r}): row_style="verbatim" has rows of other programs, which have no place for the locks of '
@@ -263,9 +263,9 @@ def _check_switches(table: str, switches: Mapping[str, object], *, as_they_are: 
         )
 
 
-def _check_choice(table: str, option: str, given: object, *choices: object) -> None:
-    if given not in choices:
-        raise SchemaError(f"Table({table!r}): {option} is {' or '.join(map(repr, choices))}, not {given!r}")
+def _check_choice(table: str, option: str, choice: object, *choices: object) -> None:
+    if choice not in choices:
+        raise SchemaError(f"Table({table!r}): {option} is {' or '.join(map(repr, choices))}, not {choice!r}")
 
 
 def _check_rows(name: str, row_style: object, row_key_join: object, layout: object, tag: object) -> bool:
@@ -292,13 +292,19 @@ def _index_names(table: str, index_keys: Mapping[str, Sequence[str | Sequence[st
 
 
 def _names(names: Sequence[str | Sequence[str]], takes: str, *, several: bool = False) -> KeyNames:
-    found = () if isinstance(names, str) else tuple(name if isinstance(name, str) else tuple(name) for name in names)
-    every = flat(found)
-    fits = 1 <= len(found) <= 2 and len({*every}) == len(every) and all(len(n) <= 4 for n in found if type(n) is tuple)
-    plain = several or not any(type(name) is tuple for name in found)
+    attributes = (
+        () if isinstance(names, str) else tuple(name if isinstance(name, str) else tuple(name) for name in names)
+    )
+    every = flat(attributes)
+    fits = (
+        1 <= len(attributes) <= 2
+        and len({*every}) == len(every)
+        and all(len(n) <= 4 for n in attributes if type(n) is tuple)
+    )
+    plain = several or not any(type(name) is tuple for name in attributes)
     if not fits or not plain or not all(isinstance(name, str) and is_attribute_name(name) for name in every):
         raise SchemaError(f"{takes}, not {names!r}")
-    return found
+    return attributes
 
 
 def _attribute(table: str, option: str, name: str, default: str) -> str:

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from odm.entities.entity import Entity
 from odm.entities.query import Query
-from odm.expressions.nodes import shown
+from odm.expressions.nodes import text_of
 from odm.schema.entity import EntitySchema, Key, Values
 
 
@@ -23,7 +23,7 @@ class Target(NamedTuple):
 
     def __str__(self) -> str:
         primary = self.entity.primary
-        values = ", ".join(f"{name}={shown(self.values[name])}" for name in primary.fields)
+        values = ", ".join(f"{name}={text_of(self.values[name])}" for name in primary.fields)
         return f"{self.entity.name}.{primary.name}({values})"
 
     @property

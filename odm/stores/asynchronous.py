@@ -854,8 +854,8 @@ class AsyncStore(BaseStore, Async):
             Unsupported: the writes of a declaration cannot be repeated.
         """
         calls, send = self._call()
-        found = calls.backfill(target, rate=rate, after=after, size=size, on_progress=on_progress)
-        return await arun(found, send)
+        steps = calls.backfill(target, rate=rate, after=after, size=size, on_progress=on_progress)
+        return await arun(steps, send)
 
     async def rekey(
         self,
@@ -899,8 +899,8 @@ class AsyncStore(BaseStore, Async):
                 follow.
         """
         calls, send = self._call()
-        found = calls.rekey(old, new, make, rate=rate, after=after, size=size, on_progress=on_progress)
-        return await arun(found, send)
+        steps = calls.rekey(old, new, make, rate=rate, after=after, size=size, on_progress=on_progress)
+        return await arun(steps, send)
 
     async def sweep(
         self,

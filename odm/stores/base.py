@@ -225,7 +225,7 @@ class BaseStore(Hinted):
                 if not context.transactions:
                     check_companions(named, transactions=False)
                 session = Session(context, connection, self.backend.name, self._secret, self._retry_safe)
-                opened = self._opened = self._made(schema, session)
+                opened = self._opened = self._opening(schema, session)
         return opened
 
     def _unfilled(self, schema: Schema) -> dict[str, str] | None:
@@ -241,10 +241,10 @@ class BaseStore(Hinted):
         first = origin._current()
         connection = self._with_policy(first.session.connection)
         session = evolve(first.session, connection=connection, retry_safe=self._retry_safe)
-        opened = self._opened = self._made(first.schema, session, first)
+        opened = self._opened = self._opening(first.schema, session, first)
         return opened
 
-    def _made(self, schema: Schema, session: Session, origin: "_Opened | None" = None) -> "_Opened":
+    def _opening(self, schema: Schema, session: Session, origin: "_Opened | None" = None) -> "_Opened":
         return _Opened(schema, session, Calls(session), partial(self._perform, session.connection), origin)
 
     def _with_policy(self, connection: Connection[Any]) -> Connection[Any]:
@@ -404,9 +404,9 @@ def _check_options(  # the options of a store
         raise BadValue(f"limits={brief(limits)}: say 'portable', what every backend can hold, or 'native'")
     if on_unknown not in ("raise", "skip"):
         raise BadValue(f"on_unknown={brief(on_unknown)}: say 'raise' or 'skip'")
-    for option, given in callables.items():
-        if given is not None and (not callable(given) or iscoroutinefunction(given)):
-            raise BadValue(f"{option}={brief(given)}: give a plain function, also to an AsyncStore")
+    for option, callback in callables.items():
+        if callback is not None and (not callable(callback) or iscoroutinefunction(callback)):
+            raise BadValue(f"{option}={brief(callback)}: give a plain function, also to an AsyncStore")
     if random is not None and not isinstance(random, Random):
         raise BadValue(f"random={brief(random)}: give a random.Random, such as random.Random(7)")
 
@@ -442,11 +442,11 @@ def _locked(lock: "str | PathLike[str]", table: Table) -> "TableLock":
         raise BadValue(f"lock={brief(lock)}: give the path of the file that odm lock writes, such as 'odm.lock'")
     from odm.schema.lockfile import lock_at
 
-    found = lock_at(Path(lock), "lock=")
-    locked = None if found is None else found.tables.get(table.name)
+    document = lock_at(Path(lock), "lock=")
+    locked = None if document is None else document.tables.get(table.name)
     if locked is None:
-        what = "there is no such file" if found is None else f"table {table.name!r} is not in it"
-        raise BadValue(f"lock={str(lock)!r}: {what}; write it with odm lock, or leave lock= out")
+        reason = "there is no such file" if document is None else f"table {table.name!r} is not in it"
+        raise BadValue(f"lock={str(lock)!r}: {reason}; write it with odm lock, or leave lock= out")
     return locked
 
 

@@ -56,17 +56,17 @@ class Blobs:
         self.options: Mapping[str, Any] = options
 
     @classmethod
-    def of(cls, given: object) -> "Blobs | None":
+    def of(cls, argument: object) -> "Blobs | None":
         """The argument ``blobs=`` of a store; None: it has no place for them.
 
         Raises:
             BadValue: it is not a place for blobs.
         """
-        if given is None or isinstance(given, Blobs):
-            return given
-        if not isinstance(given, str | os.PathLike):
-            raise BadValue(f"blobs={brief(given)}: give the path of a folder, a URL, or Blobs(url, **options)")
-        return cls(given)
+        if argument is None or isinstance(argument, Blobs):
+            return argument
+        if not isinstance(argument, str | os.PathLike):
+            raise BadValue(f"blobs={brief(argument)}: give the path of a folder, a URL, or Blobs(url, **options)")
+        return cls(argument)
 
     def __repr__(self) -> str:
         return f"Blobs({self.url!r})"
@@ -90,10 +90,10 @@ class _Owner(BaseModel):
 def _owner(data: bytes) -> _Owner | None:
     """The content of a marker; None if it is damaged."""
     try:
-        found = _Owner.model_validate_json(data)
+        owner = _Owner.model_validate_json(data)
     except ValidationError:
         return None
-    return found if found.parts.keys() >= {"backend", "table"} else None
+    return owner if owner.parts.keys() >= {"backend", "table"} else None
 
 
 @define(slots=False, unsafe_hash=True)
@@ -107,7 +107,7 @@ class _Folder:
     blobs: Blobs
     table: str
     claimed: bool = field(init=False, default=False, repr=False, eq=False)
-    _made: set[str] = field(init=False, factory=set, repr=False, eq=False)
+    _known_folders: set[str] = field(init=False, factory=set, repr=False, eq=False)
 
     @cached_property
     def _system(self) -> tuple[Any, str]:
@@ -145,10 +145,10 @@ class _Folder:
     def _write_file(self, path: str, data: bytes) -> None:
         """Write a file and wait until it is on disk: the item that refers to it may be as durable."""
         folder = os.path.dirname(path)  # noqa: PTH120  # the path of fsspec
-        if folder not in self._made:
-            for made in _make_folders(folder):
-                _sync_folder(os.path.dirname(made))  # noqa: PTH120
-            self._made.add(folder)
+        if folder not in self._known_folders:
+            for new_folder in _make_folders(folder):
+                _sync_folder(os.path.dirname(new_folder))  # noqa: PTH120
+            self._known_folders.add(folder)
         with open(path, "xb") as file:  # noqa: PTH123
             file.write(data)
             file.flush()

@@ -804,8 +804,8 @@ class Store(BaseStore, Sync):
             Unsupported: the writes of a declaration cannot be repeated.
         """
         calls, send = self._call()
-        found = calls.backfill(target, rate=rate, after=after, size=size, on_progress=on_progress)
-        return run(found, send)
+        steps = calls.backfill(target, rate=rate, after=after, size=size, on_progress=on_progress)
+        return run(steps, send)
 
     def rekey(
         self,
@@ -849,8 +849,8 @@ class Store(BaseStore, Sync):
                 follow.
         """
         calls, send = self._call()
-        found = calls.rekey(old, new, make, rate=rate, after=after, size=size, on_progress=on_progress)
-        return run(found, send)
+        steps = calls.rekey(old, new, make, rate=rate, after=after, size=size, on_progress=on_progress)
+        return run(steps, send)
 
     def sweep(
         self,

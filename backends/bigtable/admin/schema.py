@@ -72,7 +72,7 @@ def check(schema: Schema) -> None:
     if schema.has_verbatim_keys:
         return  # each part of a key is one component
     if ambiguity := find_ambiguity(schema):
-        raise SchemaError(f"table {schema.name!r}: {ambiguity.what}: {ambiguity.fix}")
+        raise SchemaError(f"table {schema.name!r}: {ambiguity.fault}: {ambiguity.fix}")
 
 
 def _check_transactions(schema: Schema) -> None:

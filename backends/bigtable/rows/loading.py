@@ -292,7 +292,7 @@ class RowItem(NativeItem):
     __slots__ = ("_loader", "row")
 
     def __init__(self, row: Row, loader: "Loader") -> None:
-        self._made = None  # inlined from the base class for speed
+        self._content = None  # inlined from the base class for speed
         self.row = row
         self._loader = loader
 
@@ -312,12 +312,12 @@ class RowItem(NativeItem):
         """The value of an attribute; a plain cell is decoded without the others."""
         shape = shape_of(self.row.columns)
         if name in shape.parted or name in shape.counted:
-            return self.made.get(name, default)
+            return self.content.get(name, default)
         place = shape.places.get(name)
         try:
             value = NO_MEMBERS if place is None else self._loader.readers.get(name, read)(self.row.values[place])
         except UNREADABLE:
-            return self.made.get(name, default)  # raises a BackendError that names the cell
+            return self.content.get(name, default)  # raises a BackendError that names the cell
         return default if value == NO_MEMBERS else value
 
 

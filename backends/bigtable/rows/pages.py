@@ -353,7 +353,7 @@ class Document(RowItem):
         return self._loader.places.decode(self.row)
 
     def get(self, name: str, default: Any = None) -> Any:
-        return self.made.get(name, default)
+        return self.content.get(name, default)
 
 
 class Documents(Loader):

@@ -64,7 +64,7 @@ class AttributesText(LazyDict):
     __slots__ = ("_read", "text")
 
     def __init__(self, text: str, read: Callable[[str], dict[str, Any]]) -> None:
-        self._made = None  # inlined from the base class for speed
+        self._content = None  # inlined from the base class for speed
         self.text = text
         self._read = read
 
@@ -157,7 +157,7 @@ def _plain(value: Any) -> Any:
     """An argument in the form that botocore's serializer accepts."""
     kind = type(value)
     if kind is AttributesText:
-        return value.made
+        return value.content
     if kind is dict:
         return {name: _plain(part) for name, part in value.items()}
     return list(map(_plain, value)) if kind is list else value

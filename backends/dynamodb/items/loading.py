@@ -127,7 +127,7 @@ class AttributesItem(NativeItem):
     __slots__ = ("_hidden", "_loader", "attributes")
 
     def __init__(self, attributes: Attributes, hidden: frozenset[str], loader: "Loader") -> None:
-        self._made = None  # inlined from the base class for speed
+        self._content = None  # inlined from the base class for speed
         self.attributes = attributes
         self._hidden = hidden
         self._loader = loader
@@ -182,7 +182,7 @@ class DescribedItem(NativeItem):
     __slots__ = ("_read", "attributes")
 
     def __init__(self, attributes: Attributes, read: Callable[[Attributes], dict[str, Any]]) -> None:
-        self._made = None
+        self._content = None
         self.attributes = attributes
         self._read = read
 

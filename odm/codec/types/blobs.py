@@ -38,7 +38,7 @@ class Pointer(dict[str, Value]):
         self.data = data
 
 
-def kept_inline(names: Collection[str], before: Item, made: dict[str, Value]) -> dict[str, Value]:
+def kept_inline(names: Collection[str], before: Item, after: dict[str, Value]) -> dict[str, Value]:
     """A stored item that was read and is written again, with the long values that are in the item left there.
 
     Only a write of the field moves its value to a blob: others upload nothing.
@@ -46,12 +46,12 @@ def kept_inline(names: Collection[str], before: Item, made: dict[str, Value]) ->
     Args:
         names: the stored names of the fields with Blob.
         before: the attributes from which the item was made.
-        made: the item.
+        after: the item.
     """
     kept = {
-        name: before[name] for name in names if isinstance(made.get(name), Pointer) and type(before.get(name)) is bytes
+        name: before[name] for name in names if isinstance(after.get(name), Pointer) and type(before.get(name)) is bytes
     }
-    return {**made, **kept} if kept else made
+    return {**after, **kept} if kept else after
 
 
 def is_name(text: str) -> bool:
@@ -66,8 +66,8 @@ def placeholders(eager: Mapping[str, bool], item: Item) -> Item:
         eager: see `odm.schema.entity.EntitySchema`.
         item: a stored item.
     """
-    found = {name: pointer_of(item.get(name)) for name, is_eager in eager.items() if is_eager}
-    zeros = {name: bytes(min(pointer["size"], _MOST)) for name, pointer in found.items() if pointer is not None}
+    pointers = {name: pointer_of(item.get(name)) for name, is_eager in eager.items() if is_eager}
+    zeros = {name: bytes(min(pointer["size"], _MOST)) for name, pointer in pointers.items() if pointer is not None}
     return {**item, **zeros} if zeros else item
 
 

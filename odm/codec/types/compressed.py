@@ -54,19 +54,19 @@ class CompressedType(StoredType):
     how: Compressed
 
     def dump(self, value: Any) -> Value:
-        given = self.inner.dump(value)
-        data: bytes = given.encode() if isinstance(given, str) else given
+        plain = self.inner.dump(value)
+        data: bytes = plain.encode() if isinstance(plain, str) else plain
         if len(data) > self.how.max_size:
             why = f"has {len(data)} bytes, more than max_size={self.how.max_size}, which could not be read back"
             raise Unfit(f"{why}: give a larger max_size to Compressed", value)
-        if len(data) <= self.how.over and (isinstance(given, str) or not given.startswith((ZSTD, GZIP))):
-            return given
+        if len(data) <= self.how.over and (isinstance(plain, str) or not plain.startswith((ZSTD, GZIP))):
+            return plain
         if self.how.algorithm == "gzip":
             import gzip
 
             return gzip.compress(data, 6 if self.how.level is None else self.how.level, mtime=0)
-        made: bytes = zstd().compress(data, 3 if self.how.level is None else self.how.level)
-        return made
+        frame: bytes = zstd().compress(data, 3 if self.how.level is None else self.how.level)
+        return frame
 
     def load(self, value: Value) -> Any:
         if not isinstance(value, bytes):
@@ -130,11 +130,11 @@ def decompressed(data: bytes, most: int) -> bytes:
     while data:
         if len(parts) == MOST_FRAMES:
             raise Corrupt(f"it has more than {MOST_FRAMES} frames")
-        found, data = _frame(data, most + 1)
-        most -= len(found)
+        chunk, data = _frame(data, most + 1)
+        most -= len(chunk)
         if most < 0:
             raise Corrupt("it is larger than max_size=")
-        parts.append(found)
+        parts.append(chunk)
     return b"".join(parts)
 
 
@@ -143,26 +143,26 @@ def _frame(data: bytes, most: int) -> tuple[bytes, bytes]:
     if data.startswith(GZIP):
         gunzip = zlib.decompressobj(zlib.MAX_WBITS | 16)
         try:
-            found = gunzip.decompress(data, most)
+            chunk = gunzip.decompress(data, most)
         except zlib.error as error:
             raise Corrupt(str(error)) from None
-        return _whole(found, most, gunzip.eof, gunzip.unused_data.lstrip(b"\0"))  # padding is allowed after a member
+        return _whole(chunk, most, gunzip.eof, gunzip.unused_data.lstrip(b"\0"))  # padding is allowed after a member
     try:
         module = zstd()
     except ImportError:
         raise Corrupt(_NO_ZSTD) from None
     decompressor = module.ZstdDecompressor()
     try:
-        found = decompressor.decompress(data, most)
+        chunk = decompressor.decompress(data, most)
     except module.ZstdError as error:
         raise Corrupt(str(error)) from None
-    return _whole(found, most, decompressor.eof, decompressor.unused_data)
+    return _whole(chunk, most, decompressor.eof, decompressor.unused_data)
 
 
-def _whole(found: bytes, most: int, eof: bool, rest: bytes) -> tuple[bytes, bytes]:
-    if not eof and len(found) < most:
+def _whole(chunk: bytes, most: int, eof: bool, rest: bytes) -> tuple[bytes, bytes]:
+    if not eof and len(chunk) < most:
         raise Corrupt("it is cut off")
-    return found, rest if eof else b""
+    return chunk, rest if eof else b""
 
 
 def holds_compressed(type_: StoredType) -> bool:
@@ -176,21 +176,21 @@ def holds_compressed(type_: StoredType) -> bool:
 def parts_of(type_: StoredType) -> tuple[StoredType, ...]:
     """A type and all types inside it, each once."""
     seen: dict[int, StoredType] = {}
-    left = [type_]
-    while left:
-        part = left.pop()
+    pending = [type_]
+    while pending:
+        part = pending.pop()
         if id(part) in seen:
             continue
         seen[id(part)] = part
         match part:
             case Around():
-                left.append(part.inner)
+                pending.append(part.inner)
             case ListType() | DictType():
-                left.append(part.item)
+                pending.append(part.item)
             case FixedTupleType():
-                left.extend(part.items)
+                pending.extend(part.items)
             case UnionType():
-                left.extend(part.members)
+                pending.extend(part.members)
             case RecordType():
-                left.extend(field.type for field in part.fields.values())
+                pending.extend(field.type for field in part.fields.values())
     return tuple(seen.values())

@@ -31,11 +31,11 @@ class FormType(StoredType):
 
     def load(self, value: Value) -> Any:
         try:
-            shown = self.parsed(value)
-            form = self.dump(shown)
+            loaded = self.parsed(value)
+            form = self.dump(loaded)
         except (Unfit, ValueError, TypeError, AttributeError, ArithmeticError):
-            shown = form = None
-        return shown if form == value and type(form) is type(value) else Unreadable(value, f"it is not {self.text}")
+            loaded = form = None
+        return loaded if form == value and type(form) is type(value) else Unreadable(value, f"it is not {self.text}")
 
     def parsed(self, value: Any) -> Any:
         """The value of what is stored, which may be of any form; raises for most that it does not write."""
@@ -97,7 +97,7 @@ class BoolFormType(FormType):
         return self.stored[value]
 
     def parsed(self, value: Any) -> Any:
-        return next((one for one, form in self.stored.items() if form == value), None)
+        return next((flag for flag, form in self.stored.items() if form == value), None)
 
 
 class BytesTextType(FormType):
@@ -237,8 +237,8 @@ def _canonical(value: Any) -> Value:
             return [_canonical(part) for part in value]
         case dict():
             return {key: _canonical(part) for key, part in value.items()}
-    found: Value = value
-    return found
+    scalar: Value = value
+    return scalar
 
 
 def _json(value: Value, style: _JsonStyle, type_: StoredType | None = None) -> str:

@@ -26,8 +26,8 @@ class Place(Immutable):
 
     def fault(self, annotation: Any, why: str, fix: str) -> SchemaError:
         """The error that the field's type cannot be stored."""
-        shown = annotation.__name__ if type(annotation) is type else str(annotation).replace("typing.", "")
-        return SchemaError(f"{self.cls.__name__}.{self.field}: {shown} {why}; {fix}")
+        text = annotation.__name__ if type(annotation) is type else str(annotation).replace("typing.", "")
+        return SchemaError(f"{self.cls.__name__}.{self.field}: {text} {why}; {fix}")
 
     def configured(self, option: str) -> bool:
         """Whether the model's configuration sets a flag."""
@@ -87,18 +87,18 @@ def field_infos(cls: type[Any]) -> dict[str, FieldInfo]:
     return {f.name: FieldInfo.from_annotated_attribute(hints[f.name], f) for f in dataclass_fields(cls) if f.init}
 
 
-def check_default(found: RecordField, info: FieldInfo, place: Place) -> None:
+def check_default(record_field: RecordField, info: FieldInfo, place: Place) -> None:
     """Refuse a default that cannot be stored, and a default of a set that is not empty."""
-    default = found.default
-    if found.is_set and isinstance(default, set | frozenset) and default:
+    default = record_field.default
+    if record_field.is_set and isinstance(default, set | frozenset) and default:
         why = "has a default that is not empty, but an absent set always reads as the empty set"
         raise place.fault(info.annotation, why, "let the default be set()")
-    if default is NOTHING or default is None or (found.is_set and isinstance(default, set | frozenset)):
+    if default is NOTHING or default is None or (record_field.is_set and isinstance(default, set | frozenset)):
         return
     if info.validate_default or place.configured("validate_default"):
         return
     try:
-        found.type.dump(default)
+        record_field.type.dump(default)
     except Unfit as unfit:
         why = f"has the default {default!r}, which {unfit.reason}"
         raise place.fault(info.annotation, why, "give it a default of its type") from None
@@ -107,15 +107,15 @@ def check_default(found: RecordField, info: FieldInfo, place: Place) -> None:
 def check_names(record: RecordType) -> None:
     """Refuse a stored name that no attribute can have, and two fields with one stored name."""
     seen: dict[str, str] = {}
-    for name, found in record.fields.items():
-        if not is_attribute_name(found.stored):
+    for name, record_field in record.fields.items():
+        if not is_attribute_name(record_field.stored):
             raise SchemaError(
-                f"{record.text}.{name}: the stored name {found.stored!r} is empty, or UTF-8 cannot encode it; give it "
-                'another with Annotated[..., Stored("...")]'
+                f"{record.text}.{name}: the stored name {record_field.stored!r} is empty, or UTF-8 cannot encode it; "
+                'give it another with Annotated[..., Stored("...")]'
             )
-        twin = seen.setdefault(found.stored, name)
+        twin = seen.setdefault(record_field.stored, name)
         if twin != name:
             raise SchemaError(
-                f"{record.text}.{name} and {record.text}.{twin} have the same stored name {found.stored!r}; "
+                f"{record.text}.{name} and {record.text}.{twin} have the same stored name {record_field.stored!r}; "
                 'give one of them another with Annotated[..., Stored("...")]'
             )

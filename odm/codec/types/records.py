@@ -146,11 +146,19 @@ class RecordType(StoredType, eq=False, dict=True):
             return values
 
     def child(self, segment: str | int) -> Part:
-        found = self.fields.get(segment) if isinstance(segment, str) else None
-        if found is None:
+        record_field = self.fields.get(segment) if isinstance(segment, str) else None
+        if record_field is None:
             raise Unfit(f"has no field {segment!r}: {nearest(str(segment), self.fields)}")
-        required = found.required and not found.is_set
-        return Part(found.stored, found.type, found.default, required, found.factory, found.frozen, found.keeps_null)
+        required = record_field.required and not record_field.is_set
+        return Part(
+            record_field.stored,
+            record_field.type,
+            record_field.default,
+            required,
+            record_field.factory,
+            record_field.frozen,
+            record_field.keeps_null,
+        )
 
     def fits(self, item: Mapping[str, Value]) -> bool:
         """Whether this is a stored record of this class, and not of another class that is distinguishable from it."""
@@ -160,14 +168,14 @@ class RecordType(StoredType, eq=False, dict=True):
         )
 
 
-def can_tell_apart(one: RecordType, other: RecordType) -> bool:
+def can_tell_apart(record: RecordType, other: RecordType) -> bool:
     """Whether no stored record fits both classes: one always stores a value that the other never stores."""
-    return _differs(one, other) or _differs(other, one)
+    return _differs(record, other) or _differs(other, record)
 
 
-def _differs(one: RecordType, other: RecordType) -> bool:
+def _differs(record: RecordType, other: RecordType) -> bool:
     theirs = {f.stored: f for f in other.fields.values()}
-    for mine in one.fields.values():
+    for mine in record.fields.values():
         if not mine.always:
             continue
         twin = theirs.get(mine.stored)
@@ -176,10 +184,10 @@ def _differs(one: RecordType, other: RecordType) -> bool:
     return False
 
 
-def _are_disjoint(one: StoredType, other: StoredType) -> bool:
-    if isinstance(one, LiteralType) and isinstance(other, LiteralType):
-        return not one.loaded.keys() & other.loaded.keys()
-    return not one.kinds & other.kinds
+def _are_disjoint(type_: StoredType, other: StoredType) -> bool:
+    if isinstance(type_, LiteralType) and isinstance(other, LiteralType):
+        return not type_.loaded.keys() & other.loaded.keys()
+    return not type_.kinds & other.kinds
 
 
 def _can_hold(type_: StoredType, value: Value) -> bool:

@@ -50,8 +50,8 @@ class Unfit(Exception):
     def bad_value(self, owner: str) -> BadValue:
         """The public error; ``owner`` is the entity's name."""
         where = f"{owner}.{Path(self.path)}" if self.path else owner
-        shown = "" if self.value is NOTHING else f"{show(self.value)} "
-        return BadValue(f"{where}: {shown}{self.reason}")
+        prefix = "" if self.value is NOTHING else f"{show(self.value)} "
+        return BadValue(f"{where}: {prefix}{self.reason}")
 
 
 def show(value: object) -> str:
@@ -204,8 +204,8 @@ class WrongType(Unfit):
     """A value of another type; another member of a union may accept it."""
 
 
-def unfit(wanted: str, value: object) -> Unfit:
+def unfit(expected: str, value: object) -> Unfit:
     """The fault of a value of another type."""
     return WrongType(
-        f"(of type {type(value).__name__}) is not of type {wanted}: give a value of the declared type", value
+        f"(of type {type(value).__name__}) is not of type {expected}: give a value of the declared type", value
     )

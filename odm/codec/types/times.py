@@ -180,10 +180,10 @@ class EpochType(StoredType):
             moment = _EPOCH + int(value * _MICROS[self.unit]) * _MICRO
         except OverflowError:
             return Unreadable(value)
-        shown = moment if self.of is datetime else moment.date()
-        if self._number(shown) != value:
+        loaded = moment if self.of is datetime else moment.date()
+        if self._number(loaded) != value:
             return Unreadable(value, _NANOS if self.of is datetime else "it is not midnight in UTC, and a date is")
-        return shown
+        return loaded
 
     def loose(self, value: Any) -> Value:
         return self._number(value) if isinstance(value, datetime) and self.of is datetime else self.dump(value)
@@ -218,16 +218,16 @@ class FormatType(StoredType, dict=True):
             raise unfit(self.of.__name__, value)
         if isinstance(value, datetime):
             value = in_utc(value)
-        text = _DIRECTIVE().sub(lambda found: _written(found[1], value), self.form)
+        text = _DIRECTIVE().sub(lambda match: _written(match[1], value), self.form)
         if self.load(text) != value:
             raise Unfit(f"has parts that the format {self.form!r} does not store: round it", value)
         return text
 
     def load(self, value: Value) -> Any:
-        found = self._pattern.fullmatch(value) if isinstance(value, str) else None
-        if found is None:
+        match = self._pattern.fullmatch(value) if isinstance(value, str) else None
+        if match is None:
             return value if isinstance(value, date) else Unreadable(value)
-        parts = {name: int(text) for name, text in found.groupdict().items()}
+        parts = {name: int(text) for name, text in match.groupdict().items()}
         day = parts.get("Y", 1), parts.get("m", 1), parts.get("d", 1)
         micros = parts.get("f", 1000 * parts.get("ms", 0))
         clock = parts.get("H", 0), parts.get("M", 0), parts.get("S", 0), micros
@@ -269,13 +269,13 @@ class IsoType(StoredType):
     def load(self, value: Value) -> Any:
         if type(value) is not str:
             return value if isinstance(value, datetime) else Unreadable(value)
-        found = _ISO().fullmatch(value)
-        if found is None or found["zone"] != self._style.zone:
+        match = _ISO().fullmatch(value)
+        if match is None or match["zone"] != self._style.zone:
             return Unreadable(value)
-        if found["nanos"] and found["nanos"].strip("0"):
+        if match["nanos"] and match["nanos"].strip("0"):
             return Unreadable(value, _NANOS)
         try:
-            instant = datetime.fromisoformat(f"{found['minute']}{found['second'] or ''}{found['micros'] or ''}")
+            instant = datetime.fromisoformat(f"{match['minute']}{match['second'] or ''}{match['micros'] or ''}")
         except ValueError:
             return Unreadable(value)
         instant = instant.replace(tzinfo=UTC)
@@ -375,7 +375,7 @@ def iso_type(name: str) -> IsoType:
 
 def format_type(form: str, of: type) -> FormatType:
     """The type of a datetime or date as text. Raises ValueError for a format that cannot be read back."""
-    used = [found[1] for found in _DIRECTIVE().finditer(form)]
+    used = [match[1] for match in _DIRECTIVE().finditer(form)]
     known = (*_WIDTHS, *_ZONES, "%") if of is datetime else ("Y", "m", "d", "%")
     if unknown := [name for name in used if name not in known]:
         raise ValueError(f"format={brief(form)} has %{unknown[0]}, and odm reads {DIRECTIVES}")
@@ -388,17 +388,17 @@ def format_type(form: str, of: type) -> FormatType:
 
 
 def _directives(form: str) -> list[tuple[str]]:
-    return [(found[1],) for found in _DIRECTIVE().finditer(form) if found[1] in _WIDTHS]
+    return [(match[1],) for match in _DIRECTIVE().finditer(form) if match[1] in _WIDTHS]
 
 
 def _pattern(form: str) -> re.Pattern[str]:
     pieces, at = "", 0
-    for found in _DIRECTIVE().finditer(form):
-        name = found[1]
+    for match in _DIRECTIVE().finditer(form):
+        name = match[1]
         width = _WIDTHS.get(name)
         digits = f"(?P<{'ms' if name == '3f' else name}>[0-9]{{{width}}})" if width else ""
-        pieces += re.escape(form[at : found.start()]) + (digits or re.escape(_ZONES.get(name, name)))
-        at = found.end()
+        pieces += re.escape(form[at : match.start()]) + (digits or re.escape(_ZONES.get(name, name)))
+        at = match.end()
     return re.compile(pieces + re.escape(form[at:]), re.DOTALL)
 
 

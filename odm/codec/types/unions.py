@@ -138,7 +138,7 @@ class UnionType(StoredType):
 
     @property
     def element(self) -> StoredType | None:
-        elements = [found for member in self.members if (found := member.element) is not None]
+        elements = [item_type for member in self.members if (item_type := member.element) is not None]
         return union(elements) if elements else None
 
 
@@ -148,7 +148,7 @@ def union(members: Iterable[StoredType]) -> StoredType:
     if INT in different:
         different = tuple(FLOAT_BESIDE_INT if member == FLOAT else member for member in different)
     if sum(isinstance(member, DecimalType) for member in different) > 1:  # of different places
-        different = tuple(dict.fromkeys(DECIMAL if isinstance(one, DecimalType) else one for one in different))
+        different = tuple(dict.fromkeys(DECIMAL if isinstance(member, DecimalType) else member for member in different))
     if len(different) == 1:
         return different[0]
     text = " | ".join(member.text for member in different)
@@ -167,15 +167,15 @@ def with_places(type_: StoredType, places: int) -> StoredType:
     return type_
 
 
-def can_stand_together(one: StoredType, other: StoredType) -> bool:
+def can_stand_together(type_: StoredType, other: StoredType) -> bool:
     """Whether a stored value shows which of two types it is of, or reads back equal as either."""
-    if not one.kinds & other.kinds:
+    if not type_.kinds & other.kinds:
         return True
-    if isinstance(one, RecordType) and isinstance(other, RecordType):
-        return can_tell_apart(one, other)
-    if isinstance(one, NumberType) and isinstance(other, NumberType):
-        return INT in {one, other}  # float 0.1 and Decimal("0.1") are stored alike and are not equal
-    return _says_its_type(one) and _says_its_type(other)
+    if isinstance(type_, RecordType) and isinstance(other, RecordType):
+        return can_tell_apart(type_, other)
+    if isinstance(type_, NumberType) and isinstance(other, NumberType):
+        return INT in {type_, other}  # float 0.1 and Decimal("0.1") are stored alike and are not equal
+    return _says_its_type(type_) and _says_its_type(other)
 
 
 def _says_its_type(type_: StoredType) -> bool:

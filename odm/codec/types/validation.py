@@ -117,8 +117,8 @@ def model_schema(cls: type[BaseModel]) -> ModelSchema:
     if node.get("root_model"):
         return ModelSchema({}, config, (), early, custom_init)
     fields = {name: node_field["schema"] for name, node_field in node["fields"].items()}
-    found = cast("tuple[CoreSchema, ...]", tuple(definitions.values()))
-    return ModelSchema(fields, config, found, early, custom_init)
+    schemas = cast("tuple[CoreSchema, ...]", tuple(definitions.values()))
+    return ModelSchema(fields, config, schemas, early, custom_init)
 
 
 def runs_early(schema: Any) -> bool:
@@ -132,8 +132,8 @@ def runs_early(schema: Any) -> bool:
 
 
 def _reason(detail: ErrorDetails) -> str:
-    found = detail["input"]
-    return found.reason if isinstance(found, Unreadable) and found.reason else detail["msg"]
+    input_value = detail["input"]
+    return input_value.reason if isinstance(input_value, Unreadable) and input_value.reason else detail["msg"]
 
 
 def reasons(error: ValidationError, below: int = 0) -> str:

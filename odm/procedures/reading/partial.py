@@ -14,7 +14,7 @@ from odm.codec.types.stored import NOTHING
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, SchemaError, brief
-from odm.expressions.nodes import Item, Path, shown
+from odm.expressions.nodes import Item, Path, text_of
 from odm.expressions.references import path_of
 from odm.immutable import Immutable, evolve
 from odm.procedures.context import Context
@@ -174,7 +174,7 @@ class Partial(Generic[E]):
     def __repr__(self) -> str:
         keys = {(name,) for name in self._selection.entity.primary.fields}
         there = {path: value for path, value in self._values.items() if path not in keys and value is not NOTHING}
-        return f"Partial({', '.join([str(self.key), *(f'{Path(path)}={shown(it)}' for path, it in there.items())])})"
+        return f"Partial({', '.join([str(self.key), *(f'{Path(path)}={text_of(it)}' for path, it in there.items())])})"
 
 
 def selection_of(context: Context, cls: type | None, only: object, call: str) -> Selection | None:

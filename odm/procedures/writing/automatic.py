@@ -101,6 +101,6 @@ def _new(context: Context, fields: Automatic) -> Any:
 def _time(fields: Automatic, name: str, now: float) -> datetime:
     """The time, as far as the field stores it."""
     try:
-        return fields.cut[name](datetime.fromtimestamp(now, UTC))
+        return fields.truncate[name](datetime.fromtimestamp(now, UTC))
     except (ValueError, OverflowError):
         raise BadValue(f"the store's clock returns {now} s since 1970, which is not a time: set the clock") from None

@@ -546,7 +546,7 @@ def _start_of(actions: Iterable[Action], name: str) -> Value:
 
 def _decoded(item: Item | None) -> Item | None:
     """The item as a dict, which is read many times. The request keeps what the backend returned."""
-    return item.made if isinstance(item, NativeItem) else item
+    return item.content if isinstance(item, NativeItem) else item
 
 
 def _with_parents(change: ItemUpdate, item: Item | None) -> tuple[ItemUpdate, Condition | None]:

@@ -10,7 +10,7 @@ from odm.schema.entity import EntitySchema, PatternSchema
 def declared(entity: EntitySchema, name: str) -> Pattern:
     """The declaration with this attribute name, in the class or its nearest base."""
     named = (vars(base).get(name) for base in entity.cls.__mro__)
-    return next(one for one in named if isinstance(one, Pattern))
+    return next(attribute for attribute in named if isinstance(attribute, Pattern))
 
 
 def sort_of(entity: EntitySchema, name: str) -> str:

@@ -77,9 +77,9 @@ def _of_container(origin: Any, arguments: tuple[Any, ...], level: int) -> Iterat
         yield from zip(*(_of_type(argument, level) for argument in arguments), strict=False)
         return
     values = list(islice(_of_type(arguments[0], level), MOST))
-    for made in (values[:1], values[:2], values[1:4]):
+    for sample in (values[:1], values[:2], values[1:4]):
         try:
-            yield origin(made)
+            yield origin(sample)
         except TypeError:  # a set of what has no hash
             return
     for value in values:

@@ -110,7 +110,7 @@ RULES: Final[Mapping[str, Rule]] = {
 """The rules by name, in the order in which findings of one declaration are reported."""
 
 
-def found(
+def lint_finding(
     rule: Rule, where: str, *, what: str, why: str, fix: str, backends: tuple[Cloud, ...] = BOTH, source: str = ""
 ) -> LintFinding:
     """A finding of a rule; ``source`` replaces the rule's."""

@@ -52,8 +52,8 @@ def _promote(entity: EntitySchema, pattern: PatternSchema, field: str) -> str:
     rest, times = _apart(pattern)
     sort = components(sort_of(entity, pattern.name))
     own = next((part for part in sort if holds(part, [field])), f"{{{field}}}")
-    made = "#".join([*rest, own]), "#".join([*times, *(part for part in sort if part != own)])
-    return written(declared(entity, pattern.name), partition=made[0], sort=made[1])
+    templates = "#".join([*rest, own]), "#".join([*times, *(part for part in sort if part != own)])
+    return written(declared(entity, pattern.name), partition=templates[0], sort=templates[1])
 
 
 def _sharded_primary(entity: EntitySchema, pattern: PatternSchema, field: str) -> str:
@@ -84,9 +84,9 @@ def in_order(entity: EntitySchema, pattern: PatternSchema, slot: Slot) -> str:
     if alone and pattern.kind == "primary":
         return spread_out(entity, pattern)
     rest, times = _apart(pattern)
-    made = "#".join(rest or [entity.tag.upper()]), "#".join([*times, *components(sort_of(entity, pattern.name))])
+    templates = "#".join(rest or [entity.tag.upper()]), "#".join([*times, *components(sort_of(entity, pattern.name))])
     shards = _shards(entity, pattern) if alone else None
-    return written(declared(entity, pattern.name), partition=made[0], sort=made[1], shards=shards)
+    return written(declared(entity, pattern.name), partition=templates[0], sort=templates[1], shards=shards)
 
 
 def _texts(entity: EntitySchema) -> list[str]:

@@ -18,7 +18,7 @@ from odm.schema.lint.finding import (
     UNBOUNDED_COLLECTION,
     UNBOUNDED_ROW,
     LintFinding,
-    found,
+    lint_finding,
 )
 from odm.schema.lint.slots import own_ids, unit, values
 from odm.schema.model import Schema
@@ -41,7 +41,7 @@ def unbounded_collection(schema: Schema, entity: EntitySchema) -> Iterator[LintF
         return
     if _has_at_most(_BOUNDED, sort):
         return
-    yield found(
+    yield lint_finding(
         UNBOUNDED_COLLECTION,
         local.full_name,
         what=f'nothing limits how many {entity.name} items have the partition key "{entity.primary.partition.text}"',
@@ -60,7 +60,7 @@ def unbounded_row(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]
     if entity.keep is not None and entity.keep <= _ROW_ITEMS:
         return
     many = "nothing limits how many" if entity.keep is None else f"up to {entity.keep}"
-    yield found(
+    yield lint_finding(
         UNBOUNDED_ROW,
         entity.primary.full_name,
         what=f'{many} {entity.name} items have the partition key "{entity.primary.partition.text}"',
@@ -87,7 +87,7 @@ def filtered_reads(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding
         if not others:
             continue
         listed = " and ".join(others)
-        yield found(
+        yield lint_finding(
             FILTERED_READS,
             pattern.full_name,
             what=f"its ranges also have items of {listed}, which a query reads and drops",
@@ -141,7 +141,7 @@ def long_names(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
     if total <= _NAMES:
         return
     longest = sorted(stored, key=lambda field: len(stored[field]), reverse=True)[:3]
-    yield found(
+    yield lint_finding(
         LONG_NAMES,
         entity.name,
         what=f"the names of its {len(stored)} attributes have {total} bytes, and every item stores them",
@@ -171,7 +171,7 @@ def missing_ttl(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
     if not isinstance(span, timedelta) or span >= timedelta(days=1):
         return
     keep = f"\nor keep the newest: class {entity.name}(..., keep=1000)"
-    yield found(
+    yield lint_finding(
         MISSING_TTL,
         entity.primary.full_name,
         what=f"a time series by {first.name} whose items are never deleted",
@@ -187,7 +187,7 @@ def deleted_by_age(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding
     if rule is None or (entity.keep is None and entity.ttl is None):
         return
     stays = f"keep={entity.keep} keeps the newest items" if entity.ttl is None else f"items stay until {entity.ttl}"
-    yield found(
+    yield lint_finding(
         DELETED_BY_AGE,
         entity.name,
         what=f"{stays}, but Bigtable also deletes them by their age, gc={rule!r}",

@@ -16,7 +16,7 @@ from odm.schema.lint.finding import (
     NON_UNIQUE_KEY,
     TEXT_ORDER,
     LintFinding,
-    found,
+    lint_finding,
 )
 from odm.schema.lint.fixes import spread_out
 from odm.schema.lint.slots import identifies, own_ids, unit, unit_name
@@ -33,10 +33,10 @@ def ambiguous_row_keys(schema: Schema, entity: EntitySchema) -> Iterator[LintFin
     """Row keys that the Bigtable backend refuses: a partition may contain rows of another. One finding for a table."""
     ambiguity = find_ambiguity(schema)
     if ambiguity is not None and ambiguity.entity is entity:
-        yield found(
+        yield lint_finding(
             AMBIGUOUS_ROW_KEYS,
             entity.primary.full_name,
-            what=ambiguity.what,
+            what=ambiguity.fault,
             why="on Bigtable, create() and every read and write raise SchemaError, so the table cannot move there",
             fix=ambiguity.fix,
             backends=("bigtable",),
@@ -52,7 +52,7 @@ def constant_key(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
     required = [name for name, info in fields.items() if info.is_required()]
     name = next(iter((*own_ids(entity), *required, *fields)))
     key = "#".join(template.text for template in (primary.partition, primary.sort) if template is not None)
-    yield found(
+    yield lint_finding(
         CONSTANT_KEY,
         primary.full_name,
         what=f'the key "{key}" has no placeholder, so all {entity.name} items have this one key',
@@ -70,7 +70,7 @@ def non_unique_key(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding
         return
     distinct = ", ".join(dict.fromkeys(slot.name for slot in slots))
     sort = "#".join(filter(None, (sort_of(entity, entity.primary.name), f"{{{ids[0]}}}")))
-    yield found(
+    yield lint_finding(
         NON_UNIQUE_KEY,
         entity.primary.full_name,
         what=f"two {entity.name} items with different {ids[0]} have the same key if their {distinct} is the same",
@@ -91,7 +91,7 @@ def lossy_key(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
             continue
         others = [name for name in primary.fields if name != slot.name]
         same = f" and the same {', '.join(others)}" if others else ""
-        yield found(
+        yield lint_finding(
             LOSSY_KEY,
             primary.full_name,
             what=f"two {entity.name} items of one {unit_name(slot)} ({slot.name}){same} have the same key",
@@ -107,7 +107,7 @@ def equal_indexes(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]
     for pattern in entity.patterns.values():
         for other in seen:
             if _indexed_by(pattern) == _indexed_by(other):
-                yield found(
+                yield lint_finding(
                     EQUAL_INDEXES,
                     pattern.full_name,
                     what=f"its index {pattern.index!r} has the same keys as {other.index!r} of {other.full_name}",
@@ -124,7 +124,7 @@ def text_order(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]:
         for slot in slots:
             if not isinstance(slot.type, VerbatimKey) or slot.type.sorted:
                 continue
-            yield found(
+            yield lint_finding(
                 TEXT_ORDER,
                 pattern.full_name,
                 what=f"{slot.name} is {slot.type.encoding} in the sort key, which sorts as text: 10 is before 9",

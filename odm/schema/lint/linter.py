@@ -12,7 +12,16 @@ from typing import Final
 from odm.errors import BadValue
 from odm.immutable import evolve
 from odm.schema.entity import EntitySchema
-from odm.schema.lint.finding import BOTH, RULES, SEVERITIES, UNSTABLE_VALUE, UNUSED_IGNORE, Cloud, LintFinding, found
+from odm.schema.lint.finding import (
+    BOTH,
+    RULES,
+    SEVERITIES,
+    UNSTABLE_VALUE,
+    UNUSED_IGNORE,
+    Cloud,
+    LintFinding,
+    lint_finding,
+)
 from odm.schema.lint.growth import (
     deleted_by_age,
     filtered_reads,
@@ -51,8 +60,10 @@ def lint_schema(schema: Schema, ignore: Collection[str] = (), backend: Cloud | N
     _check_names(ignore, RULES, "rule")
     _check_names(() if backend is None else (backend,), BOTH, "backend")
     told = (finding for entity in schema.entities.values() for finding in _of_entity(schema, entity, ignore))
-    wanted = (one for one in told if one.rule not in ignore and (backend is None or backend in one.backends))
-    return sorted(wanted, key=lambda finding: SEVERITIES.index(finding.severity))
+    findings = (
+        finding for finding in told if finding.rule not in ignore and (backend is None or backend in finding.backends)
+    )
+    return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
 def warn_of_constant_keys(schema: Schema) -> None:
@@ -67,10 +78,10 @@ def warn_of_constant_keys(schema: Schema) -> None:
                 warnings.warn(f"{finding.where}: {finding.what}, and {finding.why}. Write {fix}", stacklevel=2)
 
 
-def _check_names(given: Collection[str], known: Iterable[str], word: str) -> None:
-    if isinstance(given, str):
-        raise BadValue(f"lint: ignore={given!r} is one name: write ignore=[{given!r}]")
-    for name in given:
+def _check_names(names: Collection[str], known: Iterable[str], word: str) -> None:
+    if isinstance(names, str):
+        raise BadValue(f"lint: ignore={names!r} is one name: write ignore=[{names!r}]")
+    for name in names:
         if name not in known:
             near = get_close_matches(str(name), [*known], 1)
             hint = f"did you mean {near[0]!r}? " if near else ""
@@ -96,8 +107,10 @@ def _of_entity(schema: Schema, entity: EntitySchema, ignore: Collection[str]) ->
 
 def _is_made(schema: Schema, entity: EntitySchema) -> bool:
     """Whether a companion made it: except for the beginning of its keys it is not the user's design."""
-    made = (f"{owner.tag}.{companion.name}" for owner in schema.entities.values() for companion in owner.companions)
-    return any(entity.tag == tag or entity.tag.startswith(f"{tag}.") for tag in made)
+    companion_tags = (
+        f"{owner.tag}.{companion.name}" for owner in schema.entities.values() for companion in owner.companions
+    )
+    return any(entity.tag == tag or entity.tag.startswith(f"{tag}.") for tag in companion_tags)
 
 
 def _unused(entity: EntitySchema, places: Places, used: list[Comment]) -> Iterator[LintFinding]:
@@ -108,7 +121,7 @@ def _unused(entity: EntitySchema, places: Places, used: list[Comment]) -> Iterat
         where = f"{entity.name}.{comment.about}" if comment.about else entity.name
         names = ", ".join(comment.rules)
         unknown = next((f", because there is no rule {name!r}" for name in comment.rules if name not in RULES), "")
-        finding = found(
+        finding = lint_finding(
             UNUSED_IGNORE,
             where,
             what=f"the comment ignore[{names}] suppresses nothing{unknown}",

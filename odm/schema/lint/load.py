@@ -6,7 +6,7 @@ from typing import Final
 
 from odm.keys import Slot
 from odm.schema.entity import EntitySchema, PatternSchema
-from odm.schema.lint.finding import BOTH, HOT_PARTITION, MONOTONIC_KEY, LintFinding, found
+from odm.schema.lint.finding import BOTH, HOT_PARTITION, MONOTONIC_KEY, LintFinding, lint_finding
 from odm.schema.lint.fixes import in_order, sharded, spread_out
 from odm.schema.lint.slots import choices, grows, is_bucket, spreads, unit, unit_name, values
 from odm.schema.model import Schema
@@ -30,7 +30,7 @@ def hot_partition(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]
         why = "a partition of DynamoDB takes 1,000 writes and 3,000 reads a second, whatever the table's capacity is"
         if how:
             why += f"; on Bigtable its rows sort by {how}, so current writes go to one node"
-        yield found(
+        yield lint_finding(
             HOT_PARTITION,
             pattern.full_name,
             what=_said(entity, pattern, few),
@@ -58,7 +58,7 @@ def monotonic_key(schema: Schema, entity: EntitySchema) -> Iterator[LintFinding]
             continue  # reported as a hot partition, or has shards
         told.add(slot.name)
         shards = ", and shards after it spread nothing" if pattern.shards is not None else ""
-        yield found(
+        yield lint_finding(
             MONOTONIC_KEY,
             pattern.full_name,
             what=f"its row keys begin with {{{slot.name}}}, {how}{shards}",

@@ -11,7 +11,7 @@ from odm.codec.types.validation import model_schema
 from odm.errors import ItemInvalid
 from odm.schema.entity import EntitySchema
 from odm.schema.lint.examples import MOST, combined, examples_of
-from odm.schema.lint.finding import UNSTABLE_VALUE, LintFinding, found
+from odm.schema.lint.finding import UNSTABLE_VALUE, LintFinding, lint_finding
 from odm.schema.model import Schema
 
 SECONDS: Final = 1.0
@@ -35,7 +35,7 @@ def unstable_value(_schema: Schema, entity: EntitySchema) -> Iterator[LintFindin
 
 
 def _finding(entity: EntitySchema, name: str, first: str, second: str) -> LintFinding:
-    return found(
+    return lint_finding(
         UNSTABLE_VALUE,
         f"{entity.name}.{name}",
         what=f"{first}; when that is read, {second}",
@@ -70,15 +70,15 @@ def _change_of_field(entity: EntitySchema, name: str) -> tuple[str, str] | None:
             item = {codec.stored[name]: codec.value(name, first)}
         except Exception:  # noqa: BLE001  # a validator may raise anything; it refuses the example
             continue
-        made = f"the validator makes {show(example)} {show(first)}"
+        effect = f"the validator makes {show(example)} {show(first)}"
         try:
             second = codec.read(item, (name,))[name]
         except ItemInvalid as error:
-            return made, f"it is refused: {' '.join(str(error.__cause__).split())}"
+            return effect, f"it is refused: {' '.join(str(error.__cause__).split())}"
         except Exception as error:  # noqa: BLE001  # the same function has taken the example
-            return made, f"it fails: {type(error).__name__}: {error}"
+            return effect, f"it fails: {type(error).__name__}: {error}"
         if second != first:
-            return made, f"it makes {show(second)} of it"
+            return effect, f"it makes {show(second)} of it"
     return None
 
 
@@ -102,7 +102,7 @@ def _changes_of_whole(entity: EntitySchema) -> dict[str, tuple[str, str]]:
         except Exception:  # noqa: BLE001  # it refuses the example
             continue
         for name in entity.codec.stored:
-            one, two = getattr(first, name), getattr(second, name)
-            if one != two and name not in changes:
-                changes[name] = f"a validator of {entity.name} makes it {show(one)}", f"it makes it {show(two)}"
+            once, two = getattr(first, name), getattr(second, name)
+            if once != two and name not in changes:
+                changes[name] = f"a validator of {entity.name} makes it {show(once)}", f"it makes it {show(two)}"
     return changes

@@ -37,23 +37,25 @@ def compare(
     """
     if old is None:
         renamed = [_renamed(name, table) for name, lock in gone.items() if lock.entities.keys() & new.entities.keys()]
-        found: Iterable[Finding] = renamed or [Finding("safe", f"table {table}", "not locked yet")]
+        findings: Iterable[Finding] = renamed or [Finding("safe", f"table {table}", "not locked yet")]
     else:
         old = _as_filled(old)
         known = new if old.format >= new.format else as_first(new)
-        found = (
+        findings = (
             *_compare_formats(f"table {table}", old, new, known),
             *_compare_tables(f"table {table}", old, new),
             *_compare_entities(old, known),
         )
-    return tuple(sorted(found, key=lambda finding: LEVELS.index(finding.level)))
+    return tuple(sorted(findings, key=lambda finding: LEVELS.index(finding.level)))
 
 
 def _as_filled(table: TableLock) -> TableLock:
     """The table with all patterns backfilled: whether they are is not a difference of models."""
     entities = {
         tag: entity.model_copy(
-            update={"patterns": {i: one.model_copy(update={"filled": True}) for i, one in entity.patterns.items()}}
+            update={
+                "patterns": {i: pattern.model_copy(update={"filled": True}) for i, pattern in entity.patterns.items()}
+            }
         )
         for tag, entity in table.entities.items()
     }
@@ -137,17 +139,19 @@ def _compare_entities(old: TableLock, new: TableLock) -> Iterator[Finding]:
     for tag, entity in new.entities.items():
         if tag in old.entities:
             was = old.entities[tag]
-            found = list(_compare_entity(was, entity, old, new))
-            if not found and was != entity and old.hash_only == new.hash_only:
-                found = [_details(was, entity)]
-            yield from found
+            findings = list(_compare_entity(was, entity, old, new))
+            if not findings and was != entity and old.hash_only == new.hash_only:
+                findings = [_details(was, entity)]
+            yield from findings
         else:
             yield _added(tag, entity, old)
 
 
 def _added(tag: str, entity: EntityLock, old: TableLock) -> Finding:
     """A new entity, or the items of a new companion of an old entity, which do not exist for stored items yet."""
-    owner = next((one for one in old.entities if tag.startswith(f"{one}.") and "." in entity.name), None)
+    owner = next(
+        (owner_tag for owner_tag in old.entities if tag.startswith(f"{owner_tag}.") and "." in entity.name), None
+    )
     if owner is None:
         return Finding("safe", entity.name, "new entity", now=f"tag {tag!r}")
     effect = f"its items are written with each {owner}, so they are missing for stored {owner} items"

@@ -134,12 +134,15 @@ def _moved(entity: EntityLock, pattern: PatternLock, old: str, new: str, table: 
 def made_of_fields(pattern: PatternLock, index: str, table: TableLock) -> bool:
     """Whether all key attributes of a global index are fields, so that stored items have them already."""
     names = table.index_keys.get(index, ())
-    templates = [one for one in (pattern.partition, pattern.sort) if one is not None]
+    templates = [template for template in (pattern.partition, pattern.sort) if template is not None]
     if pattern.kind != "global" or len(names) != len(templates):
         return False
     keys = [[name] if isinstance(name, str) else list(name) for name in names]
-    whole = [[slot.field for slot in one.slots] == key for one, key in zip(templates, keys, strict=True)]
-    plain = [isinstance(name, tuple) or one.literals == ("", "") for one, name in zip(templates, names, strict=True)]
+    whole = [[slot.field for slot in template.slots] == key for template, key in zip(templates, keys, strict=True)]
+    plain = [
+        isinstance(name, tuple) or template.literals == ("", "")
+        for template, name in zip(templates, names, strict=True)
+    ]
     return all(whole) and all(plain) and not any(":" in template.text for template in templates)
 
 

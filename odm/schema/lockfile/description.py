@@ -188,16 +188,16 @@ def read_lock(text: str, name: str) -> LockFile:
     """
     fix = "restore it from version control, or remove it and write it again with odm lock"
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise BadValue(f"{name} is not a lock file of odm, or it is damaged: {error}; {fix}") from error
-    version = found.get("format") if isinstance(found, dict) else None
+    version = document.get("format") if isinstance(document, dict) else None
     if type(version) is int and version > FORMAT:
         raise BadValue(
             f"{name} was written by a newer odm: it has format {version}, and this odm reads {FORMAT}; upgrade odm"
         )
     try:
-        return LockFile.model_validate(found)
+        return LockFile.model_validate(document)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "the top"

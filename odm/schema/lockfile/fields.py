@@ -16,7 +16,7 @@ from odm.codec.types.records import RecordField, RecordType
 from odm.codec.types.scalars import EnumType, LiteralType
 from odm.codec.types.stored import NOTHING, StoredType, Unfit
 from odm.codec.types.unions import NullableType, RootType, UnionType, bare
-from odm.expressions.nodes import Value, shown
+from odm.expressions.nodes import Value, text_of
 from odm.schema.lockfile.description import FieldLock
 from odm.schema.lockfile.limits import limits_of
 from odm.schema.lockfile.validators import name_of, validators_of
@@ -70,7 +70,7 @@ def _absent(
         validated = info.validate_default or Place(cls, field.name).configured("validate_default")
         return "factory", f"{name_of(info.default_factory)}(){', validated' if validated else ''}"
     try:
-        return "default", shown(field.type.dump(default))
+        return "default", text_of(field.type.dump(default))
     except Unfit:  # validation makes another value of it
         return "default", type(default).__name__
 
@@ -102,7 +102,7 @@ def _describe(type_: StoredType, records: tuple[RecordType, ...]) -> _Described:
             named = [(f"{name}: {text}", models) for name, (text, models) in zip(names, parts, strict=False)]
             return _join("tuple[{}]", ", ", named or parts)
         case EnumType() | LiteralType() if not _combines(type_):
-            return f"{_kinds(type_.values)} of {', '.join(sorted(map(shown, type_.values)))}", ()
+            return f"{_kinds(type_.values)} of {', '.join(sorted(map(text_of, type_.values)))}", ()
         case EnumType():
             return _kinds(type_.values), ()
         case _:
@@ -124,4 +124,4 @@ def _kinds(values: list[Value]) -> str:
 
 
 def _plain(value: Value) -> str | int | bool:
-    return value if isinstance(value, str | int | bool) else shown(value)
+    return value if isinstance(value, str | int | bool) else text_of(value)

@@ -26,13 +26,13 @@ PLACE: Final = "PLACE"
 """Stand for the table and its location in the command of `backfill_of`; the command line replaces what it knows."""
 
 
-def backfill_of(what: str) -> str:
+def backfill_of(declaration: str) -> str:
     """The command that writes stored items again, for the fix of a finding.
 
     Args:
-        what: a pattern or another declaration, such as "Order.by_status", or an entity, for whole items.
+        declaration: a pattern or another declaration, such as "Order.by_status", or an entity, for whole items.
     """
-    return f"odm backfill {TARGET} {what} {PLACE}"
+    return f"odm backfill {TARGET} {declaration} {PLACE}"
 
 
 class Finding(Immutable):
@@ -57,7 +57,7 @@ class Finding(Immutable):
 
     def named(self, target: str, place: str = PLACE) -> "Finding":
         """The finding, whose commands name the table, ``module:table``, and where it is."""
-        fix = re.sub(rf"{TARGET} (\S+) {PLACE}", lambda found: f"{target} {found[1]} {place}", self.fix)
+        fix = re.sub(rf"{TARGET} (\S+) {PLACE}", lambda match: f"{target} {match[1]} {place}", self.fix)
         return evolve(self, fix=fix)
 
     def __str__(self) -> str:

@@ -119,10 +119,10 @@ def _limits_of(cls: type[Any], place: str) -> _Limits:
     return limits
 
 
-def _add_whole_digits(found: _Limits, place: str) -> None:
-    digits, places = (found.get(_at(place, name)) for name in ("max_digits", "decimal_places"))
+def _add_whole_digits(limits: _Limits, place: str) -> None:
+    digits, places = (limits.get(_at(place, name)) for name in ("max_digits", "decimal_places"))
     if isinstance(digits, int) and isinstance(places, int):
-        found[_at(place, "max_whole_digits")] = digits - places
+        limits[_at(place, "max_whole_digits")] = digits - places
 
 
 def _is_json(value: Any) -> bool:

@@ -27,9 +27,9 @@ _KNOWN: Final = frozenset({"builtins", "enum", "odm", "pydantic"})
 
 def validators_of(info: FieldInfo, owner: type[Any], name: str) -> tuple[str, ...]:
     """The validators of a field and of the parts of its type, which start with their position; in order."""
-    found = [_at(place, text) for place, mark in marks_in(info) if (text := _validator(mark))]
-    found += [_at(place, text) for place, cls in classes_in(info) for text in validators_of_class(cls)]
-    return (*found, *_decorated(owner, name))
+    texts = [_at(place, text) for place, mark in marks_in(info) if (text := _validator(mark))]
+    texts += [_at(place, text) for place, cls in classes_in(info) for text in validators_of_class(cls)]
+    return (*texts, *_decorated(owner, name))
 
 
 def validators_of_class(cls: type[Any]) -> Iterator[str]:
@@ -37,7 +37,7 @@ def validators_of_class(cls: type[Any]) -> Iterator[str]:
     decorators = getattr(cls, "__pydantic_decorators__", None)
     if decorators is not None:
         for kind in (decorators.model_validators, decorators.root_validators):
-            yield from (f"{found.info.mode} {name}" for name, found in kind.items())
+            yield from (f"{decorator.info.mode} {name}" for name, decorator in kind.items())
     if issubclass(cls, RootModel):
         yield from _decorated(cls, "root")
     hooks: list[str] = []
@@ -62,9 +62,9 @@ def _decorated(owner: type[Any], field: str) -> Iterator[str]:
     if decorators is None:
         return
     for kind in (decorators.field_validators, decorators.validators):
-        for name, found in kind.items():
-            if {field, "*"} & {*found.info.fields}:
-                yield f"{found.info.mode} {name}"
+        for name, decorator in kind.items():
+            if {field, "*"} & {*decorator.info.fields}:
+                yield f"{decorator.info.mode} {name}"
 
 
 def _validator(mark: Any) -> str:
