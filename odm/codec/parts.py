@@ -185,9 +185,8 @@ def _sees_others(node: Any, definitions: Mapping[str, Any]) -> bool:
     if kind in _NESTED:
         return False
     if kind == "definition-ref" and (ref := node["schema_ref"]) in definitions:
-        rest = {
-            name: definition for name, definition in definitions.items() if name != ref
-        }  # or a recursive type would not end
+        # Without the definition that is being followed, or a recursive type would not end.
+        rest = {name: definition for name, definition in definitions.items() if name != ref}
         return _sees_others(definitions[ref], rest)
     sees = kind == "with-info" or bool(node.get("default_factory_takes_data"))
     return sees or any(_sees_others(part, definitions) for part in node.values())
