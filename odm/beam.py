@@ -138,10 +138,12 @@ class Derive(beam.PTransform):
 
     def expand(self, pbegin: Any) -> Any:
         """The partitions that differ."""
-        made = pbegin | "Read" >> self._read | "Make" >> beam.ParDo(_Make(self._into, self._rule))
+        derived_items = pbegin | "Read" >> self._read | "Make" >> beam.ParDo(_Make(self._into, self._rule))
         write = "Write" >> beam.ParDo(_Write(self._into, BATCH))
-        written = made | write | "Written" >> beam.CombineGlobally(sum)
-        keys = made | "Keys" >> beam.Map(_key) | "Group keys" >> beam.GroupByKey() | "Once" >> beam.FlatMap(_once)
+        written = derived_items | write | "Written" >> beam.CombineGlobally(sum)
+        keys = (
+            derived_items | "Keys" >> beam.Map(_key) | "Group keys" >> beam.GroupByKey() | "Once" >> beam.FlatMap(_once)
+        )
         if not self._check:
             return (written, keys) | "Nothing" >> beam.Flatten() | "No differences" >> beam.Filter(_nothing)
         moment = beam.pvalue.AsSingleton(written | "Time" >> beam.ParDo(_Moment(self._into)))
@@ -188,16 +190,16 @@ class _OnStore(beam.DoFn):
 
 def _opened(store: StoreOf) -> tuple[Store, bool]:
     """The store, and whether it was made for this caller, who closes it."""
-    found: Any = store
+    source: Any = store
     if isinstance(store, str):
         module, _, name = store.partition(":")
-        found = getattr(import_module(module), name)
-    if isinstance(found, Store):
-        return found, False
-    made = found()
-    if not isinstance(made, Store):
-        raise BadValue(f"{store!r} returned {made!r}: return an odm.Store")
-    return made, True
+        source = getattr(import_module(module), name)
+    if isinstance(source, Store):
+        return source, False
+    db = source()
+    if not isinstance(db, Store):
+        raise BadValue(f"{store!r} returned {db!r}: return an odm.Store")
+    return db, True
 
 
 class _Named(beam.PTransform):
@@ -211,13 +213,13 @@ class _Named(beam.PTransform):
     def expand(self, pbegin: Any) -> Any:
         store, query, number, size = self.arguments
 
-        def cut(db: Store) -> list[str]:
+        def starts(db: Store) -> list[str]:
             return db.run(begin(query, number))
 
         def read(db: Store, cursor: str) -> Page[Any]:
             return db.run(entities(query, cursor, size))
 
-        return pbegin | _Pages(store, cut, read, self._after)
+        return pbegin | _Pages(store, starts, read, self._after)
 
 
 class _Items(beam.PTransform):
@@ -226,13 +228,13 @@ class _Items(beam.PTransform):
     def __init__(self, store: StoreOf, where: Query[Any] | None, number: int, size: int, after: Any) -> None:
         super().__init__()
 
-        def cut(db: Store) -> list[str]:
+        def starts(db: Store) -> list[str]:
             return db.run(parts(number))
 
         def read(db: Store, cursor: str) -> Page[Any]:
             return db.run(page(cursor, size=size, expired=True, where=where))
 
-        self._pages = _Pages(store, cut, read, after)
+        self._pages = _Pages(store, starts, read, after)
 
     def expand(self, pbegin: Any) -> Any:
         return pbegin | self._pages
@@ -244,28 +246,28 @@ class _Pages(beam.PTransform):
     def __init__(
         self,
         store: StoreOf,
-        cut: Callable[[Store], list[str]],
+        starts: Callable[[Store], list[str]],
         read: Callable[[Store, str], Page[Any]],
         after: Any,
     ) -> None:
         super().__init__()
-        self._store, self._cut, self._read = store, cut, read
+        self._store, self._starts, self._read = store, starts, read
         self._after = () if after is None else (after,)
 
     def expand(self, pbegin: Any) -> Any:
-        cursors = pbegin | beam.Create([None]) | "Cut" >> beam.ParDo(_Cut(self._store, self._cut), *self._after)
+        cursors = pbegin | beam.Create([None]) | "Cut" >> beam.ParDo(_Starts(self._store, self._starts), *self._after)
         return cursors | beam.Reshuffle() | "Pages" >> beam.ParDo(_Read(self._store, self._read))
 
 
-class _Cut(_OnStore):
+class _Starts(_OnStore):
     """The cursors at which the parts begin."""
 
-    def __init__(self, store: StoreOf, cut: Callable[[Store], list[str]]) -> None:
+    def __init__(self, store: StoreOf, starts: Callable[[Store], list[str]]) -> None:
         super().__init__(store)
-        self._cut = cut
+        self._starts = starts
 
     def process(self, _: Any, _after: Any = None) -> Iterable[Any]:
-        return self._cut(self._db)
+        return self._starts(self._db)
 
 
 class _Read(_OnStore):
@@ -277,9 +279,9 @@ class _Read(_OnStore):
 
     def process(self, cursor: Any) -> Iterator[Any]:
         while cursor is not None:
-            found = self._read(self._db, cursor)
-            yield from found.items
-            cursor = found.cursor
+            items_page = self._read(self._db, cursor)
+            yield from items_page.items
+            cursor = items_page.cursor
 
 
 class _Make(_OnStore):
@@ -291,7 +293,7 @@ class _Make(_OnStore):
 
     def process(self, named: Any) -> Iterator[Any]:
         item, name = named
-        yield from self._db.run(raw_items([(made, name) for made in self._rule.of(item, name)]))
+        yield from self._db.run(raw_items([(entity, name) for entity in self._rule.of(item, name)]))
 
 
 class _Raw(_OnStore):
@@ -348,8 +350,8 @@ def _key(named: Any) -> Any:
 
 def _once(grouped: Any) -> Iterator[Any]:
     """Nothing; raises BadValue if a key has several sources."""
-    _, found = grouped
-    sources = sorted(found)
+    _, named_sources = grouped
+    sources = sorted(named_sources)
     if len(sources) > 1:
         raise repeated(sources[0][0], [name for _, name in sources])
     yield from ()

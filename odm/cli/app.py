@@ -79,6 +79,6 @@ def _give_up_output() -> None:
 
 def _fail(message: str, code: int = 1) -> NoReturn:
     # Names and values of others: no control character reaches the terminal.
-    shown = "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in message)
-    sys.stderr.write(f"odm: {shown}\n")
+    printable = "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in message)
+    sys.stderr.write(f"odm: {printable}\n")
     sys.exit(code)

@@ -24,12 +24,12 @@ def agreed(question: str) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def may_replace_items(store: "Store", what: str) -> bool:
+def may_replace_items(store: "Store", action: str) -> bool:
     """Ask before a command writes to a table that has items; not if it has none.
 
     Args:
         store: the table.
-        what: what the command does, such as "Copy into table shop".
+        action: what the command does, such as "Copy into table shop".
 
     Raises:
         ItemInvalid: the table has an item that no model has.
@@ -38,12 +38,12 @@ def may_replace_items(store: "Store", what: str) -> bool:
     while True:
         page = store.scan_page(cursor, size=1, expired=True)
         if page.items:
-            return agreed(f"{what}, which has {store.measure()}, and replace items with the same keys?")
+            return agreed(f"{action}, which has {store.measure()}, and replace items with the same keys?")
         if page.cursor is None:
             return True
         cursor = page.cursor
 
 
-def number_of(count: int, what: str) -> str:
+def number_of(count: int, noun: str) -> str:
     """A number and what is counted: ``1 blob``, ``1,234 blobs``."""
-    return f"{count:,} {what}{'s' * (count != 1)}"
+    return f"{count:,} {noun}{'s' * (count != 1)}"

@@ -73,12 +73,12 @@ class _Content(BaseModel):
 Show: TypeAlias = Callable[[_Content], object]
 
 
-def backfill(target: str, what: str, place: str, options: Options, *, as_json: bool) -> int:
+def backfill(target: str, filled_name: str, place: str, options: Options, *, as_json: bool) -> int:
     """Backfill a table, and print the result.
 
     Args:
         target: ``module:table``.
-        what: what to fill: ``Order.by_status``, or ``Order`` for whole items.
+        filled_name: what to fill: ``Order.by_status``, or ``Order`` for whole items.
         place: where the table is, in the syntax of `odm.cli.locations.store_at`.
         options: how.
         as_json: print JSON, without a progress bar.
@@ -90,10 +90,10 @@ def backfill(target: str, what: str, place: str, options: Options, *, as_json: b
         BadUsage: there is no such table, target or location, or the state cannot be used.
         OdmError: the models do not compile, or the table cannot be read or written.
     """
-    found = load_target(target)
-    filled = _filled(found.schema, what)
-    with store_at(place, found.table) as store:
-        run = _Run(store, filled, what, options.rate, StateFile(options.state, _Content, "a backfill"))
+    models = load_target(target)
+    filled = _filled(models.schema, filled_name)
+    with store_at(place, models.table) as store:
+        run = _Run(store, filled, filled_name, options.rate, StateFile(options.state, _Content, "a backfill"))
         with checked(after=" with --state"):
             run.load()
         if isinstance(store.backend, LocalFile):  # elsewhere odm apply adds indexes
@@ -101,15 +101,15 @@ def backfill(target: str, what: str, place: str, options: Options, *, as_json: b
                 store.scan_page(None, size=1)  # fails for a missing file before anything is created
             store.create()
         try:
-            with _bar(shown=not as_json) as show:
+            with _bar(visible=not as_json) as show:
                 run.run(show)
         except BaseException:
             if options.state.exists():
                 echo(f"... {run.far.seen:,} items read; to continue, run the same command again", err=True)
             raise
-    _say(what, run.far, as_json=as_json)
-    if not run.far.failed and note_filled(found, options.file, _patterns(found.schema, filled)):
-        echo(f"... {options.file} has {what} as backfilled: commit it when that is so in each place", err=True)
+    _say(filled_name, run.far, as_json=as_json)
+    if not run.far.failed and note_filled(models, options.file, _patterns(models.schema, filled)):
+        echo(f"... {options.file} has {filled_name} as backfilled: commit it when that is so in each place", err=True)
     return int(run.far.failed > 0)
 
 
@@ -117,33 +117,33 @@ def _patterns(schema: Schema, filled: object) -> list[str]:
     """The access patterns that a backfill fills."""
     return [
         pattern.full_name
-        for one in wanted_by(schema, filled).values()
-        for pattern in (one.entity.patterns.values() if one.whole else one.patterns)
+        for filling in wanted_by(schema, filled).values()
+        for pattern in (filling.entity.patterns.values() if filling.whole else filling.patterns)
     ]
 
 
-def _filled(schema: Schema, what: str) -> object:
+def _filled(schema: Schema, filled_name: str) -> object:
     """The entity, or the attribute of its class, of this name.
 
     Raises:
         BadUsage: there is no such entity or attribute, or it cannot be filled.
     """
-    name, dot, attribute = what.partition(".")
+    name, dot, attribute = filled_name.partition(".")
     classes = [entity.cls for entity in schema.entities.values() if entity.name == name]
     if not classes:
         names = ", ".join(entity.name for entity in schema.entities.values() if "." not in entity.name)
-        raise BadUsage(f"{what!r}: table {schema.name!r} has no entity {name!r}; it has {names}")
+        raise BadUsage(f"{filled_name!r}: table {schema.name!r} has no entity {name!r}; it has {names}")
     if len(classes) > 1:
         modules = " and ".join(sorted(cls.__module__ for cls in classes))
-        raise BadUsage(f"{what!r}: there is a class {name} in {modules}: rename one; its tag can stay")
+        raise BadUsage(f"{filled_name!r}: there is a class {name} in {modules}: rename one; its tag can stay")
     filled: object = getattr(classes[0], attribute, None) if dot else classes[0]
     try:
         wanted_by(schema, filled)
     except BadValue as error:
         entity = schema.by_class[classes[0]]
         known = [*entity.patterns, *(companion.name for companion in entity.companions)]
-        fits = ", ".join([name, *(f"{name}.{one}" for one in known)])
-        raise BadUsage(f"{what!r} cannot be filled: write one of {fits}") from error
+        fits = ", ".join([name, *(f"{name}.{pattern}" for pattern in known)])
+        raise BadUsage(f"{filled_name!r} cannot be filled: write one of {fits}") from error
     return filled
 
 
@@ -153,7 +153,7 @@ class _Run:
 
     store: Store
     filled: object
-    what: str
+    filled_name: str
     rate: float | None
     file: StateFile[_Content]
     far: _Content = field(init=False)
@@ -165,14 +165,14 @@ class _Run:
             BadValue: the file is not a state, belongs to another backfill, or cannot be read or written.
         """
         store = f"{self.store.name} on {self.store.backend!r}"
-        self.far = _Content(format=FORMAT, target=self.what, store=store, parts=[])
-        found = self.file.load()
-        if found is None:
+        self.far = _Content(format=FORMAT, target=self.filled_name, store=store, parts=[])
+        kept_state = self.file.load()
+        if kept_state is None:
             return
-        if (found.format, found.target, found.store) != (FORMAT, self.what, store):
-            kept = f"{found.target} of {found.store}"
+        if (kept_state.format, kept_state.target, kept_state.store) != (FORMAT, self.filled_name, store):
+            kept = f"{kept_state.target} of {kept_state.store}"
             raise BadValue(f"{self.file.path} is the state of a backfill of {kept}: name another file")
-        self.far = found
+        self.far = kept_state
 
     def run(self, show: Show) -> None:
         """Backfill what is left; deletes the state at the end."""
@@ -210,9 +210,9 @@ class _Run:
 
 
 @contextmanager
-def _bar(*, shown: bool) -> Iterator[Show]:
+def _bar(*, visible: bool) -> Iterator[Show]:
     """A progress bar; yields the function that updates it."""
-    with bars(shown=shown) as progress:
+    with bars(visible=visible) as progress:
         task = progress.add_task("read, parts", total=None, items="")
 
         def move(far: _Content) -> None:
@@ -222,7 +222,7 @@ def _bar(*, shown: bool) -> Iterator[Show]:
         yield move
 
 
-def _say(what: str, far: _Content, *, as_json: bool) -> None:
+def _say(filled_name: str, far: _Content, *, as_json: bool) -> None:
     skipped = far.seen - far.written - far.failed
     if as_json:
         answer = far.model_dump(include={"target", "seen", "written", "failed", "failures"})
@@ -233,4 +233,4 @@ def _say(what: str, far: _Content, *, as_json: bool) -> None:
     if far.failed > len(far.failures):
         echo(f"... and {far.failed - len(far.failures):,} more")
     failed = f", {far.failed:,} could not be written" * bool(far.failed)
-    echo(f"{what}: {far.seen:,} items read, {far.written:,} written, {skipped:,} right already{failed}")
+    echo(f"{filled_name}: {far.seen:,} items read, {far.written:,} written, {skipped:,} right already{failed}")

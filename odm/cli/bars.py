@@ -8,7 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 
 @contextmanager
-def bars(*, shown: bool) -> Iterator[Progress]:
+def bars(*, visible: bool) -> Iterator[Progress]:
     """Progress bars, if the error output is a terminal; the field ``items`` of a task is the text after its bar."""
     columns = (
         SpinnerColumn(),
@@ -19,5 +19,5 @@ def bars(*, shown: bool) -> Iterator[Progress]:
         TimeElapsedColumn(),
     )
     console = Console(stderr=True)
-    with Progress(*columns, console=console, disable=not (shown and console.is_terminal)) as progress:
+    with Progress(*columns, console=console, disable=not (visible and console.is_terminal)) as progress:
         yield progress

@@ -105,9 +105,9 @@ def _external_table(schema: Schema, project: str, instance: str) -> str:
     for entity in schema.entities.values():
         if not schema.verbatim_rows:
             families.setdefault(entity.family or FAMILY, {})
-        for _, family, name, shown in _columns(schema, entity):
-            known = families.setdefault(family, {}).setdefault(name, shown)
-            if (known.type, known.encoding) != (shown.type, shown.encoding):
+        for _, family, name, column in _columns(schema, entity):
+            known = families.setdefault(family, {}).setdefault(name, column)
+            if (known.type, known.encoding) != (column.type, column.encoding):
                 families[family][name] = _AS_TEXT  # entities differ in its type
     options = {
         "columnFamilies": [_family(name, columns) for name, columns in sorted(families.items())],
@@ -139,25 +139,25 @@ def _lines(options: Mapping[str, Any]) -> str:
         for option in options["columnFamilies"]
     ]
     whole = json.dumps({**options, "columnFamilies": families}, indent=2)
-    return _PLACE.sub(lambda found: f"{found[1]}{lines[int(found[2])]}", whole).replace("'", "\\u0027")
+    return _PLACE.sub(lambda match: f"{match[1]}{lines[int(match[2])]}", whole).replace("'", "\\u0027")
 
 
 def _family(name: str, columns: Mapping[str, Shown]) -> dict[str, Any]:
-    made: dict[str, Any] = {"familyId": name, "onlyReadLatest": True}
+    family: dict[str, Any] = {"familyId": name, "onlyReadLatest": True}
     if not columns:
-        return made | {"type": "STRING", "encoding": "TEXT"}
+        return family | {"type": "STRING", "encoding": "TEXT"}
     taken: set[str] = set()
-    made["columns"] = [_bigquery_column(column, shown, taken) for column, shown in columns.items()]
-    return made
+    family["columns"] = [_bigquery_column(column, column_type, taken) for column, column_type in columns.items()]
+    return family
 
 
-def _bigquery_column(name: str, shown: Shown, taken: set[str]) -> dict[str, Any]:
-    made = {"qualifierString": name, "type": shown.type, "encoding": shown.encoding}
+def _bigquery_column(name: str, column_type: Shown, taken: set[str]) -> dict[str, Any]:
+    declared = {"qualifierString": name, "type": column_type.type, "encoding": column_type.encoding}
     plain = field = name if _FIELD.fullmatch(name) else f"f_{re.sub(r'[^a-zA-Z0-9]+', '_', name).strip('_')}"
     while field.lower() in taken:  # names of BigQuery do not differ in case only
         field += "_"
     taken.add(field.lower())
-    return made | ({"fieldName": field} if field != name or plain != name else {})
+    return declared | ({"fieldName": field} if field != name or plain != name else {})
 
 
 def _columns(schema: Schema, entity: EntitySchema) -> Iterator[tuple[str, str, str, Shown]]:
@@ -173,29 +173,29 @@ def _columns(schema: Schema, entity: EntitySchema) -> Iterator[tuple[str, str, s
             continue
         if part.stored in entity.cells:
             at = entity.cells[part.stored]
-            shown = _COUNTER if part.name in entity.aggregates else _encoded(bare(part.type), at.encoding)
-            yield part.name, at.family, at.qualifier, shown
+            form = _COUNTER if part.name in entity.aggregates else _encoded(bare(part.type), at.encoding)
+            yield part.name, at.family, at.qualifier, form
         elif part.name in entity.counters:
             yield part.name, COUNTERS, qualifier(part.stored), _COUNTER
         elif part.name in entity.aggregates:
             yield part.name, entity.aggregates[part.name], qualifier(part.stored), _COUNTER
         elif part.name in entity.versioned:
-            yield part.name, VERSIONS, qualifier(part.stored), _shown(bare(part.type))
+            yield part.name, VERSIONS, qualifier(part.stored), _form(bare(part.type))
         else:
-            yield part.name, entity.families.get(part.stored) or home, qualifier(part.stored), _shown(bare(part.type))
+            yield part.name, entity.families.get(part.stored) or home, qualifier(part.stored), _form(bare(part.type))
 
 
 def _encoded(type_: StoredType, encoding: str | None) -> Shown:
     """How a cell of an encoding is shown."""
     if encoding in (None, "text"):
-        return _shown(type_)
-    shown = _BINARY[encoding]
+        return _form(type_)
+    form = _BINARY[encoding]
     if isinstance(type_, EpochType) and (function := _EPOCHS.get(type_.unit)) is not None:
-        return evolve(shown, sql=lambda cell: f"{function}({shown.sql(cell)})")
-    return shown
+        return evolve(form, sql=lambda cell: f"{function}({form.sql(cell)})")
+    return form
 
 
-def _shown(type_: StoredType) -> Shown:
+def _form(type_: StoredType) -> Shown:
     """How a column with text in it is shown."""
     if isinstance(type_, BoolType):
         return Shown("BOOLEAN", "TEXT", lambda cell: f"CAST({_text(cell)} AS BOOL)")
@@ -245,14 +245,14 @@ def _view(schema: Schema, entity: EntitySchema) -> str:
             f"its qualifier is the sort key.\nSELECT CAST(_key AS STRING) AS _key, {_quoted(entity.family or FAMILY)} "
             f"FROM {_quoted(schema.name)};\n"
         )
-    shown = ["CAST(_key AS STRING) AS _key", *_key_columns(entity)]
-    shown += [
-        f"{made.sql(f'{_quoted(family)}[{_literal(column)}]')} AS {_quoted(name)}"
-        for name, family, column, made in _columns(schema, entity)
+    expressions = ["CAST(_key AS STRING) AS _key", *_key_columns(entity)]
+    expressions += [
+        f"{form.sql(f'{_quoted(family)}[{_literal(column)}]')} AS {_quoted(name)}"
+        for name, family, column, form in _columns(schema, entity)
         if name
     ]
     where = " AND ".join(_conditions(schema, entity))
-    columns = ",\n  ".join(shown)
+    columns = ",\n  ".join(expressions)
     return f"{head}SELECT\n  {columns}\nFROM {_quoted(schema.name)}{where and chr(10)}{where and f'WHERE {where}'};\n"
 
 
@@ -283,16 +283,16 @@ def _key_columns(entity: EntitySchema) -> Iterator[str]:
 def _pattern(entity: EntitySchema, field: str) -> str:
     """The regular expression of an entity's row keys, with a group for one field."""
     assert entity.row is not None
-    made = ""
+    pattern = ""
     for part in entity.row.parts:
         if isinstance(part, Literal):
-            made += _escaped(part.text)
+            pattern += _escaped(part.text)
             continue
         size, empty = (part.type.size, part.type.empty) if isinstance(part.type, VerbatimKey) else (0, False)
         some = "*" if empty else "+"
         text = f".{{{size}}}" if size else f"[^{_escaped(part.follow[0])}]{some}" if part.follow else f".{some}"
-        made += f"({text})" if part.name == field else text
-    return f"r'^{made}$'"
+        pattern += f"({text})" if part.name == field else text
+    return f"r'^{pattern}$'"
 
 
 def _escaped(text: str) -> str:
@@ -310,15 +310,15 @@ def _quoted(name: str) -> str:
 
 def _literal(text: str) -> str:
     """A literal of text, with escapes for what cannot be seen."""
-    shown = "".join(
+    escaped = "".join(
         f"\\{char}" if char in "\\'" else char if char.isprintable() else f"\\U{ord(char):08x}" for char in text
     )
-    return f"'{shown}'"
+    return f"'{escaped}'"
 
 
 def _bytes(text: str) -> str:
     """A literal of bytes, with escapes for all but printable ASCII."""
-    shown = "".join(
+    escaped = "".join(
         chr(byte) if 32 <= byte < 127 and chr(byte) not in "'\\" else f"\\x{byte:02x}" for byte in text.encode()
     )
-    return f"b'{shown}'"
+    return f"b'{escaped}'"

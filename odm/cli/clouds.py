@@ -47,11 +47,12 @@ class Cloud(Immutable, kw_only=True):
     initial_split: Sequence[str] | None = None
 
     @classmethod
-    def given(cls, options: Mapping[str, Any]) -> "Cloud":
+    def of_options(cls, options: Mapping[str, Any]) -> "Cloud":
         """The cloud that the options of a command name, by the names of these attributes."""
-        given: dict[str, Any] = {name: options[name] for name in cls.__struct_fields__}
-        given |= {name: None for name, value in given.items() if value == ()}  # () too is an option that was not given
-        return cls(**given)
+        attributes: dict[str, Any] = {name: options[name] for name in cls.__struct_fields__}
+        # () too is an option that was not given
+        attributes |= {name: None for name, value in attributes.items() if value == ()}
+        return cls(**attributes)
 
     def admin(self, schema: Schema) -> Admin:
         """The admin operations on the table in this cloud.
@@ -79,8 +80,8 @@ class Cloud(Immutable, kw_only=True):
         where = self.region or "" if self.backend == "dynamodb" else f"{self.project}/{self.instance}"
         options = {"prefix": prefix, "profile": self.profile, "endpoint_url": self.endpoint_url}
         options |= {"app_profile": self.app_profile, "endpoint": self.endpoint}
-        given = urlencode({name: value for name, value in options.items() if value}, safe=":/")
-        return quote(f"{self.backend}:{where}{given and f'?{given}'}")
+        query = urlencode({name: value for name, value in options.items() if value}, safe=":/")
+        return quote(f"{self.backend}:{where}{query and f'?{query}'}")
 
     def _bigtable(self) -> "Bigtable":
         from odm.backends.bigtable import Bigtable

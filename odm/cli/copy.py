@@ -67,7 +67,7 @@ def copy(target: str, source: str, to: str, options: Options, *, as_json: bool) 
             show(progress)
 
         try:
-            with _bar(shown=not as_json) as show:
+            with _bar(visible=not as_json) as show:
                 done = run_copy(
                     here,
                     there,
@@ -87,9 +87,9 @@ def copy(target: str, source: str, to: str, options: Options, *, as_json: bool) 
 
 
 @contextmanager
-def _bar(*, shown: bool) -> Iterator[Tell]:
+def _bar(*, visible: bool) -> Iterator[Tell]:
     """A progress bar; yields the function that updates it."""
-    with bars(shown=shown) as progress:
+    with bars(visible=visible) as progress:
         copied = progress.add_task("copied, parts", total=None, items="")
         compared = progress.add_task("compared, items", total=None, items="", visible=False)
 
@@ -102,17 +102,17 @@ def _bar(*, shown: bool) -> Iterator[Tell]:
 
 
 def _say(done: Copied, *, as_json: bool) -> None:
-    found = done.verified
+    verified = done.verified
     if as_json:
-        same = None if found is None else found.same
-        echo(json.dumps({"items": done.items, "same": same, "verified": found and asdict(found)}, indent=2))
+        same = None if verified is None else verified.same
+        echo(json.dumps({"items": done.items, "same": same, "verified": verified and asdict(verified)}, indent=2))
         return
     echo(f"{done.items:,} items copied")
-    if found is None:
+    if verified is None:
         return
-    if found.same:
-        echo(f"{found.items:,} items are the same on both sides, by count and checksum of each partition")
-    for difference in found.differences:
+    if verified.same:
+        echo(f"{verified.items:,} items are the same on both sides, by count and checksum of each partition")
+    for difference in verified.differences:
         echo(f"differs: {difference}")
-    if found.more:
-        echo(f"... and more: {found.more} groups of partitions also differ; the partitions were not listed")
+    if verified.more:
+        echo(f"... and more: {verified.more} groups of partitions also differ; the partitions were not listed")

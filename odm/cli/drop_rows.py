@@ -36,8 +36,8 @@ def drop_rows(
 
     if every is (rows is not None) or rows == "":
         raise BadUsage("write --rows with the beginning of the row keys, as in --rows 'CUSTOMER#c1#', or --all")
-    found = load_target(target)
-    schema = evolve(found.schema, name=prefix + found.schema.name, prefix=prefix)
+    models = load_target(target)
+    schema = evolve(models.schema, name=prefix + models.schema.name, prefix=prefix)
     dropper = Dropper(backend, schema, rows)
     look = dropper.look()
     which = "all rows" if rows is None else f"the rows that begin with {rows!r}"

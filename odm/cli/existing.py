@@ -56,20 +56,20 @@ def import_(
     from odm.cli.inspect.workbench import facts_in
 
     facts = facts_in(file, table)
-    made = models_of(facts)
+    models = models_of(facts)
     if into is not None:
         from odm.cli.locations import store_at
 
-        with store_at(into, made.table) as db:
+        with store_at(into, models.table) as db:
             db.create()
             # Raw items have the attributes, too, that the models left out.
-            items = list(made.raw_items(facts.items))
-            what = f"Write {number_of(len(items), 'sample item')} to table {db.name}"
-            if not (yes or may_replace_items(db, what)):
+            items = list(models.raw_items(facts.items))
+            action = f"Write {number_of(len(items), 'sample item')} to table {db.name}"
+            if not (yes or may_replace_items(db, action)):
                 typer.echo(f"odm: table {db.name} is unchanged: the import was {NOT_CONFIRMED}", err=True)
                 raise typer.Exit(1)
             db.put_raw(items)
-    typer.echo(made.source, nl=False)
+    typer.echo(models.source, nl=False)
 
 
 def export(

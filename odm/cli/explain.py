@@ -42,9 +42,9 @@ def explain(target: str, expression: str, backend: BackendName, *, as_json: bool
         BadUsage: the expression is not a Python expression, or fails.
         OdmError: the table cannot be loaded, or the call itself would raise it.
     """
-    found = load_target(target)
+    models = load_target(target)
     with redirect_stdout(sys.stderr):  # the module's own output is not part of the result
-        explanation = _evaluate(found, expression, Store(found.table, _backend(backend)))
+        explanation = _evaluate(models, expression, Store(models.table, _backend(backend)))
     echo(_json(explanation) if as_json else str(explanation))
 
 

@@ -83,13 +83,13 @@ def invalid(target: str, place: str, options: Options) -> int:
         unfit, number = _read(store, loaded.schema, entity, options.limit)
         stop, undeleted = "", dict[int, str]()
         if options.delete and unfit:
-            what = f"{len(unfit):,} of {number_of(number, 'item')} of table {store.name}"
+            items_text = f"{len(unfit):,} of {number_of(number, 'item')} of table {store.name}"
             if 2 * len(unfit) > number and not options.remove_most:
                 stop = (
-                    f"{what} do not fit, more than half: are these the models that wrote them? To delete them, add "
-                    "--remove-most"
+                    f"{items_text} do not fit, more than half: are these the models that wrote them? "
+                    "To delete them, add --remove-most"
                 )
-            elif not options.yes and not agreed(f"Delete {what}, which do not fit their models?"):
+            elif not options.yes and not agreed(f"Delete {items_text}, which do not fit their models?"):
                 stop = f"the deletion was {NOT_CONFIRMED}"
             else:
                 undeleted = _delete(store, unfit)
@@ -134,9 +134,9 @@ def _read(
 def _delete(store: Store, unfit: Sequence[UnfitItem]) -> dict[int, str]:
     """Delete the items; returns why some were not, by their place in the list."""
     undeleted: dict[int, str] = {}
-    for at, one in enumerate(unfit):
+    for at, item in enumerate(unfit):
         try:
-            deleted = store.run(lambda _do, one=one: delete_unchanged(one))  # type: ignore[misc]
+            deleted = store.run(lambda _do, item=item: delete_unchanged(item))  # type: ignore[misc]
         except BadValue as error:
             undeleted[at] = str(error)
             continue
@@ -172,10 +172,10 @@ def _path(entity: EntitySchema, location: tuple[int | str, ...]) -> Path | None:
 
 
 def _print_table(unfit: Sequence[UnfitItem], undeleted: dict[int, str], *, deleted: bool) -> None:
-    for at, one in enumerate(unfit):
+    for at, item in enumerate(unfit):
         said = "" if not deleted else f"  not deleted: {undeleted[at]}" if at in undeleted else "  deleted"
-        echo(f"{one.entity.name}  {_key(one)}{said}")
-        for fault in faults(one):
+        echo(f"{item.entity.name}  {_key(item)}{said}")
+        for fault in faults(item):
             stored = f", stored: {fault.value}" if fault.value else ""
             echo(f"    {fault.field or 'the item'}: {fault.reason}{stored}")
             echo(f"    fix: {fault.fix}")
@@ -183,15 +183,15 @@ def _print_table(unfit: Sequence[UnfitItem], undeleted: dict[int, str], *, delet
 
 def _print_json(table: str, unfit: Sequence[UnfitItem], number: int, undeleted: dict[int, str], deleted: int) -> None:
     items: list[dict[str, Any]] = []
-    for at, one in enumerate(unfit):
+    for at, item in enumerate(unfit):
         items.append(
             {
-                "entity": one.entity.name,
-                "partition": one.key.partition,
-                "sort": one.key.sort,
+                "entity": item.entity.name,
+                "partition": item.key.partition,
+                "sort": item.key.sort,
                 "faults": [
                     {"field": fault.field, "reason": fault.reason, "value": fault.value, "fix": fault.fix}
-                    for fault in faults(one)
+                    for fault in faults(item)
                 ],
                 "deleted": bool(deleted) and at not in undeleted,
                 "error": undeleted.get(at),

@@ -31,20 +31,20 @@ def lint(target: str, ignore: Sequence[str], backend: Cloud | None, *, as_json: 
         BadUsage: there is no such rule.
         OdmError: the table cannot be loaded or does not compile.
     """
-    found = load_target(target)
+    models = load_target(target)
     try:
-        findings = [_from_here(finding) for finding in found.table.lint(ignore=ignore, backend=backend)]
+        findings = [_from_here(finding) for finding in models.table.lint(ignore=ignore, backend=backend)]
     except BadValue as error:
         raise BadUsage(str(error)) from error
     if as_json:
-        answer = {"table": found.table.name, "ok": not findings, "findings": [asdict(one) for one in findings]}
+        answer = {"table": models.table.name, "ok": not findings, "findings": [asdict(finding) for finding in findings]}
         echo(json.dumps(answer, indent=2))
     elif findings:
         echo("\n\n".join(map(str, findings)))
     else:
-        echo(f"table {found.table.name}: nothing found")
+        echo(f"table {models.table.name}: nothing found")
     if findings:
-        echo(f"odm: table {found.table.name}: {_count(findings)}; {_next(findings)}", err=True)
+        echo(f"odm: table {models.table.name}: {_count(findings)}; {_next(findings)}", err=True)
     return int(bool(findings))
 
 
@@ -63,7 +63,11 @@ def _count(findings: Sequence[LintFinding]) -> str:
     """Such as "1 error, 2 warnings"."""
     numbers = Counter(finding.severity for finding in findings)
     words = {"error": "errors", "warning": "warnings", "advice": "advice"}
-    return ", ".join(f"{numbers[one]} {one if numbers[one] == 1 else words[one]}" for one in SEVERITIES if numbers[one])
+    return ", ".join(
+        f"{numbers[severity]} {severity if numbers[severity] == 1 else words[severity]}"
+        for severity in SEVERITIES
+        if numbers[severity]
+    )
 
 
 def _next(findings: Sequence[LintFinding]) -> str:

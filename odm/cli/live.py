@@ -121,7 +121,7 @@ def plan(
     from odm.cli.clouds import Cloud
     from odm.cli.plan import Options, plan
 
-    options = Options(Cloud.given(context.params), prefix, drop, accept, sample, file)
+    options = Options(Cloud.of_options(context.params), prefix, drop, accept, sample, file)
     raise typer.Exit(plan(target, options, as_json=json))
 
 
@@ -160,13 +160,13 @@ def apply(
     from odm.cli.clouds import Cloud
     from odm.cli.plan import Options, apply
 
-    options = Options(Cloud.given(context.params), prefix, drop, accept, sample, file, remove_most)
+    options = Options(Cloud.of_options(context.params), prefix, drop, accept, sample, file, remove_most)
     raise typer.Exit(apply(target, options, as_json=json, yes=yes))
 
 
 def backfill(
     target: Target,
-    what: Annotated[
+    filled_name: Annotated[
         str, typer.Argument(metavar="ENTITY[.NAME]", help="Order.by_status: an access pattern or another declaration.")
     ],
     place: Annotated[str, typer.Argument(metavar="PLACE", help="Where the table is: a location, see above.")],
@@ -194,7 +194,7 @@ def backfill(
     """
     from odm.cli.backfill import Options, backfill
 
-    raise typer.Exit(backfill(target, what, place, Options(rate, state, file), as_json=json))
+    raise typer.Exit(backfill(target, filled_name, place, Options(rate, state, file), as_json=json))
 
 
 def scrub(

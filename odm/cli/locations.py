@@ -35,13 +35,13 @@ def backend_at(text: str) -> tuple[Backend, str]:
             )
         kind, rest = "file", text
     place, _, query = rest.partition("?")
-    given = dict(parse_qsl(query))
-    if (unknown := given.keys() - _KINDS[kind]) or (query and not given):
-        options = ", ".join(f"{name}=" for name in _KINDS[kind])
+    options = dict(parse_qsl(query))
+    if (unknown := options.keys() - _KINDS[kind]) or (query and not options):
+        names = ", ".join(f"{name}=" for name in _KINDS[kind])
         unfit = min(unknown, default=query)
-        raise BadUsage(f"{text!r}: there is no option {unfit!r} of such a location; it has {options}")
-    prefix = given.pop("prefix", "")
-    return _backend(kind, place, given, text), prefix
+        raise BadUsage(f"{text!r}: there is no option {unfit!r} of such a location; it has {names}")
+    prefix = options.pop("prefix", "")
+    return _backend(kind, place, options, text), prefix
 
 
 _SWITCH = {"on": True, "off": False}
@@ -54,30 +54,30 @@ _KINDS = {
 """The options of each kind of location."""
 
 
-def _backend(kind: str, place: str, given: dict[str, str], text: str) -> Backend:
+def _backend(kind: str, place: str, options: dict[str, str], text: str) -> Backend:
     if kind == "file":
         with checked():
             return LocalFile(place)
     if kind == "dynamodb":
-        profile, endpoint_url = given.get("profile"), given.get("endpoint_url")
+        profile, endpoint_url = options.get("profile"), options.get("endpoint_url")
         return Cloud(backend="dynamodb", region=place or None, profile=profile, endpoint_url=endpoint_url).settings()
     project, slash, instance = place.partition("/")
     if not (slash and project and instance):
         raise BadUsage(f"{text!r}: write bigtable:PROJECT/INSTANCE")
-    profile, endpoint = given.get("app_profile"), given.get("endpoint")
+    profile, endpoint = options.get("app_profile"), options.get("endpoint")
     cloud = Cloud(backend="bigtable", project=project, instance=instance, app_profile=profile, endpoint=endpoint)
-    return _laid_out(cloud.settings(), given, text)
+    return _laid_out(cloud.settings(), options, text)
 
 
-def _laid_out(backend: Backend, given: dict[str, str], text: str) -> Backend:
+def _laid_out(backend: Backend, options: dict[str, str], text: str) -> Backend:
     """The Bigtable instance, with tables that differ from their models as the location says."""
     from odm.backends.bigtable import Bigtable  # imported here, as the other clouds
 
     assert isinstance(backend, Bigtable)
-    said: dict[str, Any] = {"layout": given["layout"]} if "layout" in given else {}  # checked by Bigtable
-    if "transactions" in given:
-        if given["transactions"] not in _SWITCH:
+    said: dict[str, Any] = {"layout": options["layout"]} if "layout" in options else {}  # checked by Bigtable
+    if "transactions" in options:
+        if options["transactions"] not in _SWITCH:
             raise BadUsage(f"{text!r}: write transactions=on or transactions=off")
-        said["transactions"] = _SWITCH[given["transactions"]]
+        said["transactions"] = _SWITCH[options["transactions"]]
     with checked():
         return evolve(backend, **said)

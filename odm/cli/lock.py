@@ -46,41 +46,41 @@ def lock(target: str, file: Path, *, accept: bool, as_json: bool) -> int:
     Raises:
         BadValue: the file cannot be read or written, or is not a lock file.
     """
-    found = load_target(target)
-    old, new = read_file(file), describe(found.schema)
+    models = load_target(target)
+    old, new = read_file(file), describe(models.schema)
     tables = {} if old is None else dict(old.tables)
-    before = tables.get(found.table.name)
-    findings = _compared(found, before, new, tables)
+    before = tables.get(models.table.name)
+    findings = _compared(models, before, new, tables)
     if before is None:  # a new table is expected here, not a finding
         findings = tuple(finding for finding in findings if finding.level != "safe")
     refused = any(finding.level == "orphans" for finding in findings) and not accept
     new = with_unfilled(before, new)
     changed = before != new
     if changed and not refused:
-        _write(file, LockFile(format=FORMAT, tables={**tables, found.table.name: new}))
+        _write(file, LockFile(format=FORMAT, tables={**tables, models.table.name: new}))
     if as_json:
-        _print_json(found, file, findings, written=changed and not refused)
+        _print_json(models, file, findings, written=changed and not refused)
     else:
         _print_findings(findings)
     if refused:
         echo(f"odm: {file} is unchanged: {_count(findings)}; to lock the models anyway, add --accept", err=True)
     elif not as_json:
-        what = f"written to {file}: commit it" if changed else f"is already in {file}"
-        echo(f"table {found.table.name} {what}")
+        outcome = f"written to {file}: commit it" if changed else f"is already in {file}"
+        echo(f"table {models.table.name} {outcome}")
     return int(refused)
 
 
 def _compared(
-    found: Target, old: TableLock | None, new: TableLock, locked: Mapping[str, TableLock]
+    target: Target, old: TableLock | None, new: TableLock, locked: Mapping[str, TableLock]
 ) -> tuple[Finding, ...]:
     """The changes of the table, with commands that name it."""
-    findings = compare(found.table.name, old, new, gone_tables(found, locked))
-    return tuple(finding.named(found.text) for finding in findings)
+    findings = compare(target.table.name, old, new, gone_tables(target, locked))
+    return tuple(finding.named(target.text) for finding in findings)
 
 
-def gone_tables(found: Target, locked: Mapping[str, TableLock]) -> dict[str, TableLock]:
+def gone_tables(target: Target, locked: Mapping[str, TableLock]) -> dict[str, TableLock]:
     """The locked tables that the module no longer declares."""
-    declared = {value.name for value in vars(found.module).values() if isinstance(value, Table)}
+    declared = {value.name for value in vars(target.module).values() if isinstance(value, Table)}
     return {name: lock for name, lock in locked.items() if name not in declared}
 
 
@@ -98,26 +98,26 @@ def check(target: str, file: Path, *, as_json: bool) -> int:
     Raises:
         BadValue: the file does not exist, cannot be read, or is not a lock file.
     """
-    found = load_target(target)
-    old, new = read_file(file), describe(found.schema)
+    models = load_target(target)
+    old, new = read_file(file), describe(models.schema)
     if old is None:
         raise BadValue(f"there is no file {file}: write it with odm lock {target}, and commit it")
-    findings = _compared(found, old.tables.get(found.table.name), new, old.tables)
+    findings = _compared(models, old.tables.get(models.table.name), new, old.tables)
     if as_json:
-        _print_json(found, file, findings, ok=not findings)
+        _print_json(models, file, findings, ok=not findings)
     elif findings:
         _print_findings(findings)
     else:
-        echo(f"table {found.table.name} matches {file}: {_size(new)}")
-        for name in unfilled(old.tables[found.table.name], new, by_fields=False):
-            fill = Finding("backfill", name, "not backfilled", fix=backfill_of(name)).named(found.text).fix
+        echo(f"table {models.table.name} matches {file}: {_size(new)}")
+        for name in unfilled(old.tables[models.table.name], new, by_fields=False):
+            fill = Finding("backfill", name, "not backfilled", fix=backfill_of(name)).named(models.text).fix
             echo(f"{name} is not backfilled, by {file}: {fill}")
     if findings:
         levels = {finding.level for finding in findings}
         accept = " --accept" if "orphans" in levels else ""
         before = "review that, then" if levels == {"safe"} else "when that is done,"
         echo(
-            f"odm: table {found.table.name} does not match {file}: {_count(findings)}; "
+            f"odm: table {models.table.name} does not match {file}: {_count(findings)}; "
             f"{before} run odm lock {target}{accept}",
             err=True,
         )
@@ -129,19 +129,19 @@ def read_file(file: Path) -> LockFile | None:
     return lock_at(file, "--file")
 
 
-def note_filled(found: Target, file: Path, names: Collection[str]) -> bool:
+def note_filled(target: Target, file: Path, names: Collection[str]) -> bool:
     """Record in a lock file that these patterns are backfilled; returns whether the file has changed.
 
     Raises:
         BadValue: the file cannot be read or written, or is not a lock file.
     """
     lock = lock_at(file, "--file")
-    if lock is None or found.table.name not in lock.tables:
+    if lock is None or target.table.name not in lock.tables:
         return False
-    before = lock.tables[found.table.name]
-    after = with_filled(before, describe(found.schema), names)
+    before = lock.tables[target.table.name]
+    after = with_filled(before, describe(target.schema), names)
     if after != before:
-        _write(file, lock.model_copy(update={"tables": {**lock.tables, found.table.name: after}}))
+        _write(file, lock.model_copy(update={"tables": {**lock.tables, target.table.name: after}}))
     return after != before
 
 
@@ -186,5 +186,5 @@ def _size(table: TableLock) -> str:
     return f"{_plural(len(table.entities), 'entity', 'entities')}, {_plural(patterns, 'pattern', 'patterns')}"
 
 
-def _plural(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
+def _plural(number: int, singular: str, plural: str) -> str:
+    return f"{number} {singular if number == 1 else plural}"

@@ -71,8 +71,8 @@ class Plan(Immutable):
     @property
     def problems(self) -> list[TableChange]:
         """The problems that the changes do not fix."""
-        made = self.to_make
-        return [change for change in self.changes if change.kind == "problem" and change not in made]
+        pending = self.to_make
+        return [change for change in self.changes if change.kind == "problem" and change not in pending]
 
     @property
     def done(self) -> bool:
@@ -102,14 +102,15 @@ def plan(target: str, options: Options, *, as_json: bool) -> int:
         BadUsage: an option cannot be used.
         OdmError: the models do not compile, or the table cannot be read.
     """
-    _, made = _look(target, options)
+    _, table_plan = _look(target, options)
     if as_json:
-        _print_json(made, ok=made.done)
+        _print_json(table_plan, ok=table_plan.done)
     else:
-        _print(made)
-    if not made.done:
-        echo(f"odm: table {made.table} does not match the models: {_count(made)}; {_next(made)}", err=True)
-    return int(not made.done)
+        _print(table_plan)
+    if not table_plan.done:
+        differs = f"odm: table {table_plan.table} does not match the models"
+        echo(f"{differs}: {_count(table_plan)}; {_next(table_plan)}", err=True)
+    return int(not table_plan.done)
 
 
 def apply(target: str, options: Options, *, as_json: bool, yes: bool) -> int:
@@ -128,45 +129,46 @@ def apply(target: str, options: Options, *, as_json: bool, yes: bool) -> int:
         BadUsage: an option cannot be used.
         OdmError: the models do not compile, or the table cannot be read or changed.
     """
-    admin, made = _look(target, options)
+    admin, table_plan = _look(target, options)
     if not as_json:
-        _print(made)
+        _print(table_plan)
     stop = ""
-    if made.refusals:
-        accept = "; to make the changes anyway, add --accept" if _only_orphaned(made) else ""
-        stop = f"table {made.table} is unchanged: {_count(made)}{accept}"
-    elif 2 * len(made.removed_indexes) > made.indexes and not options.remove_most:
+    if table_plan.refusals:
+        accept = "; to make the changes anyway, add --accept" if _only_orphaned(table_plan) else ""
+        stop = f"table {table_plan.table} is unchanged: {_count(table_plan)}{accept}"
+    elif 2 * len(table_plan.removed_indexes) > table_plan.indexes and not options.remove_most:
         stop = (
-            f"table {made.table} is unchanged: --drop would delete {len(made.removed_indexes)} of its {made.indexes} "
+            f"table {table_plan.table} is unchanged: --drop would delete {len(table_plan.removed_indexes)} of its {table_plan.indexes} "
             "indexes: check that these are the models of this table; if they are, add --remove-most"
         )
-    elif made.to_make and not yes and not agreed(_question(made)):
-        stop = f"table {made.table} is unchanged: the changes were {NOT_CONFIRMED}"
-    elif made.to_make:
-        admin.apply(drop=made.drop, tell=_tell)
+    elif table_plan.to_make and not yes and not agreed(_question(table_plan)):
+        stop = f"table {table_plan.table} is unchanged: the changes were {NOT_CONFIRMED}"
+    elif table_plan.to_make:
+        admin.apply(drop=table_plan.drop, tell=_tell)
     if as_json:
-        _print_json(made, ok=not stop)
-    elif not (stop or made.done):
-        left = _count(evolve(made, changes=tuple(made.problems)))  # changes of the table do not fix stored items
-        but = "but problems remain" if made.problems else "but its items do not"
-        echo(f"table {made.table} matches the models{left and f', {but}: {left}'}")
+        _print_json(table_plan, ok=not stop)
+    elif not (stop or table_plan.done):
+        # Changes of the table do not fix stored items.
+        remaining = _count(evolve(table_plan, changes=tuple(table_plan.problems)))
+        but = "but problems remain" if table_plan.problems else "but its items do not"
+        echo(f"table {table_plan.table} matches the models{remaining and f', {but}: {remaining}'}")
     if stop:
         echo(f"odm: {stop}", err=True)
     return int(bool(stop))
 
 
 def _look(target: str, options: Options) -> tuple[Admin, Plan]:
-    found = load_target(target)
-    schema = evolve(found.schema, name=options.prefix + found.schema.name, prefix=options.prefix)
+    models = load_target(target)
+    schema = evolve(models.schema, name=options.prefix + models.schema.name, prefix=options.prefix)
     admin = options.cloud.admin(schema)
     survey = admin.survey(options.sample)
-    findings = (*_locked(found, options, survey), *survey.findings)
+    findings = (*_locked(models, options, survey), *survey.findings)
     if schema.verbatim and options.cloud.backend == "dynamodb":  # on Bigtable, odm keeps the indexes of such a table
         findings = tuple(map(_without_backfill, findings))
-    named = tuple(finding.named(found.text, options.cloud.location(options.prefix)) for finding in findings)
-    made = Plan(schema.name, survey.changes, named, survey.read, options.accept, options.drop)
-    missing = sum(change.kind == "add" and change.what.startswith("index ") for change in made.changes)
-    return admin, evolve(made, indexes=len(schema.indexes) - missing + len(made.removed_indexes))
+    named = tuple(finding.named(models.text, options.cloud.location(options.prefix)) for finding in findings)
+    table_plan = Plan(schema.name, survey.changes, named, survey.read, options.accept, options.drop)
+    missing = sum(change.kind == "add" and change.what.startswith("index ") for change in table_plan.changes)
+    return admin, evolve(table_plan, indexes=len(schema.indexes) - missing + len(table_plan.removed_indexes))
 
 
 def _without_backfill(finding: Finding) -> Finding:
@@ -180,34 +182,35 @@ def _without_backfill(finding: Finding) -> Finding:
     return evolve(finding, level=level, fix=fix)
 
 
-def _locked(found: Target, options: Options, survey: Survey) -> tuple[Finding, ...]:
+def _locked(target: Target, options: Options, survey: Survey) -> tuple[Finding, ...]:
     """Changes of keys since the models were locked; a table without items has nothing to orphan."""
     lock = read_file(options.file)
     empty = survey.read == 0 or any(change.kind == "create" for change in survey.changes)
-    if lock is None or found.table.name not in lock.tables or empty:
+    if lock is None or target.table.name not in lock.tables or empty:
         return ()
-    gone = gone_tables(found, lock.tables)
-    locked, models = lock.tables[found.table.name], describe(found.schema)
+    gone = gone_tables(target, lock.tables)
+    locked, models = lock.tables[target.table.name], describe(target.schema)
     if options.cloud.backend == "bigtable":  # which has no key attributes: odm writes the entries of every index
         locked, models = (side.model_copy(update={"index_keys": {}}) for side in (locked, models))
-    findings = compare(found.table.name, locked, models, gone)
+    findings = compare(target.table.name, locked, models, gone)
     of_keys = tuple(finding for finding in findings if finding.change in OF_KEYS and finding.level != "safe")
     effect = "stored items may be missing from the results of its queries"
     waiting = (
         Finding("backfill", name, "not backfilled", effect=effect, fix=backfill_of(name))
         for name in unfilled(locked, models, by_fields=options.cloud.backend == "dynamodb")
     )
-    return of_keys + tuple(one for one in waiting if one.where not in {finding.where for finding in of_keys})
+    moved = {finding.where for finding in of_keys}
+    return of_keys + tuple(finding for finding in waiting if finding.where not in moved)
 
 
-def _only_orphaned(made: Plan) -> bool:
-    return all(isinstance(refusal, Finding) for refusal in made.refusals)
+def _only_orphaned(table_plan: Plan) -> bool:
+    return all(isinstance(refusal, Finding) for refusal in table_plan.refusals)
 
 
-def _question(made: Plan) -> str:
-    removed = [f"{change.what} ({change.held})" if change.held else change.what for change in made.removals]
+def _question(table_plan: Plan) -> str:
+    removed = [f"{change.what} ({change.held})" if change.held else change.what for change in table_plan.removals]
     more = f"; {len(removed)} of which delete data: {', '.join(removed)}" if removed else ""
-    return f"Make {_changes(made)} to table {made.table}{more}?"
+    return f"Make {_changes(table_plan)} to table {table_plan.table}{more}?"
 
 
 def _tell(change: TableChange) -> None:
@@ -216,54 +219,61 @@ def _tell(change: TableChange) -> None:
     echo(f"... {verb} {change.what}", err=True)
 
 
-def _next(made: Plan) -> str:
+def _next(table_plan: Plan) -> str:
     """What to do next about a plan."""
-    if made.refusals:
-        return "fix the stored items first" if _only_orphaned(made) else "fix what is refused first"
-    if made.to_make:
+    if table_plan.refusals:
+        return "fix the stored items first" if _only_orphaned(table_plan) else "fix what is refused first"
+    if table_plan.to_make:
         return "odm apply with the same options makes the changes"
-    if made.problems:
+    if table_plan.problems:
         return "fix the problems"
-    levels = {finding.level for finding in made.findings}
+    levels = {finding.level for finding in table_plan.findings}
     if "unknown" in levels:
         return "declare the entities of these items, or fix them"
     return "declare what a put would change" if "rewrites" in levels else "backfill the items"
 
 
-def _print(made: Plan) -> None:
-    lines: Sequence[TableChange | Finding] = (*made.changes, *made.findings)
+def _print(table_plan: Plan) -> None:
+    lines: Sequence[TableChange | Finding] = (*table_plan.changes, *table_plan.findings)
     for line in lines:
         echo(str(line))
-    if made.done:
-        looked = f", and so do the keys of {made.read} items" if made.read and not made.findings else ""
-        echo(f"table {made.table} matches the models{looked}")
+    if table_plan.done:
+        looked = (
+            f", and so do the keys of {table_plan.read} items" if table_plan.read and not table_plan.findings else ""
+        )
+        echo(f"table {table_plan.table} matches the models{looked}")
 
 
-def _print_json(made: Plan, *, ok: bool) -> None:
-    answer: dict[str, Any] = {"table": made.table, "ok": ok, "refused": bool(made.refusals), "items": made.read}
+def _print_json(table_plan: Plan, *, ok: bool) -> None:
+    answer: dict[str, Any] = {
+        "table": table_plan.table,
+        "ok": ok,
+        "refused": bool(table_plan.refusals),
+        "items": table_plan.read,
+    }
     answer["changes"] = [
         {"kind": change.kind, "what": change.what, "text": change.text} | ({"held": change.held} if change.held else {})
-        for change in made.changes
+        for change in table_plan.changes
     ]
-    answer["findings"] = [asdict(finding) for finding in made.findings]
+    answer["findings"] = [asdict(finding) for finding in table_plan.findings]
     echo(json.dumps(answer, indent=2))
 
 
-def _count(made: Plan) -> str:
+def _count(table_plan: Plan) -> str:
     """Such as "1 change, 2 refused"."""
-    levels = Counter(finding.level for finding in made.findings)
-    refused = sum(change.kind == "refused" for change in made.changes)
+    levels = Counter(finding.level for finding in table_plan.findings)
+    refused = sum(change.kind == "refused" for change in table_plan.changes)
     words = [
         (refused, "refused"),
-        (len(made.problems), "problem" if len(made.problems) == 1 else "problems"),
+        (len(table_plan.problems), "problem" if len(table_plan.problems) == 1 else "problems"),
         (levels["orphans"], "orphans stored data" if levels["orphans"] == 1 else "orphan stored data"),
         (levels["rewrites"], f"attribute{'s' * (levels['rewrites'] > 1)} that a put would change"),
         (levels["unknown"], f"kind{'s' * (levels['unknown'] > 1)} of items that no entity reads"),
         (levels["backfill"], "needs a backfill" if levels["backfill"] == 1 else "need a backfill"),
     ]
     said = [f"{number} {text}" for number, text in words if number]
-    return ", ".join([_changes(made), *said] if made.to_make else said)
+    return ", ".join([_changes(table_plan), *said] if table_plan.to_make else said)
 
 
-def _changes(made: Plan) -> str:
-    return "1 change" if len(made.to_make) == 1 else f"{len(made.to_make)} changes"
+def _changes(table_plan: Plan) -> str:
+    return "1 change" if len(table_plan.to_make) == 1 else f"{len(table_plan.to_make)} changes"

@@ -56,13 +56,13 @@ def scrub(  # noqa: PLR0913  # its options
     from odm.backends.bigtable.maintenance import scrub as procedure  # imports Google's packages
     from odm.backends.bigtable.maintenance.garbage import check_after
 
-    found = load_target(target)
+    models = load_target(target)
     with checked(f"--after {after}: "):
-        check_after(evolve(found.schema, name=prefix + found.schema.name), after)
-    name = prefix + found.schema.name
+        check_after(evolve(models.schema, name=prefix + models.schema.name), after)
+    name = prefix + models.schema.name
     if not (yes and remove_most):
         looked = procedure.scrub(
-            backend, found.table, prefix=prefix, expired=expired, rate=rate, after=after, dry_run=True
+            backend, models.table, prefix=prefix, expired=expired, rate=rate, after=after, dry_run=True
         )
         stop = "" if remove_most else _slip(looked)
         if not stop and not yes and _removals(looked) and not agreed(f"Remove {_removals(looked)} from table {name}?"):
@@ -78,7 +78,7 @@ def scrub(  # noqa: PLR0913  # its options
 
     try:
         far = procedure.scrub(
-            backend, found.table, prefix=prefix, expired=expired, repair=repair, rate=rate, after=after, tell=tell
+            backend, models.table, prefix=prefix, expired=expired, repair=repair, rate=rate, after=after, tell=tell
         )
     except BaseException:
         if far.following is not None and far.following != after:

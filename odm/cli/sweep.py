@@ -62,9 +62,9 @@ def sweep(target: str, place: str, blobs: str, options: Options, *, as_json: boo
     with checked("--blobs: "):
         store = Store(table, backend, prefix=prefix, blobs=blobs)
 
-    def confirm(found: Swept) -> bool:
-        what = f"{len(found.orphans):,} of {number_of(found.blobs, 'blob')} of table {store.name}"
-        return options.yes or agreed(f"Remove {what} ({found.bytes:,} bytes), which no item refers to?")
+    def confirm(report: Swept) -> bool:
+        blobs_text = f"{len(report.orphans):,} of {number_of(report.blobs, 'blob')} of table {store.name}"
+        return options.yes or agreed(f"Remove {blobs_text} ({report.bytes:,} bytes), which no item refers to?")
 
     with store:
         swept = store.sweep(

@@ -72,12 +72,12 @@ def load_series(text: str) -> "TimeSeries[Any]":
     if not path or not all(part.isidentifier() for part in name.split(".")):
         raise BadUsage(f"{text!r} does not name a time series: write module:series, as in meters.models:readings")
     module = _import(name)
-    found = _found(module, path, "")
-    if not isinstance(found, TimeSeries):
-        known = ", ".join(f"{name}:{one}" for one, value in vars(module).items() if isinstance(value, TimeSeries))
-        raise BadUsage(f"{text} is {_article(found)}, not a TimeSeries; in the module: {known or 'none'}")
-    found.check()
-    return found
+    series = _object_at(module, path, "")
+    if not isinstance(series, TimeSeries):
+        known = ", ".join(f"{name}:{other}" for other, value in vars(module).items() if isinstance(value, TimeSeries))
+        raise BadUsage(f"{text} is {_article(series)}, not a TimeSeries; in the module: {known or 'none'}")
+    series.check()
+    return series
 
 
 def _import(name: str) -> ModuleType:
@@ -118,22 +118,22 @@ def _reason(error: BaseException, folder: str) -> str:
 
 
 def _walk(module: ModuleType, path: str) -> Table:
-    found = _found(module, path, _instead(module))
-    if not isinstance(found, Table):
-        raise BadUsage(f"{module.__name__}:{path} is {_article(found)}, not a Table{_instead(module)}")
-    return found
+    table = _object_at(module, path, _instead(module))
+    if not isinstance(table, Table):
+        raise BadUsage(f"{module.__name__}:{path} is {_article(table)}, not a Table{_instead(module)}")
+    return table
 
 
-def _found(module: ModuleType, path: str, instead: str) -> Any:
+def _object_at(module: ModuleType, path: str, instead: str) -> Any:
     """What a dotted path in a module names; ``instead``: which names the module has."""
-    found: Any = module
+    current: Any = module
     so_far = f"{module.__name__}:"
     for name in path.split("."):
         try:
-            found = getattr(found, name)
+            current = getattr(current, name)
         except AttributeError:
             hint = _hint(
-                name, (_tables(module) if instead else dir(module)) if found is module else dir(found), instead
+                name, (_tables(module) if instead else dir(module)) if current is module else dir(current), instead
             )
             raise BadUsage(f"{so_far.rstrip(':.')} has no {name!r}{hint}") from None
         except (OdmError, KeyboardInterrupt):
@@ -141,7 +141,7 @@ def _found(module: ModuleType, path: str, instead: str) -> Any:
         except BaseException as error:
             raise BadValue(f"{so_far}{name} cannot be read: {_reason(error, str(Path.cwd()))}") from error
         so_far += f"{name}."
-    return found
+    return current
 
 
 def _only_table(module: ModuleType) -> Table:
@@ -163,8 +163,8 @@ def _instead(module: ModuleType) -> str:
     return f": write {names}" if names else f": there is none in module {module.__name__}"
 
 
-def _article(found: object) -> str:
-    return f"the class {found.__name__}" if isinstance(found, type) else f"of type {type(found).__name__}"
+def _article(loaded: object) -> str:
+    return f"the class {loaded.__name__}" if isinstance(loaded, type) else f"of type {type(loaded).__name__}"
 
 
 def _hint(name: str, names: Iterable[str], otherwise: str) -> str:

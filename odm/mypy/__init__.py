@@ -84,19 +84,19 @@ class OdmPlugin(Plugin):
         """Take the declarations from the body of a class, before mypy reads it."""
         if not ctx.cls.info.has_base(ENTITY):
             return
-        found: dict[str, Any] = {"table": "table" in ctx.cls.keywords, "patterns": {}, "marked": {}, "optional": []}
-        ctx.cls.info.metadata["odm"] = found
+        facts: dict[str, Any] = {"table": "table" in ctx.cls.keywords, "patterns": {}, "marked": {}, "optional": []}
+        ctx.cls.info.metadata["odm"] = facts
         module = ctx.api.modules[ctx.api.cur_mod_id].path
         for block, at, statement in statements_of(ctx.cls.defs):
             if isinstance(statement, AssignmentStmt) and statement.unanalyzed_type is not None:
-                found["marked"] |= marked_in(statement, ctx.api)
-                found["optional"] += optional_in(statement)
+                facts["marked"] |= marked_in(statement, ctx.api)
+                facts["optional"] += optional_in(statement)
             for name, call, function in declarations_in(statement):
                 kind, by_function = kind_of(call.callee, ctx.api)
                 if kind is None:
                     continue
-                known = None if by_function or name in found["patterns"] else as_declared(kind.fullname, call, ctx.api)
-                found["patterns"][name] = known or (PRIMARY if kind.has_base(PRIMARY) else "")
+                known = None if by_function or name in facts["patterns"] else as_declared(kind.fullname, call, ctx.api)
+                facts["patterns"][name] = known or (PRIMARY if kind.has_base(PRIMARY) else "")
                 self._places[module, call.line, call.column] = (ctx.cls.info, name, function)
                 if function is not None:
                     function.is_static = True  # mypy 1 wants self in it otherwise
@@ -105,24 +105,26 @@ class OdmPlugin(Plugin):
 
     def declared(self, ctx: FunctionContext) -> Type:
         """Compare a declaration in the body of an entity with its fields."""
-        call, made = ctx.context, get_proper_type(ctx.default_return_type)
+        call, pattern_type = ctx.context, get_proper_type(ctx.default_return_type)
         info, name, function = self._places.get((ctx.api.path, call.line, call.column), (None, "", None))
-        found = None if info is None else pattern_of(info, name)
+        pattern = None if info is None else pattern_of(info, name)
         if info is not None and isinstance(call, CallExpr):
             for at, wrong in broken(call):
                 ctx.api.fail(f"{info.name}.{name}: {wrong}", at, code=ODM)
-        if info is None or found is None or not isinstance(made, Instance):
-            return made
+        if info is None or pattern is None or not isinstance(pattern_type, Instance):
+            return pattern_type
         if data_of(info)["table"]:
-            for at, wrong in faults(ctx.api, info, found, call):
+            for at, wrong in faults(ctx.api, info, pattern, call):
                 ctx.api.fail(f"{info.name}.{name}: {wrong}", at, code=ODM)
-            if next(one for one, record in data_of(info)["patterns"].items() if is_known(record)) == name:
+            if next(first for first, record in data_of(info)["patterns"].items() if is_known(record)) == name:
                 check_class(ctx.api, info, call)
         if function is not None:
-            check_signature(ctx.api, f"{info.name}.{name}", info, found, function)
-        for field in found.fields:
-            made = made.copy_with_extra_attr(field, field_type(info, field) or AnyType(TypeOfAny.special_form))
-        return made
+            check_signature(ctx.api, f"{info.name}.{name}", info, pattern, function)
+        for field in pattern.fields:
+            pattern_type = pattern_type.copy_with_extra_attr(
+                field, field_type(info, field) or AnyType(TypeOfAny.special_form)
+            )
+        return pattern_type
 
 
 def plugin(version: str) -> type[Plugin]:

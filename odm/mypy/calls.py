@@ -103,17 +103,17 @@ def pattern_called(ctx: MethodSigContext) -> FunctionLike:
     if not isinstance(call, CallExpr) or not isinstance(call.callee, MemberExpr) or not isinstance(bound, Instance):
         return ctx.default_signature
     info, name = _entity(bound.args[0]) if bound.args else None, call.callee.name
-    found = pattern_of(info, name) if info else None
-    if info is None or found is None or _entity(ctx.api.get_expression_type(call.callee.expr)) is not info:
+    pattern = pattern_of(info, name) if info else None
+    if info is None or pattern is None or _entity(ctx.api.get_expression_type(call.callee.expr)) is not info:
         return ctx.default_signature
-    given = _given(call)
+    arguments = _arguments(call)
     if bound.type.fullname == SIGNED:  # mypy checks names and types
-        given = {field: value for field, value in given.items() if field in found.fields}
-        if not {*found.partition} <= {*given}:
+        arguments = {field: value for field, value in arguments.items() if field in pattern.fields}
+        if not {*pattern.partition} <= {*arguments}:
             return ctx.default_signature
-    _check_names(ctx.api, call, f"{info.name}.{name}()", found.fields, found.partition, given)
+    _check_names(ctx.api, call, f"{info.name}.{name}()", pattern.fields, pattern.partition, arguments)
     if bound.type.fullname != SIGNED:
-        _check_types(ctx.api, f"{info.name}.{name}()", info, given)
+        _check_types(ctx.api, f"{info.name}.{name}()", info, arguments)
     return ctx.default_signature
 
 
@@ -132,10 +132,12 @@ def method_called(ctx: MethodSigContext) -> FunctionLike:
         return ctx.default_signature
     is_class = not isinstance(which, Instance)
     if is_class and ARG_STAR2 in ctx.default_signature.arg_kinds and (primary := primary_of(info)):
-        given = {name: value for name, value in _given(call).items() if name not in {"only", "consistent", "when"}}
+        arguments = {
+            name: value for name, value in _arguments(call).items() if name not in {"only", "consistent", "when"}
+        }
         owner = f"{method}({info.name})"
-        _check_names(ctx.api, call, owner, primary[1].fields, primary[1].fields, given)
-        _check_types(ctx.api, owner, info, given)
+        _check_names(ctx.api, call, owner, primary[1].fields, primary[1].fields, arguments)
+        _check_types(ctx.api, owner, info, arguments)
     if not is_class and method in OF_KEY:
         _check_key(ctx.api, call.args[0], method)
     _check_owners(ctx.api, call.args[1:], info)
@@ -167,7 +169,7 @@ def _entity(type_: Type) -> TypeInfo | None:
     return type_.type if is_one and isinstance(type_, Instance) else None
 
 
-def _given(call: CallExpr) -> dict[str, Expression | None]:
+def _arguments(call: CallExpr) -> dict[str, Expression | None]:
     """The values of a call by name; under "" if there are others, in ``**values``."""
     named = zip(call.arg_names, call.arg_kinds, call.args, strict=True)
     return {name or "": value if name else None for name, kind, value in named if kind in {ARG_NAMED, ARG_STAR2}}
@@ -179,25 +181,31 @@ def _check_names(
     owner: str,
     fields: Sequence[str],
     partition: Sequence[str],
-    given: Iterable[str],
+    keywords: Iterable[str],
 ) -> None:
-    names = dict.fromkeys(name for name in given if name)
-    if "" in given:
+    names = dict.fromkeys(name for name in keywords if name)
+    if "" in keywords:
         names |= dict.fromkeys(fields)
     wrong = wrong_names(fields, partition, names)
     if wrong is not None:
         api.fail(f"{owner} {wrong}", call, code=CALL_ARG)
 
 
-def _check_types(api: CheckerPluginInterface, owner: str, info: TypeInfo, given: dict[str, Expression | None]) -> None:
-    for name, value in given.items():
+def _check_types(
+    api: CheckerPluginInterface, owner: str, info: TypeInfo, arguments: dict[str, Expression | None]
+) -> None:
+    for name, value in arguments.items():
         expected = field_type(info, name)
         if expected is None or value is None:
             continue
         actual = get_proper_type(api.get_expression_type(value, expected))
         if isinstance(actual, NoneType) or not is_subtype(actual, expected):
-            is_, wanted = (format_type(one, api.options) for one in (actual, without_none(expected)))
-            api.fail(f"{owner}: {name!r} is of type {is_}, but the field is of type {wanted}", value, code=ARG_TYPE)
+            actual_text, expected_text = (format_type(type_, api.options) for type_ in (actual, without_none(expected)))
+            api.fail(
+                f"{owner}: {name!r} is of type {actual_text}, but the field is of type {expected_text}",
+                value,
+                code=ARG_TYPE,
+            )
 
 
 def _check_key(api: CheckerPluginInterface, which: Expression, method: str) -> None:
@@ -206,16 +214,16 @@ def _check_key(api: CheckerPluginInterface, which: Expression, method: str) -> N
         return
     bound = get_proper_type(api.get_expression_type(which.callee))
     info = _entity(bound.args[0]) if isinstance(bound, Instance) and bound.type.has_base(BOUND) else None
-    found = pattern_of(info, which.callee.name) if info else None
-    if info is None or found is None:
+    pattern = pattern_of(info, which.callee.name) if info else None
+    if info is None or pattern is None:
         return
-    given, name = _given(which), f"{info.name}.{which.callee.name}()"
-    lacking = [field for field in found.fields if field not in given and "" not in given]
-    if found.kind != PRIMARY:
+    arguments, name = _arguments(which), f"{info.name}.{which.callee.name}()"
+    lacking = [field for field in pattern.fields if field not in arguments and "" not in arguments]
+    if pattern.kind != PRIMARY:
         primary = primary_of(info)
         instead = f": use {info.name}.{primary[0]}(...)" if primary else ""
         api.fail(f"{name} is a query, and {method}() takes the key of one item{instead}", which, code=ODM)
-    elif lacking and {*found.partition} <= {*given}:
+    elif lacking and {*pattern.partition} <= {*arguments}:
         api.fail(f"{name} needs {lacking[0]!r} too: {method}() takes the key of one item", which, code=ODM)
 
 

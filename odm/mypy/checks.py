@@ -38,31 +38,31 @@ def broken(call: CallExpr) -> Iterator[tuple[Context, str]]:
 
 
 def faults(
-    api: CheckerPluginInterface, info: TypeInfo, found: Declared, call: Context
+    api: CheckerPluginInterface, info: TypeInfo, pattern: Declared, call: Context
 ) -> Iterator[tuple[Context, str]]:
     """What is wrong with the fields of a pattern, and where."""
     texts = [arg for arg in call.args if isinstance(arg, StrExpr)] if isinstance(call, CallExpr) else []
-    for field in dict.fromkeys((*found.fields, *found.others)):
-        wrong = _fault(api, info, field, found)
+    for field in dict.fromkeys((*pattern.fields, *pattern.others)):
+        wrong = _fault(api, info, field, pattern)
         if wrong is not None:
             yield next((text for text in texts if f"{{{field}" in text.value), call), wrong
 
 
-def _fault(api: CheckerPluginInterface, info: TypeInfo, field: str, found: Declared) -> str | None:
+def _fault(api: CheckerPluginInterface, info: TypeInfo, field: str, pattern: Declared) -> str | None:
     """What is wrong with a field of a pattern, in the words of the error when the table is compiled."""
     symbol = info.get(field)
     if symbol is None:
         known = not any(base.fallback_to_any for base in info.mro)
         return near(field, field_names(info)) if known else None
     type_ = field_type(info, field)
-    if field not in found.fields or type_ is None:
+    if field not in pattern.fields or type_ is None:
         return None
     type_ = without_none(type_)
     is_model = isinstance(type_, Instance) and type_.type.has_base("pydantic.main.BaseModel")
     if isinstance(type_, TupleType) or (isinstance(type_, Instance) and (type_.type.fullname in UNORDERED or is_model)):
         return f"field {field!r} is of type {format_type(type_, api.options)}, which has no order in keys"
     declared = next((data_of(base) for base in info.mro if field in data_of(base)["marked"]), {"optional": ()})
-    if found.kind == PRIMARY and field in declared["optional"]:
+    if pattern.kind == PRIMARY and field in declared["optional"]:
         return f"field {field!r} may be None, and an item without a primary key cannot be stored"
     return None
 
@@ -71,25 +71,27 @@ def check_class(api: CheckerPluginInterface, info: TypeInfo, at: Context) -> Non
     """Check what belongs to no declaration of the class itself: inherited patterns, and the types of marked fields."""
     for base in info.mro[1:]:
         for name in data_of(base)["patterns"] if not data_of(base)["table"] else ():
-            found = pattern_of(info, name) if name not in info.names else None
-            for _, wrong in faults(api, info, found, at) if found else ():
+            pattern = pattern_of(info, name) if name not in info.names else None
+            for _, wrong in faults(api, info, pattern, at) if pattern else ():
                 api.fail(f"{info.name}.{name}, inherited from {base.name}: {wrong}", at, code=ODM)
     for field, mark in data_of(info)["marked"].items():
         type_ = field_type(info, field)
         of = without_none(type_) if mark and type_ else None
         if isinstance(of, Instance) and not of.type.has_base(MARKED[mark]):
-            wanted, shown = MARKED[mark].rpartition(".")[2], format_type(of, api.options)
+            mark_type, field_text = MARKED[mark].rpartition(".")[2], format_type(of, api.options)
             node = info.names[field].node
-            api.fail(f"{info.name}.{field}: {mark} marks a field of type {wanted}, not {shown}", node or at, code=ODM)
+            api.fail(
+                f"{info.name}.{field}: {mark} marks a field of type {mark_type}, not {field_text}", node or at, code=ODM
+            )
 
 
 def check_signature(
-    api: CheckerPluginInterface, owner: str, info: TypeInfo, found: Declared, function: FuncDef
+    api: CheckerPluginInterface, owner: str, info: TypeInfo, pattern: Declared, function: FuncDef
 ) -> None:
     """Compare the function that a pattern decorates with its templates and with the fields."""
     kinds = zip(function.arg_names, function.arg_kinds, strict=True)
     parameters = [(name or "", kind.is_named(), kind.is_optional()) for name, kind in kinds]
-    wrong = wrong_parameters(found.fields, found.partition, parameters)
+    wrong = wrong_parameters(pattern.fields, pattern.partition, parameters)
     if wrong is not None:
         api.fail(f"{owner}: {wrong}", function, code=ODM)
     elif isinstance(function.type, CallableType):
@@ -97,6 +99,8 @@ def check_signature(
             declared, stated = field_type(info, name or ""), without_none(get_proper_type(type_))
             of_field = declared and without_none(declared)
             if of_field and not (is_subtype(of_field, stated) and is_subtype(stated, of_field)):
-                of, given = (format_type(one, api.options) for one in (of_field, stated))
-                wrong = f"{name!r} is of type {of}, and of type {given} in its signature: write the type of the field"
+                of, stated_text = (format_type(type_, api.options) for type_ in (of_field, stated))
+                wrong = (
+                    f"{name!r} is of type {of}, and of type {stated_text} in its signature: write the type of the field"
+                )
                 api.fail(f"{owner}: {wrong}", function, code=ODM)

@@ -125,18 +125,18 @@ def kind_of(callee: Expression, api: SemanticAnalyzerPluginInterface) -> tuple[T
     name = _dotted(callee)
     symbol = api.lookup_qualified(name, callee, suppress_errors=True) if name else None
     node: SymbolNode | None = symbol.node if symbol else None
-    made: Type | None = None
+    resolved: Type | None = None
     by_function = isinstance(node, FuncDef)
     if isinstance(node, TypeAlias):
-        made = node.target
+        resolved = node.target
     elif isinstance(node, FuncDef) and isinstance(node.type, CallableType):
-        made = node.type.ret_type
-    if isinstance(made, UnboundType):  # mypy has not read the signature yet
-        symbol = api.lookup_qualified(made.name, callee, suppress_errors=True)
+        resolved = node.type.ret_type
+    if isinstance(resolved, UnboundType):  # mypy has not read the signature yet
+        symbol = api.lookup_qualified(resolved.name, callee, suppress_errors=True)
         node = symbol.node if symbol else None
-    elif made is not None:
-        made = get_proper_type(made)
-        node = made.type if isinstance(made, Instance) else None
+    elif resolved is not None:
+        resolved = get_proper_type(resolved)
+        node = resolved.type if isinstance(resolved, Instance) else None
     if isinstance(node, TypeInfo) and node.mro and (node.has_base(PATTERN) or node.has_base(COMPANION)):
         return node, by_function
     return None, by_function
@@ -159,24 +159,24 @@ def as_declared(kind: str, call: CallExpr, api: SemanticAnalyzerPluginInterface)
     if kind == UNIQUE:
         names = [arg.value for arg in call.args if isinstance(arg, StrExpr)]
         return Declared(kind, names, []) if len(names) == len(call.args) else None
-    given = _given(call)
+    arguments = _arguments(call)
     partition, sort = templates_of(call)
     first = _fields(partition, api)
     second = [] if sort is None or _is_none(sort) else _fields(sort, api)
     if first is None or second is None:
         return None
     if kind == POINTER:  # a call gives all fields
-        return Declared(kind, [*first, *second], [], [*_others(given, api)])
-    return Declared(kind, first, second, [*_others(given, api)])
+        return Declared(kind, [*first, *second], [], [*_others(arguments, api)])
+    return Declared(kind, first, second, [*_others(arguments, api)])
 
 
 def templates_of(call: CallExpr) -> tuple[Expression | None, Expression | None]:
     """The partition and the sort template of a declaration."""
-    given = _given(call)
-    return given.get("partition", given.get("0")), given.get("sort", given.get("1"))
+    arguments = _arguments(call)
+    return arguments.get("partition", arguments.get("0")), arguments.get("sort", arguments.get("1"))
 
 
-def _given(call: CallExpr) -> dict[str, Expression]:
+def _arguments(call: CallExpr) -> dict[str, Expression]:
     """The arguments of a call, by name or position."""
     return dict(zip((name or str(at) for at, name in enumerate(call.arg_names)), call.args, strict=True))
 
@@ -192,8 +192,8 @@ def _text(expression: Expression, api: SemanticAnalyzerPluginInterface) -> str |
     if isinstance(expression, StrExpr):
         return expression.value
     if isinstance(expression, OpExpr) and expression.op == "+":
-        left, right = (_text(side, api) for side in (expression.left, expression.right))
-        return None if left is None or right is None else left + right
+        start, end = (_text(side, api) for side in (expression.left, expression.right))
+        return None if start is None or end is None else start + end
     name = _dotted(expression)
     symbol = api.lookup_qualified(name, expression, suppress_errors=True) if name else None
     node = symbol.node if symbol else None
@@ -210,10 +210,10 @@ def _is_none(expression: Expression) -> bool:
     return isinstance(expression, NameExpr) and expression.name == "None"
 
 
-def _others(given: dict[str, Expression], api: SemanticAnalyzerPluginInterface) -> Iterator[str]:
+def _others(arguments: dict[str, Expression], api: SemanticAnalyzerPluginInterface) -> Iterator[str]:
     """The fields that the shards, the projection or the condition of a declaration name, and that a pointer tracks."""
-    shards, projection, tracks = (given.get(name) for name in ("shards", "projection", "tracks"))
-    yield from _named(given.get("when"), api)
+    shards, projection, tracks = (arguments.get(name) for name in ("shards", "projection", "tracks"))
+    yield from _named(arguments.get("when"), api)
     if isinstance(tracks, StrExpr):
         yield tracks.value
     if isinstance(shards, CallExpr):
@@ -240,7 +240,7 @@ def _named(condition: Expression | None, api: SemanticAnalyzerPluginInterface) -
         name = _dotted(condition.callee)
         symbol = api.lookup_qualified(name, condition, suppress_errors=True) if name else None
         if symbol and symbol.fullname == FIELD:
-            yield from (one.value for one in parts if isinstance(one, StrExpr))
+            yield from (text.value for text in parts if isinstance(text, StrExpr))
     else:
         return
     for part in parts:
@@ -295,8 +295,8 @@ def primary_of(info: TypeInfo) -> tuple[str, Declared] | None:
 
 def _is_primary(info: TypeInfo, name: str) -> bool:
     node = info.names[name].node
-    made = get_proper_type(node.type) if isinstance(node, Var) else None
-    return isinstance(made, Instance) and made.type.has_base(PRIMARY)
+    type_ = get_proper_type(node.type) if isinstance(node, Var) else None
+    return isinstance(type_, Instance) and type_.type.has_base(PRIMARY)
 
 
 def marker_of(info: TypeInfo, name: str) -> str:
@@ -319,11 +319,11 @@ def field_type(info: TypeInfo, name: str) -> ProperType | None:
     )
 
 
-def without_none(found: ProperType) -> ProperType:
+def without_none(type_: ProperType) -> ProperType:
     """The type without None, which a key cannot have."""
-    if not isinstance(found, UnionType):
-        return found
-    items = [item for item in found.items if not isinstance(get_proper_type(item), NoneType)]
+    if not isinstance(type_, UnionType):
+        return type_
+    items = [item for item in type_.items if not isinstance(get_proper_type(item), NoneType)]
     return get_proper_type(UnionType.make_union(items))
 
 

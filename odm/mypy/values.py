@@ -23,13 +23,13 @@ def values_given(ctx: FunctionSigContext, *, part: bool) -> FunctionLike:
     if not ctx.args or len(ctx.args[0]) != 1 or not any(fields_in(ctx.args[0])):
         return signature
     field = get_proper_type(ctx.api.get_expression_type(ctx.args[0][0]))
-    wanted: Type | None = _element(field) if part else field
-    if wanted is None or isinstance(wanted, AnyType) or has_type_vars(wanted):
+    expected: Type | None = _element(field) if part else field
+    if expected is None or isinstance(expected, AnyType) or has_type_vars(expected):
         return signature
-    wanted = _with_int(ctx.api, wanted)
+    expected = _with_int(ctx.api, expected)
     if not signature.variables:  # contains() takes a field and a value of any type
-        return signature.copy_modified(arg_types=[signature.arg_types[0], wanted])
-    bound = expand_type(signature, {variable.id: wanted for variable in signature.variables})
+        return signature.copy_modified(arg_types=[signature.arg_types[0], expected])
+    bound = expand_type(signature, {variable.id: expected for variable in signature.variables})
     return bound.copy_modified(variables=[])
 
 
@@ -46,9 +46,9 @@ def _element(field: ProperType) -> ProperType | None:
     return None
 
 
-def _with_int(api: CheckerPluginInterface, wanted: Type) -> Type:
+def _with_int(api: CheckerPluginInterface, type_: Type) -> Type:
     """The type; for a Decimal also int, which is exact and which comparisons with it take too."""
-    of = without_none(get_proper_type(wanted))
+    of = without_none(get_proper_type(type_))
     if isinstance(of, Instance) and of.type.fullname in {"decimal.Decimal", "_decimal.Decimal"}:
-        return UnionType.make_union([wanted, api.named_generic_type("builtins.int", [])])
-    return wanted
+        return UnionType.make_union([type_, api.named_generic_type("builtins.int", [])])
+    return type_

@@ -72,8 +72,8 @@ class _Blocking:
             return attribute
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            found = attribute(*args, **kwargs)
-            return self._run(found) if iscoroutine(found) else found
+            answer = attribute(*args, **kwargs)
+            return self._run(answer) if iscoroutine(answer) else answer
 
         return call
 

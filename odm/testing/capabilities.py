@@ -104,11 +104,11 @@ def _flagged(test: T, flags: tuple[Flag, ...]) -> T:
     test, inner = getattr(test, "__odm_needs__", (test, ()))  # the class may be marked too
     flags = (*inner, *flags)
     own = list(signature(test).parameters.values())
-    given = any(parameter.name == "capabilities" for parameter in own)
+    has_capabilities = any(parameter.name == "capabilities" for parameter in own)
 
     @wraps(test)
     def run(*args: Any, capabilities: Capabilities, **kwargs: Any) -> None:
-        passed = {**kwargs, "capabilities": capabilities} if given else kwargs
+        passed = {**kwargs, "capabilities": capabilities} if has_capabilities else kwargs
         missing = [flag for flag in flags if getattr(capabilities, flag) is not True]
         if not missing:
             test(*args, **passed)
@@ -121,7 +121,7 @@ def _flagged(test: T, flags: tuple[Flag, ...]) -> T:
             test(*args, **passed)
 
     # pytest passes the fixtures that the signature names.
-    parameters = own if given else [*own, Parameter("capabilities", Parameter.KEYWORD_ONLY)]
+    parameters = own if has_capabilities else [*own, Parameter("capabilities", Parameter.KEYWORD_ONLY)]
     run.__signature__ = signature(test).replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__odm_needs__ = (test, flags)  # type: ignore[attr-defined]
     return run  # type: ignore[return-value]

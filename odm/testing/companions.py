@@ -31,12 +31,12 @@ class Own(Companion):
     upgraded: ClassVar[bool] = False
 
     def __init__(self) -> None:
-        self.made: dict[type, Any] = {}
+        self.classes: dict[type, Any] = {}
 
     def entities(self, entity: type[Entity]) -> list[type[Entity]]:
         declared = {"primary": PrimaryKey(*self.key)}
-        self.made[entity] = self.make(entity, Entity, self.fields, declared, upgraded=self.upgraded)
-        return [self.made[entity]]
+        self.classes[entity] = self.make(entity, Entity, self.fields, declared, upgraded=self.upgraded)
+        return [self.classes[entity]]
 
 
 class Highest(Own):
@@ -50,9 +50,9 @@ class Highest(Own):
 
     def companion_writes(self, tx: CompanionWrites, effect: Effect[Any]) -> None:
         new: Any = effect.new
-        made = self.made[type(new)]
-        higher = missing(made.level) | (made.level < new.level)
-        tx.put(made(group=new.group, level=new.level), when=higher, lose=True, rank=new.level)
+        entity = self.classes[type(new)]
+        higher = missing(entity.level) | (entity.level < new.level)
+        tx.put(entity(group=new.group, level=new.level), when=higher, lose=True, rank=new.level)
 
 
 class Listed(Own):
@@ -72,12 +72,12 @@ class Listed(Own):
     def companion_writes(self, tx: CompanionWrites, effect: Effect[Any]) -> None:
         old: Any = effect.old
         new: Any = effect.new
-        made = self.made[type(old or new)]
+        entity = self.classes[type(old or new)]
         if old is not None and (new is None or new.level != old.level):
-            tx.delete(made.primary(level=old.level, name=old.name))
+            tx.delete(entity.primary(level=old.level, name=old.name))
         if new is not None and (old is None or new.level != old.level):
             changes = int(effect.mark or 0) + 1
-            tx.put(made(level=new.level, name=new.name, changes=changes))
+            tx.put(entity(level=new.level, name=new.name, changes=changes))
             tx.mark(str(changes))
 
 
@@ -96,11 +96,11 @@ class Seat(Own):
         old: Any = effect.old
         new: Any = effect.new
         if new is None:
-            tx.delete(self.made[type(old)].primary(seat=old.seat))
+            tx.delete(self.classes[type(old)].primary(seat=old.seat))
         elif old is None:
             seat = new.seat
-            made = self.made[type(new)](seat=seat)
-            tx.insert(made, refused=lambda item: ItemExists(f"seat {seat} is taken", item))
+            claim = self.classes[type(new)](seat=seat)
+            tx.insert(claim, refused=lambda item: ItemExists(f"seat {seat} is taken", item))
 
 
 class Last(Own):
@@ -113,8 +113,8 @@ class Last(Own):
 
     def settle(self, do: Calls, effect: Effect[Any]) -> Gen[None]:
         done = ["left" if effect.old else "was not there", "came" if effect.old is None else "changed"]
-        made = self.made[effect.key.entity]
-        yield from do.put(made(name=effect.key.values["name"], done=done[effect.new is not None]))
+        entity = self.classes[effect.key.entity]
+        yield from do.put(entity(name=effect.key.values["name"], done=done[effect.new is not None]))
 
 
 players = Table("players")

@@ -191,7 +191,7 @@ class GrownGadget(Entity, table=gadgets_grown, tag="Gadget"):
     n: int = 5
     top: int | None = 5
     words: list[str] = ["x"]
-    made: Made = Made()
+    build: Made = Made()
 
     primary = PrimaryKey("GADGETS", "{gadget_id}")
 

@@ -56,7 +56,7 @@ class Starting(Entity, table=clashing):
     """Its fields in Columns may show members that are not stored."""
 
     name: str
-    given: Annotated[dict[str, int], Columns] = Field(default_factory=lambda: {"a": 1})
+    filled: Annotated[dict[str, int], Columns] = Field(default_factory=lambda: {"a": 1})
     nothing: Annotated[dict[str, int] | None, Columns] = Field(default_factory=dict)
     shared: Annotated[dict[str, int], Columns] = Field(default_factory=dict)
 

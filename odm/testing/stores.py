@@ -45,14 +45,14 @@ class Watched(Backend):
         suffix: appended to the name of every table.
         requests: every request, in order.
         rivals: requests of another writer; the next one is performed just before each write.
-        left: how many more requests are sent before the program is stopped; None: no limit.
+        remaining: how many more requests are sent before the program is stopped; None: no limit.
     """
 
     inner: Backend
     suffix: str
     requests: list[req.Request] = field(factory=list, repr=False)
     rivals: list[req.Request] = field(factory=list, repr=False)
-    left: int | None = field(default=None, repr=False)
+    remaining: int | None = field(default=None, repr=False)
 
     def __attrs_post_init__(self) -> None:
         self.name, self.clock, self.limits = self.inner.name, self.inner.clock, self.inner.limits
@@ -66,10 +66,10 @@ class Watched(Backend):
         Raises:
             Stopped: the program is stopped before this request.
         """
-        if self.left is not None:
-            if self.left == 0:
+        if self.remaining is not None:
+            if self.remaining == 0:
                 raise Stopped
-            self.left -= 1
+            self.remaining -= 1
         self.requests.append(request)
         return [self.rivals.pop(0)] if isinstance(request, WRITES) and self.rivals else []
 
@@ -176,13 +176,13 @@ class Stores:
         Returns:
             True if it was stopped, False if the work was completed.
         """
-        self._watched.left = after
+        self._watched.remaining = after
         try:
             work()
         except Stopped:
             return True
         finally:
-            self._watched.left = None
+            self._watched.remaining = None
         return False
 
     def rival_puts(self, *entities: Entity) -> None:

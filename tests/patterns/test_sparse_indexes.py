@@ -19,7 +19,7 @@ from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile, Memory
 from odm.testing.suite.helpers import at
-from odm.testing.suite.sparse_indexes import BOTH, KEY, Errand, desk, found
+from odm.testing.suite.sparse_indexes import BOTH, KEY, Errand, desk, entries
 
 UPDATES: list[list[Any]] = [
     [set_(Errand.status, "done"), remove(Errand.due_at)],
@@ -58,7 +58,7 @@ def race(backend: Backend, rounds: int) -> None:
                 after = db.get(KEY)
                 due = after is not None and after.due_at is not None
                 urgent = after is not None and after.urgent and after.status == "open"
-                assert found(db) == (["e"] * due, ["e"] * urgent), (before, one, other, after)
+                assert entries(db) == (["e"] * due, ["e"] * urgent), (before, one, other, after)
         db.drop()
 
 

@@ -109,10 +109,10 @@ def _show_plan(console: Console, plan: Explanation) -> None:
 
 def _show_items(console: Console, items: Sequence[Entity]) -> None:
     """The first items, a table for each run of one entity, and how many more there are."""
-    shown = items[:ROWS]
-    _show_table_of(console, shown)
-    if len(items) > len(shown):
-        _print_line(console, Text(f"... and {len(items) - len(shown):,} more", "dim"))
+    rows = items[:ROWS]
+    _show_table_of(console, rows)
+    if len(items) > len(rows):
+        _print_line(console, Text(f"... and {len(items) - len(rows):,} more", "dim"))
 
 
 def _show_table_of(console: Console, items: Sequence[Entity]) -> None:
@@ -147,9 +147,9 @@ def _print_line(console: Console, line: Text) -> None:
     console.print(Text(" " * INDENT) + line, no_wrap=True, overflow="ellipsis")
 
 
-def _show_end(console: Console, what: str) -> None:
+def _show_end(console: Console, text: str) -> None:
     console.print()
-    _print_line(console, Text(what, "green"))
+    _print_line(console, Text(text, "green"))
 
 
 def body_of(function: Callable[..., Any]) -> str:

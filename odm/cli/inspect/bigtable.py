@@ -110,10 +110,10 @@ def _design(facts: RowFacts, groups: Sequence[RowGroup]) -> Design:
 
 
 def _without_class(rows: Sequence[Row]) -> str:
-    what = "The row" if len(rows) == 1 else f"{len(rows)} rows such as"
+    subject = "The row" if len(rows) == 1 else f"{len(rows)} rows such as"
     has = "has" if len(rows) == 1 else "have"
     return (
-        f"{what} {rows[0].text} {has} no class: all names of columns there are data, and some are not text, so they "
+        f"{subject} {rows[0].text} {has} no class: all names of columns there are data, and some are not text, so they "
         "cannot be keys of a dict."
     )
 
@@ -132,9 +132,9 @@ def _entity(name: str, group: RowGroup, rows: Sequence[Row], split: int | None) 
         entity.fields.append(_column(column, [_DATE, *(field.name for field in entity.fields)]))
     dicts = [group_of_data for group_of_data in data if group_of_data.readable]
     texts = {
-        made.name: column
-        for column, made in zip(named, entity.fields, strict=True)
-        if made.type == "str" and not made.options
+        field.name: column
+        for column, field in zip(named, entity.fields, strict=True)
+        if field.type == "str" and not field.options
     }
     around = {word for text in (name, group.name) for word in words_in(text)}
     entity.patterns.append(PatternDesign(None, _templates(group.parts, split, entity, texts, around)))
@@ -165,7 +165,7 @@ def _templates(
         around: the words in the names of the entity and the table.
     """
     texts: list[str] = []
-    made: list[FieldDesign] = []
+    fields: list[FieldDesign] = []
     taken = [_DATE, *(column.name for column in entity.fields)]
     for at, part in enumerate(parts):
         if part.text is not None:
@@ -174,11 +174,11 @@ def _templates(
         others = {name: column for name, column in columns.items() if f"{{{name}}}" not in texts}
         name = _origin(parts, at, entity, others, around)
         if name is None:
-            name = python_name(part.word or f"part_{len(made) + 1}", taken)
+            name = python_name(part.word or f"part_{len(fields) + 1}", taken)
             taken.append(name)
-            made.append(FieldDesign(name, part.type, options=part.options, why=part.why))
+            fields.append(FieldDesign(name, part.type, options=part.options, why=part.why))
         texts.append(f"{{{name}{':' * bool(part.format)}{part.format}}}")
-    entity.fields[:0] = made
+    entity.fields[:0] = fields
     return ("".join(texts),) if split is None else ("".join(texts[:split]), "".join(texts[split + 1 :]))
 
 
@@ -227,20 +227,21 @@ def _split(parts: Sequence[KeyPart], mark: str) -> int | None:
         return None
     last = marks[-1]
     fixed = parts[last - 1].text is not None and parts[last + 1].text is None
-    found = marks[-2] if fixed and len(marks) > 1 else last
-    return found if all(any(part.text != "" for part in side) for side in (parts[:found], parts[found + 1 :])) else None
+    middle = marks[-2] if fixed and len(marks) > 1 else last
+    sides = parts[:middle], parts[middle + 1 :]
+    return middle if all(any(part.text != "" for part in side) for side in sides) else None
 
 
 def _column(column: NamedColumn, taken: Sequence[str]) -> FieldDesign:
     absent = any(value is None for value in column.values)
-    found = column.guess
+    guess = column.guess
     return FieldDesign(
         python_name(column.qualifier, taken),
-        found.type,
-        options=found.options,
+        guess.type,
+        options=guess.options,
         default="None" if absent else None,
-        why=found.why,
-        cell=(f"{column.family}:{column.qualifier}", found.encoding),
+        why=guess.why,
+        cell=(f"{column.family}:{column.qualifier}", guess.encoding),
     )
 
 

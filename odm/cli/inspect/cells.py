@@ -64,8 +64,8 @@ def guess(name: str, values: Sequence[bytes]) -> CellGuess:
     if all(len(value) == _EIGHT for value in values):
         return _of_eight_bytes(name, values)
     sizes = sorted({len(value) for value in values})
-    what = f"{sizes[0]} bytes each" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} bytes"
-    return CellGuess("bytes", "bytes", why=what)
+    sizes_text = f"{sizes[0]} bytes each" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} bytes"
+    return CellGuess("bytes", "bytes", why=sizes_text)
 
 
 def _texts(values: Sequence[bytes]) -> list[str] | None:
@@ -120,11 +120,11 @@ def _of_texts(name: str, texts: Sequence[str]) -> CellGuess:
 def _json(texts: Sequence[str]) -> str | None:
     form = JsonForm()
     try:
-        found = {type(form.read(text.encode())).__name__ for text in texts}
+        kinds = {type(form.read(text.encode())).__name__ for text in texts}
     except (ValueError, ArithmeticError, RecursionError):
         return None
     # A field of both would be Any, of which no form is refused.
-    return {"dict": "dict[str, Any]", "list": "list[Any]"}.get("".join(found))
+    return {"dict": "dict[str, Any]", "list": "list[Any]"}.get("".join(kinds))
 
 
 def _of_decimals(texts: Sequence[str]) -> CellGuess:
@@ -152,5 +152,5 @@ def moments(
 
 def _is_moment(form: str, kind: type, text: str) -> bool:
     type_ = format_type(form, kind)
-    found = type_.load(text)
-    return type(found) is kind and type_.dump(found) == text
+    moment = type_.load(text)
+    return type(moment) is kind and type_.dump(moment) == text

@@ -56,31 +56,31 @@ def faults(source: str, design: Design, items: Sequence[Attributes]) -> list[Fau
     except OdmError as error:
         pair = _ALIKE.search(str(error))
         return [Fault(str(error), pair[1], other=pair[2]) if pair else Fault(str(error))]
-    found: list[Fault] = []
+    problems: list[Fault] = []
     for attributes in items:
         try:
             item, key = read_item(layout, attributes), read_key(layout, layout.keys, attributes)
-            made = schema.decode(item, key)
-            entity = schema.entity(type(made))
-            encoded = entity.codec.encode(made)
-            entries = entity.entries(vars(made), encoded, Random(0))
+            entity_item = schema.decode(item, key)
+            entity = schema.entity(type(entity_item))
+            encoded = entity.codec.encode(entity_item)
+            entries = entity.entries(vars(entity_item), encoded, Random(0))
             values = put_values(layout, Put(key, encoded, entries))
         except (OdmError, KeyError) as error:
-            found.append(_unfit(design, str(error)))
+            problems.append(_unfit(design, str(error)))
             continue
         # Each value again from its attribute: numbers and sets may be written in several ways.
         written = {name: from_attribute(to_attribute(value)) for name, value in values.items()}
         before = {name: from_attribute(value) for name, value in attributes.items()}
-        own = entity.key(vars(made))
+        own = entity.key(vars(entity_item))
         if own != key:
-            found.append(Fault(f"the item {key} would be written under {own}", entity.name))
+            problems.append(Fault(f"the item {key} would be written under {own}", entity.name))
         kept = design.entity(entity.name).kept
-        found += [
+        problems += [
             Fault(f"{name!r} of the item {key} would be written otherwise", entity.name, name)
             for name in sorted((before.keys() | written.keys()) - kept.keys())
             if name not in before or name not in written or before[name] != written[name]
         ]
-    return found
+    return problems
 
 
 def _unfit(design: Design, text: str) -> Fault:

@@ -57,23 +57,23 @@ class DataColumns(Immutable):
 
 def columns_of(rows: Sequence[Row]) -> tuple[list[NamedColumn], list[DataColumns]]:
     """The columns of rows, in the order of families and names."""
-    found: dict[str, dict[bytes, list[bytes | None]]] = defaultdict(dict)
+    by_family: dict[str, dict[bytes, list[bytes | None]]] = defaultdict(dict)
     for at, row in enumerate(rows):
         for column, value in zip(row.columns, row.values, strict=True):
-            found[column.family].setdefault(column.qualifier, [None] * len(rows))[at] = value
+            by_family[column.family].setdefault(column.qualifier, [None] * len(rows))[at] = value
     groups = [
         (family, prefix, names)
-        for family, columns in sorted(found.items())
+        for family, columns in sorted(by_family.items())
         for prefix, names in _joined(data_names(columns, len(rows), _cells(columns.values()))).items()
     ]
     data = {(family, name) for family, _, names in groups for name in names}
     named = [
         _named(family, qualifier, columns[qualifier])
-        for family, columns in sorted(found.items())
+        for family, columns in sorted(by_family.items())
         for qualifier in sorted(columns)
         if (family, qualifier) not in data
     ]
-    return named, [_data(family, prefix, names, found[family]) for family, prefix, names in groups]
+    return named, [_data(family, prefix, names, by_family[family]) for family, prefix, names in groups]
 
 
 def _cells(columns: Iterable[Sequence[bytes | None]]) -> int:
@@ -122,7 +122,7 @@ def data_names(names: Iterable[bytes], rows: int, cells: int) -> dict[str, list[
         rows: the number of rows.
         cells: the number of cells in the family.
     """
-    found: dict[str, list[bytes]] = defaultdict(list)
+    by_prefix: dict[str, list[bytes]] = defaultdict(list)
     every = sorted(names)
     if len(every) > _MANY and cells < _FEW * len(every) * rows:
         return {"": every}
@@ -131,16 +131,16 @@ def data_names(names: Iterable[bytes], rows: int, cells: int) -> dict[str, list[
         try:
             *head, last = words_of(name.decode())
         except UnicodeDecodeError:
-            found[""].append(name)
+            by_prefix[""].append(name)
             continue
         if _DATA.fullmatch(last):
-            found["".join(head)].append(name)
+            by_prefix["".join(head)].append(name)
         elif bucket := _BUCKET.fullmatch(last):
             buckets["".join(head) + bucket[1], len(bucket[2])].append(name)
     for (prefix, _), its in buckets.items():
         if len(its) >= _BUCKETS:
-            found["" if len(its) == len(every) else prefix] += its
-    return {prefix: its for prefix, its in found.items() if len(its) > 1 or not prefix}
+            by_prefix["" if len(its) == len(every) else prefix] += its
+    return {prefix: its for prefix, its in by_prefix.items() if len(its) > 1 or not prefix}
 
 
 def common(rows: Sequence[Row], least: float = 0.02) -> list[set[Column]]:

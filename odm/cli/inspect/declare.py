@@ -84,8 +84,8 @@ def _type(node: ast.expr) -> Any:
     match node:
         case ast.Name(id=name):
             return _TYPES[name]
-        case ast.BinOp(left=left):
-            return _type(left) | None
+        case ast.BinOp(left=inner):
+            return _type(inner) | None
         case ast.Subscript(value=ast.Name(id=name), slice=ast.Tuple(elts=parts)):
             return _TYPES[name][tuple(map(_type, parts))]
         case ast.Subscript(value=ast.Name(id=name), slice=part):

@@ -79,9 +79,9 @@ class EntityDesign:
 
     def leave_out(self, attribute: str, why: str) -> bool:
         """Remove the field of an attribute; False if a key needs it."""
-        found = next((field for field in self.fields if field.stored == attribute), None)
-        in_key = re.compile(rf"{{{re.escape(found.name)}[:}}]") if found is not None else None
-        if found is not None and found.name == self.match:
+        dropped = next((field for field in self.fields if field.stored == attribute), None)
+        in_key = re.compile(rf"{{{re.escape(dropped.name)}[:}}]") if dropped is not None else None
+        if dropped is not None and dropped.name == self.match:
             return False
         used = in_key and any(in_key.search(text) for pattern in self.patterns for text in pattern.templates)
         if attribute in self.kept or used:
@@ -132,10 +132,10 @@ def python_name(text: str, taken: Iterable[str]) -> str:
         name = f"f_{name}"
     if keyword.iskeyword(name) or name in TAKEN:
         name += "_"
-    used, number, made = {*taken}, 2, name
-    while made in used:
-        made, number = f"{name}_{number}" if not name.endswith("_") else f"{name}{number}", number + 1
-    return made
+    used, number, unique_name = {*taken}, 2, name
+    while unique_name in used:
+        unique_name, number = f"{name}_{number}" if not name.endswith("_") else f"{name}{number}", number + 1
+    return unique_name
 
 
 def class_name(text: str, taken: Iterable[str]) -> str:
@@ -144,7 +144,7 @@ def class_name(text: str, taken: Iterable[str]) -> str:
     name = "".join(word.capitalize() if word.isupper() else word[0].upper() + word[1:] for word in words)
     if name[0].isdigit() or keyword.iskeyword(name) or name in RESERVED:
         name = f"Item{name}"
-    used, number, made = {*taken}, 2, name
-    while made in used:
-        made, number = f"{name}{number}", number + 1
-    return made
+    used, number, unique_name = {*taken}, 2, name
+    while unique_name in used:
+        unique_name, number = f"{name}{number}", number + 1
+    return unique_name

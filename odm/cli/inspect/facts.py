@@ -203,15 +203,15 @@ def _facts_of(table: Mapping[str, Any], ttl: Mapping[str, Any], items: tuple[Att
     for local, name in ((False, "GlobalSecondaryIndexes"), (True, "LocalSecondaryIndexes")):
         for index in table.get(name) or ():
             check_index_name(index["IndexName"])
-            shown = index.get("Projection", {})
-            whole = shown.get("ProjectionType", "ALL") == "ALL"
-            held = None if whole else tuple(sorted(shown.get("NonKeyAttributes", ())))
+            projection = index.get("Projection", {})
+            whole = projection.get("ProjectionType", "ALL") == "ALL"
+            held = None if whole else tuple(sorted(projection.get("NonKeyAttributes", ())))
             indexes[index["IndexName"]] = IndexFacts(_index_names(index["KeySchema"]), local, held)
     notes += [_vectors(index) for index in table.get("VectorIndexes") or ()]
     return TableFacts(
         name=table["TableName"],
         keys=_names(table["KeySchema"]),
-        types={one["AttributeName"]: one["AttributeType"] for one in table["AttributeDefinitions"]},
+        types={key["AttributeName"]: key["AttributeType"] for key in table["AttributeDefinitions"]},
         indexes=dict(sorted(indexes.items())),
         ttl=ttl.get("AttributeName") if ttl.get("TimeToLiveStatus") in ("ENABLED", "ENABLING") else None,
         items=items,

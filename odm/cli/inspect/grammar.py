@@ -121,8 +121,8 @@ def _is_type(node: ast.expr) -> bool:
     match node:
         case ast.Name(id=name):
             return name in _PLAIN
-        case ast.BinOp(left=left, op=ast.BitOr(), right=ast.Constant(value=None)):
-            return _is_type(left)
+        case ast.BinOp(left=inner, op=ast.BitOr(), right=ast.Constant(value=None)):
+            return _is_type(inner)
         case ast.Subscript(value=ast.Name(id=name), slice=ast.Tuple(elts=parts)):
             return name in _GENERIC and all(map(_is_type, parts))
         case ast.Subscript(value=ast.Name(id=name), slice=part):
@@ -149,7 +149,7 @@ def _is_call(node: ast.Call, *names: str) -> bool:
     """Whether this is a call of one of these, with constants."""
     called = isinstance(node.func, ast.Name) and node.func.id in names
     named: Sequence[ast.keyword] = node.keywords
-    return called and all(map(_is_value, node.args)) and all(one.arg and _is_value(one.value) for one in named)
+    return called and all(map(_is_value, node.args)) and all(word.arg and _is_value(word.value) for word in named)
 
 
 def _is_value(node: ast.expr | None) -> bool:

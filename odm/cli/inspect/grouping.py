@@ -157,18 +157,18 @@ def _tags(facts: TableFacts) -> list[str]:
     """The attributes whose names say that they name the type of an item, and whose values may."""
     keys = {*facts.keys, *(key for index in facts.indexes.values() for key in index.names)}
     everywhere = set.intersection(*(set(item) for item in facts.items)) - keys if facts.items else set()
-    found = []
+    tags = []
     for name in sorted(everywhere):
         if "".join(filter(str.isalpha, name)).lower() not in _TAGS:
             continue
         values = [item[name].get("S") for item in facts.items]
         if all(values) and len({*values}) <= min(_MOST_KINDS, max(1, len(values) - 1)):
-            found.append(name)
-    return found
+            tags.append(name)
+    return tags
 
 
-def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
-    return len(one & other) > _ALIKE * min(len(one), len(other)) or not (one and other)
+def _alike(first: frozenset[str], second: frozenset[str]) -> bool:
+    return len(first & second) > _ALIKE * min(len(first), len(second)) or not (first and second)
 
 
 class _Forms(Immutable, dict=True):
@@ -237,9 +237,9 @@ class _Forms(Immutable, dict=True):
                 clusters.append(([word], held))
             else:
                 clusters[near] = ([*clusters[near][0], word], clusters[near][1] | held)
-        found = [its[0] for its, _ in clusters if len(its) == 1 and its[0] in words]
-        found += [word for word in words if is_constant(word) and word not in found]
-        return found if len(found) <= MOST_TYPES else []
+        constants = [its[0] for its, _ in clusters if len(its) == 1 and its[0] in words]
+        constants += [word for word in words if is_constant(word) and word not in constants]
+        return constants if len(constants) <= MOST_TYPES else []
 
     def differ(self, tags: Sequence[str], by_tag: Sequence[Sequence[int]]) -> bool:
         """Whether the items of each value of a tag differ from those of all others: in their keys or attributes.
@@ -250,11 +250,11 @@ class _Forms(Immutable, dict=True):
         held = [self._held(rows) for rows in by_tag]
         pairs = list(combinations(range(len(by_tag)), 2))
         alike = {pair for pair in pairs if _alike(held[pair[0]], held[pair[1]])}
-        if any(forms[one] == forms[other] for one, other in alike):
+        if any(forms[first] == forms[second] for first, second in alike):
             return False
         if len(by_tag) == 1:  # all are of one kind: the tag is one if the keys name it too
             return not {*words_in(tags[0])}.isdisjoint(word for key in forms[0][1] for w in key for word in words_in(w))
-        by_word = all(forms[one][0] == forms[other][0] for one, other in alike)
+        by_word = all(forms[first][0] == forms[second][0] for first, second in alike)
         return not (len(by_tag) > MOST_TYPES and len(alike) == len(pairs) and by_word)
 
     def _marks(self, row: int) -> tuple[Words, ...]:
@@ -271,14 +271,14 @@ class _Forms(Immutable, dict=True):
 
 def _named(table: str, groups: Iterable[tuple[list[list[str]], Sequence[int]]]) -> list[ItemGroup]:
     """Groups with the names that the words of their keys suggest."""
-    found: dict[str, Sequence[int]] = {}
+    by_name: dict[str, Sequence[int]] = {}
     for fixed, rows in groups:
-        name = next((name for name in _names(table, fixed) if name not in found), "")
+        name = next((name for name in _names(table, fixed) if name not in by_name), "")
         number = 2
-        while not name or name in found:
+        while not name or name in by_name:
             name, number = f"{next(_names(table, fixed))} {number}", number + 1
-        found[name] = rows
-    return [ItemGroup(name, None, tuple(rows)) for name, rows in sorted(found.items())]
+        by_name[name] = rows
+    return [ItemGroup(name, None, tuple(rows)) for name, rows in sorted(by_name.items())]
 
 
 def _names(table: str, fixed: list[list[str]]) -> Iterator[str]:

@@ -85,7 +85,7 @@ class _Group:
         values: by field name, the text of its value in each item, as a key has it.
         word: by the name of a field that stands in keys, the word in front of it there.
         templates: by key attribute, its template.
-        made: key attributes that templates make.
+        templated: key attributes that templates make.
     """
 
     keys: Keys
@@ -96,7 +96,7 @@ class _Group:
     values: dict[str, Column] = field(factory=dict)
     word: dict[str, str] = field(factory=dict)
     templates: dict[str, str] = field(factory=dict)
-    made: set[str] = field(factory=set)
+    templated: set[str] = field(factory=set)
 
     @property
     def facts(self) -> TableFacts:
@@ -118,7 +118,7 @@ class _Group:
         self.entity.patterns.append(PatternDesign(None, primary))
         for name, index in self.facts.indexes.items():
             self._index(name, index)
-        for name in sorted(names - self.made - {f.stored for f in self.entity.fields}):
+        for name in sorted(names - self.templated - {f.stored for f in self.entity.fields}):
             self._add_attribute(name)
 
     def _is_plain(self, name: str) -> bool:
@@ -126,7 +126,9 @@ class _Group:
         keys = {key for index in self.facts.indexes.values() for key in index.names}
         if name in self.facts.keys or name not in keys:
             return name not in self.facts.keys
-        several = {one for i in self.facts.indexes.values() for key in i.keys if isinstance(key, tuple) for one in key}
+        several = {
+            part for i in self.facts.indexes.values() for key in i.keys if isinstance(key, tuple) for part in key
+        }
         texts = [item[name].get("S", "") for item in self.items if name in item]
         return name in several or (_KEY_NAME.search(name) is None and all(len(words_of(text)) == 1 for text in texts))
 
@@ -136,7 +138,7 @@ class _Group:
             return
         native = not all(there)
         templates = tuple(
-            "#".join(f"{{{self._add_attribute(one)}}}" for one in key)
+            "#".join(f"{{{self._add_attribute(attribute)}}}" for attribute in key)
             if isinstance(key, tuple)
             else self._template(key, primary=False, native=native)
             for key in index.keys
@@ -152,15 +154,15 @@ class _Group:
         """The template of a key attribute; its fields are added."""
         if attribute in self.templates:
             return self.templates[attribute]
-        made = None
+        template = None
         if not native and not self.plain and (form := self._form(attribute)) is not None:
-            made = self._fields_of(attribute, form, primary=primary)
-        if made is None:
-            made = f"{{{self._add_attribute(attribute)}}}"
+            template = self._fields_of(attribute, form, primary=primary)
+        if template is None:
+            template = f"{{{self._add_attribute(attribute)}}}"
         else:
-            self.made.add(attribute)
-        self.templates[attribute] = made
-        return made
+            self.templated.add(attribute)
+        self.templates[attribute] = template
+        return template
 
     def _words(self, attribute: str) -> list[Words | None]:
         return [self.keys.words(at, attribute) for at in self.group.items]
@@ -227,7 +229,7 @@ class _Group:
         taken = nearest([*candidates], place)
         if taken is None and not primary and len(fits) == 1 and len(form) == 1 and _is_clock(column):
             # Two times of one item are equal to the second by more than chance.
-            taken = next((one for one, name in candidates.items() if name == fits[0]), None)
+            taken = next((stored_name for stored_name, name in candidates.items() if name == fits[0]), None)
         others = [candidate for candidate in candidates if candidate != taken]
         if others:
             where = f"{attribute}, behind {before!r}" if before else attribute
@@ -262,10 +264,10 @@ class _Group:
         times = form_of_times(texts)
         follows = at > 1 and form[at - 2] == "{}"
         name = python_name("at" if times and follows else before or attribute, taken)
-        made = FieldDesign(name, "int" if _padded(column) else "str")
+        design = FieldDesign(name, "int" if _padded(column) else "str")
         if times is not None:
-            made.type, made.options = "datetime", f'format="{times}"'
-        self.entity.fields.append(made)
+            design.type, design.options = "datetime", f'format="{times}"'
+        self.entity.fields.append(design)
         self.values[name] = column
         return name
 
@@ -274,15 +276,17 @@ class _Group:
         for known in self.entity.fields:
             if known.stored == attribute:
                 return known.name
-        found = [item.get(attribute) for item in self.items]
-        made = typed(attribute, found, ttl=attribute == self.facts.ttl, kind=self.facts.types.get(attribute))
-        made.name = python_name(attribute, (f.name for f in self.entity.fields))
-        self.entity.fields.append(made)
-        if not made.ttl and made.type in ("str", "int", "datetime"):
-            texts = [None if one is None else one.get("S", one.get("N")) for one in found]
+        attribute_values = [item.get(attribute) for item in self.items]
+        design = typed(
+            attribute, attribute_values, ttl=attribute == self.facts.ttl, kind=self.facts.types.get(attribute)
+        )
+        design.name = python_name(attribute, (f.name for f in self.entity.fields))
+        self.entity.fields.append(design)
+        if not design.ttl and design.type in ("str", "int", "datetime"):
+            texts = [None if stored is None else stored.get("S", stored.get("N")) for stored in attribute_values]
             if None not in texts:
-                self.values[made.name] = tuple(texts)
-        return made.name
+                self.values[design.name] = tuple(texts)
+        return design.name
 
 
 def _before(form: Words, at: int) -> str:

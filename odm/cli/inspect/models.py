@@ -53,21 +53,21 @@ def models_of(facts: TableFacts) -> Models:
     tag, groups = group_items(keys)
     if tag is None and (models := _by_attributes(keys, groups)) is not None:
         return models
-    found: list[Fault] = []
+    problems: list[Fault] = []
     for _ in range(len(groups)):
         design = design_of(keys, tag, groups)
-        found, source = _repaired(design, facts)
-        if not found:
+        problems, source = _repaired(design, facts)
+        if not problems:
             return Models(source, load(source, design))
-        pair = next(((fault.entity, fault.other) for fault in found if fault.other), None)
+        pair = next(((fault.entity, fault.other) for fault in problems if fault.other), None)
         if pair is None or len(groups) == 1:
             break
         groups = merged(keys, groups, [design.entities.index(design.entity(name)) for name in pair])
     design = infer_plain(facts)
-    found, source = _repaired(design, facts)
-    if not found:
+    problems, source = _repaired(design, facts)
+    if not problems:
         return Models(source, load(source, design))
-    raise BadValue(f"the items of table {facts.name!r} cannot be described: {found[0].text}")
+    raise BadValue(f"the items of table {facts.name!r} cannot be described: {problems[0].text}")
 
 
 def _by_attributes(keys: Keys, groups: Sequence[ItemGroup]) -> Models | None:
@@ -76,10 +76,10 @@ def _by_attributes(keys: Keys, groups: Sequence[ItemGroup]) -> Models | None:
     parts = [half for group in groups for half in halves(facts, group)]
     for _ in groups:
         design = design_of(keys, None, parts)
-        found, source = _repaired(design, facts)
-        if not found:
+        problems, source = _repaired(design, facts)
+        if not problems:
             return Models(source, load(source, design)) if any(part.match for part in parts) else None
-        pair = next(((fault.entity, fault.other) for fault in found if fault.other), None)
+        pair = next(((fault.entity, fault.other) for fault in problems if fault.other), None)
         if pair is None:
             return None
         which = [design.entities.index(design.entity(name)) for name in pair]
@@ -94,11 +94,11 @@ def _repaired(design: Design, facts: TableFacts) -> tuple[list[Fault], str]:
     """What is wrong with a design, and its source, after attributes that do not fit were left out."""
     while True:
         source = source_of(design)
-        found = faults(source, design, facts.items)
-        unfit = {(fault.entity, fault.attribute) for fault in found if fault.attribute}
+        problems = faults(source, design, facts.items)
+        unfit = {(fault.entity, fault.attribute) for fault in problems if fault.attribute}
         left_out = [design.entity(name).leave_out(attribute, _why(facts, attribute)) for name, attribute in unfit]
         if not any(left_out):
-            return found, source
+            return problems, source
 
 
 def _why(facts: TableFacts, attribute: str) -> str:

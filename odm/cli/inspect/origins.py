@@ -100,7 +100,7 @@ def _singular(word: str) -> str:
 def nearest(attributes: Sequence[str], place: Place) -> str | None:
     """The attribute of these whose name is nearest; None if none is near, or two are equally near."""
     ranked = sorted(((nearness(name, place), name) for name in attributes), reverse=True)
-    ranked = [one for one in ranked if one[0][0]]
+    ranked = [candidate for candidate in ranked if candidate[0][0]]
     if not ranked or (len(ranked) > 1 and ranked[0][0] == ranked[1][0]):
         return None
     return ranked[0][1]

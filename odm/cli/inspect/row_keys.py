@@ -88,8 +88,8 @@ def group_rows(keys: Sequence[str], columns: Sequence[Columns]) -> list[RowGroup
         columns: the columns of each row, without those that only a few rows have.
     """
     divided = ([split(key) for key in keys] for split in (words_of, _at_most_common(keys), _whole))
-    found = ((words, _groups(words, columns)) for words in divided)
-    words, groups = next(made for made in found if len(made[1]) <= MOST_FORMS)
+    grouped = ((words, _groups(words, columns)) for words in divided)
+    words, groups = next(grouping for grouping in grouped if len(grouping[1]) <= MOST_FORMS)
     varied = {head for rows in groups for head in _varied(rows, words)}
     return [_described(rows, words, varied, several=len(groups) > 1) for rows in groups]
 
@@ -107,8 +107,8 @@ def _varied(rows: list[int], words: Sequence[Words]) -> Iterator[Words]:
 def _groups(words: Sequence[Words], columns: Sequence[Columns]) -> list[list[int]]:
     """The positions of the rows of each group."""
     forms: dict[Words, list[int]] = defaultdict(list)
-    for at, found in enumerate(words):
-        forms["", *found[1::2]].append(at)
+    for at, row_words in enumerate(words):
+        forms["", *row_words[1::2]].append(at)
     return [group for rows in forms.values() for group in _by_word(rows, words, columns)]
 
 
@@ -128,18 +128,18 @@ def _whole(key: str) -> Words:
 def _by_word(rows: list[int], words: Sequence[Words], columns: Sequence[Columns]) -> list[list[int]]:
     """Rows of one form, divided by the first word on which their columns depend."""
     for place in range(0, len(words[rows[0]]), 2):
-        found: dict[str, list[int]] = defaultdict(list)
+        by_word: dict[str, list[int]] = defaultdict(list)
         for row in rows:
-            found[words[row][place]].append(row)
-        if 1 < len(found) <= MOST_FORMS and all(map(_NAME.fullmatch, found)) and len(found) < len(rows):
-            sets = [{column for row in its for column in columns[row]} for its in found.values()]
-            if all(not _alike(one, other) for one, other in combinations(sets, 2)):
-                return [*found.values()]
+            by_word[words[row][place]].append(row)
+        if 1 < len(by_word) <= MOST_FORMS and all(map(_NAME.fullmatch, by_word)) and len(by_word) < len(rows):
+            sets = [{column for row in its for column in columns[row]} for its in by_word.values()]
+            if all(not _alike(first, second) for first, second in combinations(sets, 2)):
+                return [*by_word.values()]
     return [rows]
 
 
-def _alike(one: set[tuple[str, bytes]], other: set[tuple[str, bytes]]) -> bool:
-    return len(one & other) > _ALIKE * min(len(one), len(other)) or not (one and other)
+def _alike(first: set[tuple[str, bytes]], second: set[tuple[str, bytes]]) -> bool:
+    return len(first & second) > _ALIKE * min(len(first), len(second)) or not (first and second)
 
 
 def _described(rows: list[int], words: Sequence[Words], varied: Collection[Words], *, several: bool) -> RowGroup:
@@ -168,8 +168,8 @@ def _value(texts: Sequence[str], before: str) -> KeyPart:
         texts: it in every row.
         before: the fixed text in front of it.
     """
-    found = (part for find in (_epoch, _moment, _number) if (part := find(texts)) is not None)
-    part = next(found, KeyPart(format="empty" if "" in texts else ""))
+    parts = (part for find in (_epoch, _moment, _number) if (part := find(texts)) is not None)
+    part = next(parts, KeyPart(format="empty" if "" in texts else ""))
     word = {"date": "day", "datetime": "at"}.get(part.type, before)
     return evolve(part, word=word, values=tuple(texts))
 
@@ -183,8 +183,8 @@ def _epoch(texts: Sequence[str]) -> KeyPart | None:
 
 def _moment(texts: Sequence[str]) -> KeyPart | None:
     plausible = all(text[:4].isdecimal() and int(text[:4]) in _YEARS for text in texts)
-    found = moments(texts, _KEY_FORMATS, ("%Y%m%d", "%Y-%m-%d")) if plausible else []
-    return KeyPart(type=found[0][0], options=found[0][1]) if found else None
+    types = moments(texts, _KEY_FORMATS, ("%Y%m%d", "%Y-%m-%d")) if plausible else []
+    return KeyPart(type=types[0][0], options=types[0][1]) if types else None
 
 
 def _number(texts: Sequence[str]) -> KeyPart | None:
@@ -221,8 +221,8 @@ def fixed_width(keys: Sequence[str]) -> str:
         return ""
     for size, find in _TAILS:
         if width > size and (part := find([key[-size:] for key in keys])) is not None:
-            what = "a day" if part.type == "date" else "a time in milliseconds"
-            return f"{width} characters each; the last {size} are {what}"
+            noun = "a day" if part.type == "date" else "a time in milliseconds"
+            return f"{width} characters each; the last {size} are {noun}"
     kinds = {tuple(map(_kind, key)) for key in keys}
     if len(kinds) == 1 and len({*next(iter(kinds))}) > 1:
         return f"{width} characters each, with letters and digits at the same places"

@@ -67,8 +67,8 @@ class _Connection(BigtableConnection):
             return Read(tuple(row for row in self.rows if row.text in native.keys))
         span = native.range
         start, end = utf8(span.start), None if span.end is None else utf8(span.end)
-        found = [row for row in self.rows if row.key >= start and (end is None or row.key < end)]
-        return Read(tuple(row for row in found if not (span.open and row.text == span.start))[: native.limit])
+        rows = [row for row in self.rows if row.key >= start and (end is None or row.key < end)]
+        return Read(tuple(row for row in rows if not (span.open and row.text == span.start))[: native.limit])
 
     def _write(self, entry: Entry) -> None:
         cells = next((_cells(row) for row in self.rows if row.text == entry.key), {})
@@ -96,31 +96,31 @@ def source_of_rows(facts: RowFacts) -> str:
     Raises:
         BadValue: no models read every row of the sample.
     """
-    found: list[Fault] = []
+    problems: list[Fault] = []
     for make in (infer_binary_rows, infer_rows, infer_plain_rows):
         design = make(facts)
         while True:
             source = source_of(design)
-            found = faults_of(source, design, facts.rows)
-            if not found:
+            problems = faults_of(source, design, facts.rows)
+            if not problems:
                 return source
-            left_out = [_leave_out(design, column) for column in dict.fromkeys(fault.attribute for fault in found)]
+            left_out = [_leave_out(design, column) for column in dict.fromkeys(fault.attribute for fault in problems)]
             if not any(left_out):
                 break
             design.entities = [
                 entity for entity in design.entities if any(field.cell is not None for field in entity.fields)
             ]
-    raise BadValue(f"the rows of table {facts.name!r} cannot be described: {found[0].text}")
+    raise BadValue(f"the rows of table {facts.name!r} cannot be described: {problems[0].text}")
 
 
 def _leave_out(design: Design, column: str) -> bool:
     """Remove the fields of a column; False if there is none, or a key needs one."""
     done = False
     for entity in design.entities:
-        for made in [design for design in entity.fields if design.columns == column]:
-            if any(f"{{{made.name}" in text for pattern in entity.patterns for text in pattern.templates):
+        for column_field in [known for known in entity.fields if known.columns == column]:
+            if any(f"{{{column_field.name}" in text for pattern in entity.patterns for text in pattern.templates):
                 return False
-            entity.fields.remove(made)
+            entity.fields.remove(column_field)
             entity.notes.append(f"{column} has no field, and stays as it is: a field would write its values otherwise.")
             done = True
     return done

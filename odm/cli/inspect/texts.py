@@ -34,7 +34,7 @@ def words_of(text: str, prefixes: Collection[str] = (), whole: Collection[str] =
         prefixes: words with a separator of another kind, ``USER_``, that begin keys; see `prefixes_of`.
         whole: values with separators in them, which are one word where they end the key.
     """
-    tail = max((one for one in whole if _ends(text, one)), key=len, default=None)
+    tail = max((ending for ending in whole if _ends(text, ending)), key=len, default=None)
     if tail is not None and len(tail) < len(text):
         head = words_of(text[: -len(tail)])
         return (*head[:-1], tail) if head[-1] == "" else (text,)
@@ -126,4 +126,4 @@ def positions_alike(keys: Collection[Words]) -> frozenset[int] | None:
 
 def values_in(form: Words, words: Words) -> tuple[str, ...]:
     """The values of a key, in order."""
-    return tuple(word for word, shown in zip(words, form, strict=True) if shown == "{}")
+    return tuple(word for word, part in zip(words, form, strict=True) if part == "{}")

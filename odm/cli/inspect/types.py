@@ -22,19 +22,19 @@ _PLAIN: Final = {"S": "str", "BOOL": "bool", "B": "bytes", "L": "list[Any]", "M"
 
 
 def typed(
-    attribute: str, found: Sequence[Mapping[str, Any] | None], *, ttl: bool, kind: str | None = None
+    attribute: str, attribute_values: Sequence[Mapping[str, Any] | None], *, ttl: bool, kind: str | None = None
 ) -> FieldDesign:
     """The field of an attribute.
 
     Args:
         attribute: its name.
-        found: its value in each item; None where it is absent.
+        attribute_values: its value in each item; None where it is absent.
         ttl: it is the TTL attribute.
         kind: its type, if it is a key attribute.
     """
-    there = [one for one in found if one is not None]
-    kinds = {next(iter(one)) for one in there} or {kind or "S"}
-    absent = len(there) < len(found)
+    there = [stored for stored in attribute_values if stored is not None]
+    kinds = {next(iter(stored)) for stored in there} or {kind or "S"}
+    absent = len(there) < len(attribute_values)
     default = "None" if absent else None
     null = "NULL" in kinds
     if null:
@@ -46,26 +46,26 @@ def typed(
         )
     if only in _SETS:
         return FieldDesign("", _set_type(only, there), attribute, default="set()" if absent else None)
-    made = FieldDesign("", _PLAIN.get(only, ""), attribute, default=default)
-    contents = [one[only] for one in there if only in one]
+    field = FieldDesign("", _PLAIN.get(only, ""), attribute, default=default)
+    contents = [stored[only] for stored in there if only in stored]
     if only == "N":
-        made.type = _number(contents)
-        if ttl and made.type == "int":
-            made.type, made.options, made.ttl = "datetime", 'epoch="s"', True
+        field.type = _number(contents)
+        if ttl and field.type == "int":
+            field.type, field.options, field.ttl = "datetime", 'epoch="s"', True
     elif only == "S" and (form := form_of_times(contents)) is not None:
-        made.type, made.options = "datetime", f'format="{form}"'
+        field.type, field.options = "datetime", f'format="{form}"'
     if null:
-        made.type += " | None"
-        made.default = None
-        made.why = "null in some items" + (", absent in others" if absent else "")
+        field.type += " | None"
+        field.default = None
+        field.why = "null in some items" + (", absent in others" if absent else "")
         if absent:
-            made.type, made.default = made.type.removesuffix(" | None"), "None"
-            made.options = ", ".join(filter(None, [made.options, 'null="keep"']))
-    return made
+            field.type, field.default = field.type.removesuffix(" | None"), "None"
+            field.options = ", ".join(filter(None, [field.options, 'null="keep"']))
+    return field
 
 
 def _set_type(kind: str, there: Sequence[Mapping[str, Any]]) -> str:
-    numbers = [text for one in there for text in one.get("NS", ())]
+    numbers = [text for stored in there for text in stored.get("NS", ())]
     return f"set[{_number(numbers) if kind == 'NS' else _PLAIN[kind[0]]}]"
 
 
@@ -77,9 +77,9 @@ def form_of_times(texts: Sequence[str]) -> str | None:
     """The format that reads all these texts as times and writes them as they are; None if there is none."""
     for form in FORMATS:
         type_ = format_type(form, datetime)
-        found = [type_.load(text) for text in texts]
-        if found and all(
-            isinstance(one, datetime) and type_.dump(one) == text for one, text in zip(found, texts, strict=True)
+        times = [type_.load(text) for text in texts]
+        if times and all(
+            isinstance(time, datetime) and type_.dump(time) == text for time, text in zip(times, texts, strict=True)
         ):
             return form
     return None

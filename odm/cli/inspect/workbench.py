@@ -33,7 +33,7 @@ def facts_in(file: Path, table: str | None) -> TableFacts:
         BadUsage: the file is not such a model, or has several tables and none was named.
     """
     try:
-        tables = {one["TableName"]: one for one in json.loads(_read(file))["DataModel"]}
+        tables = {declared["TableName"]: declared for declared in json.loads(_read(file))["DataModel"]}
         if table is None and len(tables) != 1:
             raise BadUsage(f"{file} has the tables {', '.join(map(show, tables)) or 'none'}: name one with --table")
         if table is not None and table not in tables:
@@ -63,9 +63,9 @@ def _facts(model: Mapping[str, Any]) -> TableFacts:
     indexes: dict[str, IndexFacts] = {}
     for local, name in ((False, "GlobalSecondaryIndexes"), (True, "LocalSecondaryIndexes")):
         for index in model.get(name, ()):
-            shown = index.get("Projection", {})
-            whole = shown.get("ProjectionType", "ALL") == "ALL"
-            held = None if whole else tuple(sorted(shown.get("NonKeyAttributes", ())))
+            projection = index.get("Projection", {})
+            whole = projection.get("ProjectionType", "ALL") == "ALL"
+            held = None if whole else tuple(sorted(projection.get("NonKeyAttributes", ())))
             indexes[index["IndexName"]] = IndexFacts(_keys(index["KeyAttributes"], types), local, held)
     rows = [*model.get("TableData", ())]
     for facet in model.get("TableFacets", ()):
@@ -123,9 +123,9 @@ def export_workbench(target: Target, location: str | None, sample: int) -> str:
         "NonKeyAttributes": list(_attributes(schema, layout)),
     }
     for name, local in (("GlobalSecondaryIndexes", False), ("LocalSecondaryIndexes", True)):
-        found = [index for index in schema.indexes if (index in layout.local) is local]
-        if found:
-            model[name] = [_index(layout, index) for index in found]
+        indexes = [index for index in schema.indexes if (index in layout.local) is local]
+        if indexes:
+            model[name] = [_index(layout, index) for index in indexes]
     if location is not None:
         with store_at(location, target.table) as db:
             model["TableData"] = [_item(schema, layout, entity) for entity in islice(db.scan(), sample)]
@@ -164,9 +164,9 @@ def _attributes(schema: Schema, layout: Layout) -> Iterator[dict[str, str]]:
 
 
 def _item(schema: Schema, layout: Layout, entity: Any) -> dict[str, Any]:
-    made = schema.entity(type(entity))
-    item = made.codec.encode(entity)
-    put = Put(made.key(vars(entity)), item, made.entries(vars(entity), item, Random(0)))
+    model = schema.entity(type(entity))
+    item = model.codec.encode(entity)
+    put = Put(model.key(vars(entity)), item, model.entries(vars(entity), item, Random(0)))
     return {name: to_attribute(value) for name, value in put_values(layout, put).items()}
 
 

@@ -41,14 +41,14 @@ class Listing(Immutable):
 
     def results(self, items: Sequence[Any]) -> list[Any]:
         """The expected results of the query on these items."""
-        found = sorted(filter(self.matches, items), key=self.order, reverse=self.descending)
-        return found[: self.most]
+        matching = sorted(filter(self.matches, items), key=self.order, reverse=self.descending)
+        return matching[: self.most]
 
-    def behind(self, items: Sequence[Any], last: Any, left: int | None) -> list[Any]:
+    def behind(self, items: Sequence[Any], last: Any, most: int | None) -> list[Any]:
         """The results after an item that may be deleted or changed by now; ``last`` is its `order`."""
-        found = evolve(self, most=None).results(items)
-        going = [item for item in found if (self.order(item) < last if self.descending else self.order(item) > last)]
-        return going[:left]
+        matching = evolve(self, most=None).results(items)
+        going = [item for item in matching if (self.order(item) < last if self.descending else self.order(item) > last)]
+        return going[:most]
 
 
 def _tasks(query: Any, order: Callable[[Any], Any], **values: Any) -> Listing:

@@ -28,7 +28,7 @@ class _Held(NamedTuple):
     listing: Listing
     cursors: Sequence[str]
     last: Any
-    left: int | None
+    remaining: int | None
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -65,10 +65,10 @@ class StoreMachine(RuleBasedStateMachine):
 
     def agree(self, call: Callable[[Store], Any], expected: Callable[[], Any]) -> Any:
         """Make the same call on every store; the answers must be equal to the model's."""
-        wanted = _outcome(expected)
+        outcome = _outcome(expected)
         for store in self.stores:
-            assert _outcome(partial(call, store)) == wanted, store
-        return wanted
+            assert _outcome(partial(call, store)) == outcome, store
+        return outcome
 
     def write(self, write: Write) -> None:
         self.agree(write.on, lambda: write.on_model(self.model))
@@ -95,15 +95,15 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(key=st.sampled_from(strategies.KEYS))
     def get(self, key: Any) -> None:
-        self.agree(lambda store: store.one(key), lambda: self._one(key))
-        if (found := self.model.find(key)) is not None:
-            self.read = [*self.read[-STALE + 1 :], found.model_copy(deep=True)]
+        self.agree(lambda store: store.one(key), lambda: self._existing(key))
+        if (entity := self.model.find(key)) is not None:
+            self.read = [*self.read[-STALE + 1 :], entity.model_copy(deep=True)]
 
-    def _one(self, key: Any) -> Any:
-        found = self.model.find(key)
-        if found is None:
+    def _existing(self, key: Any) -> Any:
+        entity = self.model.find(key)
+        if entity is None:
             raise ItemNotFound("")
-        return found
+        return entity
 
     @precondition(lambda self: self.read)
     @rule(at=st.integers(0, STALE - 1), call=st.sampled_from(["put", "delete"]))
@@ -144,16 +144,18 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(segments=st.integers(2, 5), cls=st.sampled_from([None, Task, Locked, Note]))
     def scan_in_parts(self, segments: int, cls: type[Any] | None) -> None:
-        wanted = {self.model.identity(one): one for one in self.model.living if cls is None or type(one) is cls}
+        expected = {
+            self.model.identity(entity): entity for entity in self.model.living if cls is None or type(entity) is cls
+        }
         for store in self.stores:
-            found = list(store.scan(segments=segments) if cls is None else store.scan(cls, segments=segments))
-            assert len(found) == len(wanted)
-            assert {self.model.identity(one): one for one in found} == wanted
+            entities = list(store.scan(segments=segments) if cls is None else store.scan(cls, segments=segments))
+            assert len(entities) == len(expected)
+            assert {self.model.identity(entity): entity for entity in entities} == expected
 
     @rule(listing=st.sampled_from(OF_TASKS), test=strategies.TESTS)
     def delete_all_where(self, listing: Listing, test: Predicate) -> None:
-        found = listing.where(test)
-        self.agree(lambda store: store.delete_all(found.query), lambda: self.model.delete_all(found.matches))
+        filtered = listing.where(test)
+        self.agree(lambda store: store.delete_all(filtered.query), lambda: self.model.delete_all(filtered.matches))
 
     @rule(listing=st.sampled_from(LISTINGS))
     def delete_all(self, listing: Listing) -> None:
@@ -183,11 +185,11 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(at=st.integers(0, 5), size=st.integers(1, 2))
     def follow(self, at: int, size: int) -> None:
         held = self.held.pop(at % len(self.held))
-        rest = held.listing.behind(self.model.living, held.last, held.left)
-        self._turn(held.listing, rest, size, held.cursors, held.left)
+        rest = held.listing.behind(self.model.living, held.last, held.remaining)
+        self._turn(held.listing, rest, size, held.cursors, held.remaining)
 
     def _turn(
-        self, listing: Listing, expected: list[Any], size: int, cursors: Sequence[str | None], left: int | None
+        self, listing: Listing, expected: list[Any], size: int, cursors: Sequence[str | None], remaining: int | None
     ) -> None:
         """Read one page on each store, and keep its cursor if there is a next page."""
         pages = [s.page(listing.query, size=size, after=c) for s, c in zip(self.stores, cursors, strict=True)]
@@ -198,7 +200,10 @@ class StoreMachine(RuleBasedStateMachine):
             following += [page.cursor] if page.cursor is not None else []
         if following:
             last = listing.order(expected[size - 1])
-            self.held = [*self.held[-5:], _Held(listing, following, last, None if left is None else left - size)]
+            self.held = [
+                *self.held[-5:],
+                _Held(listing, following, last, None if remaining is None else remaining - size),
+            ]
 
     @invariant()
     def every_item_agrees(self) -> None:

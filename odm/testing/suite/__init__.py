@@ -127,7 +127,12 @@ from odm.testing.suite.upgrades import (
     TestUpgradedUpdates,
     TestUpgradedWrites,
 )
-from odm.testing.suite.validated_updates import TestAssignedValues, TestComparedValues, TestValidatedUpdates, made
+from odm.testing.suite.validated_updates import (
+    TestAssignedValues,
+    TestComparedValues,
+    TestValidatedUpdates,
+    thing_store,
+)
 from odm.testing.suite.verbatim_rows import TestCells, TestEntriesAsCells, TestVerbatimRows
 from odm.testing.suite.versioned import TestVersioned, TestVersionedCosts, TestVersionedStopped, archive
 
@@ -323,7 +328,6 @@ __all__ = [
     "lean",
     "library",
     "local",
-    "made",
     "measured",
     "meter_series",
     "metered",
@@ -339,6 +343,7 @@ __all__ = [
     "stores",
     "table",
     "target",
+    "thing_store",
     "tickets",
     "ticks",
     "visited",

@@ -72,11 +72,13 @@ class Knows(Entity, table=teams):
     """An edge within a tenant, by date."""
 
     tenant: str
-    one: str
-    other: str
+    knower: str
+    known: str
     since: datetime = at(0)
 
-    primary, out, into = edge("TENANT#{tenant}#PERSON#{one}", "KNOWS", "TENANT#{tenant}#PERSON#{other}", sort="{since}")
+    primary, out, into = edge(
+        "TENANT#{tenant}#PERSON#{knower}", "KNOWS", "TENANT#{tenant}#PERSON#{known}", sort="{since}"
+    )
 
 
 class Leads(Entity, table=teams):
@@ -104,17 +106,17 @@ def follows(*pairs: str) -> list[Follows]:
 
 def out(db: Store, follower: str) -> list[str]:
     """The users that a user follows, by date."""
-    return [one.followed for one in db.query(Follows.out(follower=follower))]
+    return [relation.followed for relation in db.query(Follows.out(follower=follower))]
 
 
 def into(db: Store, followed: str) -> list[str]:
     """The followers of a user, by date."""
-    return [one.follower for one in db.query(Follows.into(followed=followed))]
+    return [relation.follower for relation in db.query(Follows.into(followed=followed))]
 
 
-def names(found: Walk) -> list[tuple[int, Any]]:
+def names(graph_walk: Walk) -> list[tuple[int, Any]]:
     """The depth and the id of every visit."""
-    return [(visit.depth, *visit.node.values.values()) for visit in found.visits]
+    return [(visit.depth, *visit.node.values.values()) for visit in graph_walk.visits]
 
 
 @needs("indexes")
@@ -131,31 +133,33 @@ class TestAdjacencyList:
         people_of = [Person(tenant=tenant, person=person) for tenant in "xy" for person in ("ann", "bob", "cid")]
         fill(db, people_of)
         for tenant, hour in (("x", 1), ("y", 2)):
-            db.put(Knows(tenant=tenant, one="ann", other="bob", since=at(hour)))
-            db.put(Knows(tenant=tenant, one="cid", other="ann", since=at(hour)))
+            db.put(Knows(tenant=tenant, knower="ann", known="bob", since=at(hour)))
+            db.put(Knows(tenant=tenant, knower="cid", known="ann", since=at(hour)))
             db.put(Leads(tenant=tenant, lead="bob", member="cid"))
         ann = Person.primary(tenant="x", person="ann")
-        assert [(one.tenant, one.other) for one in db.query(Knows.out(tenant="x", one="ann"))] == [("x", "bob")]
-        known_by = Knows.into(tenant="y", other="ann")
+        assert [(relation.tenant, relation.known) for relation in db.query(Knows.out(tenant="x", knower="ann"))] == [
+            ("x", "bob")
+        ]
+        known_by = Knows.into(tenant="y", known="ann")
         assert [node for _, node in db.run(people.neighbours(known_by))] == [people_of[5]]
         assert not list(db.query(known_by.where(Knows.since < at(2))))
-        assert [one.member for one in db.query(Leads.primary(tenant="y", lead="bob"))] == ["cid"]
-        found = db.run(walk(people, ann, out=[Knows, Leads], depth=2, most=9))
-        assert [visit.node for visit in found.visits if visit.depth] == [
+        assert [relation.member for relation in db.query(Leads.primary(tenant="y", lead="bob"))] == ["cid"]
+        graph_walk = db.run(walk(people, ann, out=[Knows, Leads], depth=2, most=9))
+        assert [visit.node for visit in graph_walk.visits if visit.depth] == [
             Person.primary(tenant="x", person="bob"),
             Person.primary(tenant="x", person="cid"),
         ]
         assert db.run(people.remove_node(ann))
-        assert [(one.tenant, one.one) for one in db.scan(Knows)] == [("y", "ann"), ("y", "cid")]
+        assert [(relation.tenant, relation.knower) for relation in db.scan(Knows)] == [("y", "ann"), ("y", "cid")]
         assert len(list(db.scan(Leads))) == 2
 
     def test_by_a_range_of_the_sort_field(self, stores: Stores) -> None:
         db = stores.open(social)
         fill(db, follows("ann bob", "ann cid", "ann dan", "bob dan"))
         recent = Follows.out(follower="ann").where(Follows.since >= at(1)).reverse()
-        assert [one.followed for one in db.query(recent)] == ["dan", "cid"]
+        assert [relation.followed for relation in db.query(recent)] == ["dan", "cid"]
         old = Follows.into(followed="dan").where(Follows.since <= at(2))
-        assert [one.follower for one in db.query(old)] == ["ann"]
+        assert [relation.follower for relation in db.query(old)] == ["ann"]
 
     def test_there_is_one_edge_of_a_type_from_node_to_node(self, stores: Stores) -> None:
         db = stores.open(social)
@@ -186,13 +190,15 @@ class TestAdjacencyList:
         fill(db, [User(user_id="ann"), Group(group_id="ann"), *follows("bob ann", "ann cid")])
         fill(db, [MemberOf(user_id="bob", group_id="ann"), MemberOf(user_id="ann", group_id="ann")])
         assert into(db, "ann") == ["bob"]
-        assert [one.user_id for one in db.query(MemberOf.into(group_id="ann"))] == ["ann", "bob"]
+        assert [relation.user_id for relation in db.query(MemberOf.into(group_id="ann"))] == ["ann", "bob"]
         assert list(db.query(collection(ANN))) == [
             Follows(follower="ann", followed="cid", since=at(1)),
             MemberOf(user_id="ann", group_id="ann"),
             User(user_id="ann"),
         ]
-        assert [type(one).__name__ for one in db.query(collection(Follows.into(followed="ann")))] == ["Follows"]
+        assert [type(relation).__name__ for relation in db.query(collection(Follows.into(followed="ann")))] == [
+            "Follows"
+        ]
 
     def test_neighbours_are_edges_with_the_nodes_at_their_other_ends(self, stores: Stores) -> None:
         db = stores.open(social)
@@ -203,18 +209,18 @@ class TestAdjacencyList:
         assert db.run(network.neighbours(Follows.out(follower="ann"))) == [(edges[0], bob), (edges[1], None)]
         assert db.run(network.neighbours(Follows.into(followed="ann"))) == [(edges[2], dan)]
         for query, node in ((MemberOf.primary(user_id="dan"), chess), (MemberOf.into(group_id="chess"), dan)):
-            assert [found for _, found in db.run(network.neighbours(query))] == [node]
+            assert [neighbour for _, neighbour in db.run(network.neighbours(query))] == [node]
         assert db.run(network.neighbours(Follows.out(follower="nobody"))) == []
 
     def test_refused(self, stores: Stores) -> None:
         db = stores.offline(social)
-        one: Any
-        for one in (User.primary(user_id="ann"), Query(Follows), collection(Follows.into(followed="ann"))):
+        argument: Any
+        for argument in (User.primary(user_id="ann"), Query(Follows), collection(Follows.into(followed="ann"))):
             with pytest.raises(BadValue):
-                network.neighbours(one)
-        for one in (Follows.primary(follower="ann", followed="bob"), User, "ann"):
+                network.neighbours(argument)
+        for argument in (Follows.primary(follower="ann", followed="bob"), User, "ann"):
             with pytest.raises(BadValue, match="is not the key of a node"):
-                network.remove_node(one)
+                network.remove_node(argument)
         wrong: Any
         for wrong in ({"depth": 0}, {"most": True}, {"out": []}, {"out": [User]}, {"where": {MemberOf: False}}):
             with pytest.raises(BadValue, match=r"walk|not an edge"):
@@ -232,10 +238,10 @@ class TestRemoveNode:
         assert db.run(network.remove_node(ANN))
         assert (out(db, "ann"), into(db, "ann"), list(db.query(collection(ANN)))) == ([], [], [])
         assert (out(db, "ann#bob"), into(db, "ann#bob"), out(db, "an")) == (["bob"], ["bob"], ["n"])
-        assert [one.user_id for one in db.query(MemberOf.into(group_id="ann"))] == ["bob"]
+        assert [relation.user_id for relation in db.query(MemberOf.into(group_id="ann"))] == ["bob"]
         assert not db.run(network.remove_node(ANN))
         assert db.run(network.remove_node(Group.primary(group_id="ann")))
-        assert sorted(type(one).__name__ for one in db.scan()) == ["Follows", "Follows", "Follows", "User"]
+        assert sorted(type(entity).__name__ for entity in db.scan()) == ["Follows", "Follows", "Follows", "User"]
 
     def test_stopped_anywhere_the_next_call_completes_it(self, stores: Stores) -> None:
         db, after = stores.open(social), 0
@@ -244,7 +250,7 @@ class TestRemoveNode:
         while True:
             fill(db, [*others, *going])
             stopped = stores.stopped(lambda: db.run(network.remove_node(ANN)), after=after)
-            edges = sum(not isinstance(one, User) for one in db.scan())
+            edges = sum(not isinstance(entity, User) for entity in db.scan())
             assert db.exists(ANN) is stopped, "the node goes last"
             assert edges == 1 or stopped
             db.run(network.remove_node(ANN))
@@ -269,18 +275,18 @@ class TestWalk:
     def test_it_is_breadth_first_and_visits_each_node_once(self, stores: Stores) -> None:
         db = stores.open(social)
         edges = fill(db, follows("ann bob", "ann cid", "bob dan", "cid dan", "dan eve", "eve ann", "ann ann"))
-        found = db.run(walk(network, ANN, out=[Follows], depth=3, most=9))
-        assert names(found) == [(1, "bob"), (1, "cid"), (2, "dan"), (3, "eve")]
-        assert [visit.edge for visit in found.visits] == [edges[0], edges[1], edges[2], edges[4]]
+        graph_walk = db.run(walk(network, ANN, out=[Follows], depth=3, most=9))
+        assert names(graph_walk) == [(1, "bob"), (1, "cid"), (2, "dan"), (3, "eve")]
+        assert [visit.edge for visit in graph_walk.visits] == [edges[0], edges[1], edges[2], edges[4]]
         assert names(db.run(walk(network, ANN, into=[Follows], depth=2, most=9))) == [(1, "eve"), (2, "dan")]
 
     def test_it_is_bounded(self, stores: Stores) -> None:
         db = stores.open(social)
         fill(db, follows("ann ann", "ann bob", "ann cid", "bob dan", "bob ann", "cid eve", "dan eve"))
-        wanted = {(1, 9): "bob cid", (2, 9): "bob cid dan eve", (9, 3): "bob cid dan", (2, 1): "bob"}
-        for (depth, most), nodes in wanted.items():
-            found = db.run(walk(network, ANN, out=[Follows], depth=depth, most=most))
-            assert [name for _, name in names(found)] == nodes.split()
+        nodes_by_bounds = {(1, 9): "bob cid", (2, 9): "bob cid dan eve", (9, 3): "bob cid dan", (2, 1): "bob"}
+        for (depth, most), nodes in nodes_by_bounds.items():
+            graph_walk = db.run(walk(network, ANN, out=[Follows], depth=depth, most=most))
+            assert [name for _, name in names(graph_walk)] == nodes.split()
 
     def test_it_reads_no_more_than_it_may_need(self, stores: Stores) -> None:
         db = stores.open(social)
@@ -294,8 +300,8 @@ class TestWalk:
         db = stores.open(social)
         fill(db, follows("ann bob", "ann cid", "cid dan"))
         fill(db, [MemberOf(user_id=user, group_id="chess") for user in ("ann", "eve")])
-        found = db.run(walk(network, ANN, out=[Follows], where={Follows: Follows.since >= at(1)}, depth=2, most=9))
-        assert names(found) == [(1, "cid"), (2, "dan")]
+        graph_walk = db.run(walk(network, ANN, out=[Follows], where={Follows: Follows.since >= at(1)}, depth=2, most=9))
+        assert names(graph_walk) == [(1, "cid"), (2, "dan")]
         fellows = db.run(walk(network, ANN, out=[MemberOf], into=[MemberOf], depth=2, most=9))
         assert [visit.node for visit in fellows.visits] == [
             Group.primary(group_id="chess"),
@@ -309,11 +315,11 @@ class TestWalk:
         fill(db, [MemberOf(user_id="ann", group_id="chess")])
         stores.forget()
         with db.meter() as meter:
-            found = db.run(walk(network, ANN, out=[Follows, MemberOf], depth=3, most=99))
-        assert len(found.visits) == 20 + 20 + 1 + 1
-        assert found.reads == 2 * (1 + 20 + 20) == len(stores.requests)
+            graph_walk = db.run(walk(network, ANN, out=[Follows, MemberOf], depth=3, most=99))
+        assert len(graph_walk.visits) == 20 + 20 + 1 + 1
+        assert graph_walk.reads == 2 * (1 + 20 + 20) == len(stores.requests)
         alone = 41 + 19  # queries of the primary key, and of users who follow nobody
-        assert meter.calls == (found.reads if capabilities.units else alone + 2 * (found.reads - alone))
+        assert meter.calls == (graph_walk.reads if capabilities.units else alone + 2 * (graph_walk.reads - alone))
 
 
 @needs("indexes", "updates")

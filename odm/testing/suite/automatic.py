@@ -44,7 +44,7 @@ START = datetime(2026, 1, 5, 12, 0, 0, 250_500, tzinfo=UTC)
 NEW = Ticket(queue="q", title="new")
 
 
-def cut(moment: datetime) -> datetime:
+def to_milliseconds(moment: datetime) -> datetime:
     """A time in whole milliseconds, as ``Stored(epoch="ms")`` has it."""
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
@@ -64,15 +64,15 @@ def tickets(stores: Stores, ticks: Clock) -> Store:
 @needs("conditions", "updates", "indexes")
 class TestAutomaticFields:
     def test_puts_and_inserts_assign_them(self, tickets: Store, ticks: Clock) -> None:
-        one, two = tickets.put(NEW), tickets.insert(NEW)
+        first, second = tickets.put(NEW), tickets.insert(NEW)
         assert [NEW.ticket_id, NEW.created_at, NEW.updated_at] == [AUTO] * 3
-        assert one.ticket_id < two.ticket_id  # of one millisecond
-        assert [one.created_at, one.updated_at] == [START, cut(START)]
-        assert list(tickets.query(Ticket.primary(queue="q"))) == [one, two]
+        assert first.ticket_id < second.ticket_id  # of one millisecond
+        assert [first.created_at, first.updated_at] == [START, to_milliseconds(START)]
+        assert list(tickets.query(Ticket.primary(queue="q"))) == [first, second]
         ticks.advance(1)
-        again = tickets.put(one)
-        assert again == one.model_copy(update={"updated_at": cut(ticks.now())})
-        assert list(tickets.query(Ticket.recent(queue="q"))) == [again, two]
+        again = tickets.put(first)
+        assert again == first.model_copy(update={"updated_at": to_milliseconds(ticks.now())})
+        assert list(tickets.query(Ticket.recent(queue="q"))) == [again, second]
 
     @each_way
     def test_an_update_moves_the_entry(self, tickets: Store, ticks: Clock, way: Way) -> None:
@@ -83,18 +83,18 @@ class TestAutomaticFields:
         way(tickets).update(stale, set_(Ticket.title, "b"), when=Ticket.title == "new")
         ticks.advance(1)
         way(tickets).update(stale, set_(Ticket.title, "c"))
-        changed = stale.model_copy(update={"title": "c", "updated_at": cut(ticks.now())})
+        changed = stale.model_copy(update={"title": "c", "updated_at": to_milliseconds(ticks.now())})
         assert list(tickets.query(Ticket.recent(queue="q"))) == [changed, newer]
 
     @each_way
     def test_an_upsert_that_creates_sets_all(self, tickets: Store, ticks: Clock, way: Way) -> None:
         key = Ticket.primary(queue="q", ticket_id=tickets.new_id(Ticket))
         way(tickets).update(key, set_(Ticket.title, "made"), upsert=True)
-        made = tickets.one(key)
-        assert (made.created_at, made.updated_at) == (START, cut(START))
+        ticket = tickets.one(key)
+        assert (ticket.created_at, ticket.updated_at) == (START, to_milliseconds(START))
         ticks.advance(1)
         way(tickets).update(key, set_(Ticket.title, "made"), upsert=True)
-        assert tickets.one(key) == made.model_copy(update={"updated_at": cut(ticks.now())})
+        assert tickets.one(key) == ticket.model_copy(update={"updated_at": to_milliseconds(ticks.now())})
 
     def test_batches_and_transactions_return_them(self, tickets: Store) -> None:
         with tickets.batch() as batch:
@@ -104,16 +104,16 @@ class TestAutomaticFields:
         assert list(tickets.query(Ticket.primary(queue="q"))) == [*batched, stored]
 
     def test_a_copy_keeps_them(self, tickets: Store, ticks: Clock) -> None:
-        one = tickets.put(NEW)
+        ticket = tickets.put(NEW)
         ticks.advance(1)
         tickets.put_raw(tickets.scan_page().items)
-        assert list(tickets.scan()) == [one]
+        assert list(tickets.scan()) == [ticket]
 
     def test_they_are_not_set_by_hand(self, tickets: Store) -> None:
-        one = tickets.put(NEW)
+        ticket = tickets.put(NEW)
         for action in (set_(Ticket.updated_at, START), set_(Ticket.created_at, START)):
             with pytest.raises(BadValue, match=r"Ticket\.(updated_at|created_at)"):
-                tickets.update(one, action)
+                tickets.update(ticket, action)
 
 
 class TestMergedTimes:

@@ -50,7 +50,7 @@ OLD_SHEETS = [OldSheet(sheet_id=name, name=names) for name, names in (("1", "Ann
 REFUSED = [{"rate": 0}, {"rate": float("inf")}, {"rate": True}, {"size": 0}, {"size": 2.0}, {"on_progress": 1}]
 
 
-def found(db: Store) -> dict[str, list[str]]:
+def jobs_by_state(db: Store) -> dict[str, list[str]]:
     """The jobs in each state, as the new pattern finds them."""
     return {state: [job.job_id for job in db.query(Job.by_state(state=state))] for state in ("new", "done")}
 
@@ -95,11 +95,11 @@ class TestBackfill:
 
     def test_fills_a_new_pattern(self, stored: Store, stores: Stores) -> None:
         before = {job.job_id: job for job in stored.scan(Job)}
-        assert found(stored) == {"new": [], "done": []}
+        assert jobs_by_state(stored) == {"new": [], "done": []}
         stores.forget()
         assert counts(stored.backfill(Job.by_state)) == (7, 5, 2, 0)  # two jobs have no state, so no entry
         assert [type(request) for request in stores.requests] == [req.Scan, *[req.Update] * 5]
-        assert found(stored) == STATES
+        assert jobs_by_state(stored) == STATES
         assert {job.job_id: job for job in stored.scan(Job)} == before  # with their revisions
         assert [job.job_id for job in stored.query(Job.by_note(note="x"))] == ["j1", "j3", "j5"]
 
@@ -141,8 +141,8 @@ class TestBackfill:
             ["3", "2"],
             ["1", "2"],
         )
-        left = {sheet.sheet_id for sheet in sheets.scan(Sheet)} - {"2"}
-        assert {sheet.sheet_id for sheet in sheets.query(Sheet.by_last(last="Lee"))} == left
+        remaining = {sheet.sheet_id for sheet in sheets.scan(Sheet)} - {"2"}
+        assert {sheet.sheet_id for sheet in sheets.query(Sheet.by_last(last="Lee"))} == remaining
 
     def test_rewrites_items_of_an_older_version(self, sheets: Store, stores: Stores) -> None:
         stores.open(pages).put(OldSheet(sheet_id="4", name="Di Lee", expires=FUTURE))
@@ -179,10 +179,10 @@ class TestBackfill:
             far: list[Backfilled] = []
             work = partial(stored.backfill, Job.by_state, size=2, on_progress=far.append)
             if not stores.stopped(work, after=after):
-                assert found(stored) == STATES
+                assert jobs_by_state(stored) == STATES
                 break
             stored.backfill(Job.by_state, size=2, after=far[-1].cursor if far else None)
-            assert found(stored) == STATES
+            assert jobs_by_state(stored) == STATES
         else:
             raise AssertionError("it never ends")
         assert after >= 8
@@ -190,9 +190,9 @@ class TestBackfill:
     def test_continues_from_a_cursor(self, stored: Store, stores: Stores) -> None:
         far: list[Backfilled] = []
         whole = stored.backfill(Job.by_state, size=3, on_progress=far.append)
-        assert [one.seen for one in far] == sorted(one.seen for one in far)
+        assert [progress.seen for progress in far] == sorted(progress.seen for progress in far)
         assert far[-1] == whole
-        assert all(one.cursor is not None for one in far[:-1])
+        assert all(progress.cursor is not None for progress in far[:-1])
         stores.forget()
         rest = stored.backfill(Job.by_state, after=far[0].cursor)
         assert rest.seen == 7 - far[0].seen
@@ -201,8 +201,8 @@ class TestBackfill:
 
     def test_in_parts(self, stored: Store) -> None:
         done = [stored.backfill(Job.by_state, after=part) for part in stored.parts(3)]
-        assert sum(one.seen for one in done) == 7
-        assert found(stored) == STATES
+        assert sum(progress.seen for progress in done) == 7
+        assert jobs_by_state(stored) == STATES
 
     def test_in_a_procedure(self, stored: Store) -> None:
         @procedure
@@ -216,7 +216,7 @@ class TestBackfill:
         stored.backfill(Job.by_state)
         stores.open(jobs).update(OldJob.primary(job_id="j0"), set_(OldJob.state, "done"))  # knows of no such entry
         assert counts(stored.backfill(Job.by_state)) == (7, 1, 6, 0)
-        assert found(stored) == {"new": ["j3", "j6"], "done": ["j0", "j1", "j4"]}
+        assert jobs_by_state(stored) == {"new": ["j3", "j6"], "done": ["j0", "j1", "j4"]}
 
     @pytest.mark.parametrize(
         ("target", "says"),
@@ -285,11 +285,13 @@ class TestBackfillCompanions:
 
     def test_a_change_between_read_and_write(self, team: Store, stores: Stores) -> None:
         """The rivals do not know of unique values: the claims are of what they wrote, or made by the next backfill."""
-        changed = [OldMember(team=one.team, number=one.number, email=f"{one.number}@y") for one in OLD_MEMBERS]
+        changed = [
+            OldMember(team=member.team, number=member.number, email=f"{member.number}@y") for member in OLD_MEMBERS
+        ]
         stores.rival_puts(*changed)
         team.backfill(Member.unique_email)
         assert counts(team.backfill(Member.unique_email))[-1] == 0
-        assert [team.one(Member.unique_email(email=one.email)).number for one in changed] == [0, 1, 2, 3, 4]
+        assert [team.one(Member.unique_email(email=member.email)).number for member in changed] == [0, 1, 2, 3, 4]
 
     def test_keeps_the_first_version_of_stored_items(self, stores: Stores) -> None:
         db = stores.open(pages_now)
@@ -298,7 +300,7 @@ class TestBackfillCompanions:
             old.put(OldText(text_id=name, body=name))
         assert counts(db.backfill(Text.history)) == (3, 3, 0, 0)
         assert counts(db.backfill(Text.history)) == (3, 0, 3, 0)
-        assert [one.body for one in db.query(Text.history(text_id="b"))] == ["b"]
+        assert [version.body for version in db.query(Text.history(text_id="b"))] == ["b"]
         db.put(db.one(Text, text_id="b").model_copy(update={"body": "B"}))
         assert db.run(Text.history.compare(1, 2, text_id="b")) == {"body": ("b", "B")}
 

@@ -43,8 +43,8 @@ class TestBatch:
     def test_takes_more_than_a_service_does_at_once(self, db: Store) -> None:
         orders = [order(f"{n:03}") for n in range(60)]
         with db.batch() as batch:
-            for one in orders:
-                batch.put(one)
+            for entity in orders:
+                batch.put(entity)
         assert list(db.query(Order.primary(customer_id="c"))) == orders
 
     def test_sends_nothing_when_the_block_raises(self, db: Store, stores: Stores) -> None:

@@ -97,9 +97,9 @@ class TestBlobs:
         assert (pointer.keys(), pointer["size"]) == ({"blob", "size", "sha256"}, len(LONG))
         assert item.attributes["cover"] == SHORT
         assert kept(blobs) == [LONG]
-        found = library.one(EMMA)
-        assert (found.text.size, found.text.read()) == (len(LONG), LONG)
-        assert found == book(text=LONG, cover=SHORT, revision=1)
+        emma = library.one(EMMA)
+        assert (emma.text.size, emma.text.read()) == (len(LONG), LONG)
+        assert emma == book(text=LONG, cover=SHORT, revision=1)
 
     def test_get_reads_bytes_with_the_item(self, library: Store) -> None:
         library.put(Letter(number=1, text=LONG))
@@ -119,22 +119,24 @@ class TestBlobs:
     def test_an_unchanged_value_keeps_its_blob(self, library: Store, blobs: Path) -> None:
         library.put(book(cover=LONGER))
         before = {path: path.stat().st_mtime_ns for path in files(blobs)}
-        found = library.one(EMMA)
-        found.pages = 700
-        library.put(found)
+        emma = library.one(EMMA)
+        emma.pages = 700
+        library.put(emma)
         assert {path: path.stat().st_mtime_ns for path in files(blobs)} == before
-        assert [(one.pages, one.text.read()) for one in library.query(Book.primary(shelf="a"))] == [(700, LONG)]
+        assert [(stored.pages, stored.text.read()) for stored in library.query(Book.primary(shelf="a"))] == [
+            (700, LONG)
+        ]
 
     def test_a_blob_is_never_shared(self, library: Store, blobs: Path) -> None:
         library.put(book())
-        found = library.one(EMMA)
+        emma = library.one(EMMA)
         with pytest.raises(Conflict, match="from another item"):
-            library.put(book().model_copy(update={"title": "Persuasion", "text": found.text}))
-        library.put(book(title="Persuasion", text=found.text.read()))
+            library.put(book().model_copy(update={"title": "Persuasion", "text": emma.text}))
+        library.put(book(title="Persuasion", text=emma.text.read()))
         library.delete(EMMA)
         assert kept(blobs) == [LONG]
         with pytest.raises(Conflict, match="read the item again"):
-            found.text.read()
+            emma.text.read()
 
     def test_a_refused_write_leaves_no_blob(self, library: Store, blobs: Path) -> None:
         stale = library.put(book()).model_copy(update={"revision": 7, "text": LazyBytes(LONGER)})
@@ -150,8 +152,8 @@ class TestBlobs:
                 batch.put(Letter(number=1, text=text))
         assert (library.one(LETTER).text, kept(blobs)) == (LONGER, [LONGER, LONG])
         assert len(library.sweep().orphans) == 0  # younger than a day
-        found = library.sweep(grace=0, force=True)
-        assert (len(found.orphans), found.removed, found.items) == (1, 0, 1)
+        report = library.sweep(grace=0, force=True)
+        assert (len(report.orphans), report.removed, report.items) == (1, 0, 1)
         assert library.sweep(grace=0, force=True, remove=True).removed == 1
         assert kept(blobs) == [LONGER]
 
@@ -162,8 +164,10 @@ class TestBlobs:
         with pytest.raises(BadValue, match=r"would remove 2 of 3 blobs \(8 bytes\).*remove_most=True"):
             library.sweep(grace=0, force=True, remove=True)
         assert len(files(blobs)) == 3
-        found = library.sweep(grace=0, force=True, remove=True, remove_most=True, confirm=lambda found: found.bytes > 8)
-        assert (found.removed, found.blobs, found.bytes, len(files(blobs))) == (0, 3, 8, 3)
+        report = library.sweep(
+            grace=0, force=True, remove=True, remove_most=True, confirm=lambda report: report.bytes > 8
+        )
+        assert (report.removed, report.blobs, report.bytes, len(files(blobs))) == (0, 3, 8, 3)
         assert library.sweep(grace=0, force=True, remove=True, remove_most=True).removed == 2
         assert kept(blobs) == [LONG]
 
@@ -179,8 +183,8 @@ class TestBlobs:
     def test_the_folder_of_another_table_is_refused(self, library: Store, blobs: Path) -> None:
         library.put(Letter(number=1, text=LONG))
         (marker,) = (path for path in blobs.rglob("*") if path.is_file() and not is_name(path.name))
-        found = json.loads(marker.read_text())
-        marker.write_text(json.dumps({**found, "parts": {**found["parts"], "table": "other", "backend": "elsewhere"}}))
+        mark = json.loads(marker.read_text())
+        marker.write_text(json.dumps({**mark, "parts": {**mark["parts"], "table": "other", "backend": "elsewhere"}}))
         with pytest.raises(BadValue, match="belongs to table 'other'"):
             library.sweep(grace=0, force=True)  # by a store that has seen the marker of its own
 

@@ -106,7 +106,7 @@ class TestCellVersions:
             CellVersion(Decimal("558.40"), START + SECOND),
             CellVersion(Decimal("559.40"), START),
         ]
-        prices = {one.day: one.price for one in exchanged.query(ClosingPrice.primary(symbol="ZXZZT"))}
+        prices = {closing.day: closing.price for closing in exchanged.query(ClosingPrice.primary(symbol="ZXZZT"))}
         assert prices == PRICES
         last = ClosingPrice.primary(symbol="ZXZZT", day=date(2015, 3, 5))
         assert exchanged.cell_versions(last, ClosingPrice.price) == [CellVersion(Decimal("575.33"), START)]
@@ -132,8 +132,8 @@ class TestCellVersions:
         exchanged.put(priced("2.15"))
         exchange_clock.set(START - SECOND)
         exchanged.update(KEY, set_(ClosingPrice.price, Decimal("3.15")))
-        found = exchanged.cell_versions(KEY, ClosingPrice.price)
-        assert [version.at - START for version in found] == [2 * MILLISECOND, MILLISECOND, 0 * MILLISECOND]
+        versions = exchanged.cell_versions(KEY, ClosingPrice.price)
+        assert [version.at - START for version in versions] == [2 * MILLISECOND, MILLISECOND, 0 * MILLISECOND]
 
     def test_a_write_of_the_same_value_adds_none(self, exchanged: Store, exchange_clock: Clock) -> None:
         exchanged.put(priced("1.15"))
@@ -229,7 +229,7 @@ class TestCellVersions:
         exchanged.delete(KEY)
         exchanged.run(lambda do: do.put_raw(raw))
         assert exchanged.cell_versions(KEY, ClosingPrice.price) == expected
-        assert [one.value for one in expected] == [Decimal("2.15"), Decimal("1.15")]
+        assert [version.value for version in expected] == [Decimal("2.15"), Decimal("1.15")]
 
     def test_what_cannot_be_asked_for(self, exchanged: Store) -> None:
         with pytest.raises(BadValue, match=r"ClosingPrice\.currency keeps no former values"):

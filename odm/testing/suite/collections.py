@@ -87,9 +87,17 @@ class TestCollection:
         assert walk(db, some, 1) == [[LINES[0]], [LINES[1]], [CUSTOMER]]
         key = Order.primary(customer_id="c", order_id="o1")
         assert list(db.query(collection(key, Order, prefix=True))) == [ORDERS[2]]
-        found = Grouped(db.query(WHOLE))
-        assert (found[Order], found[OrderLine], found[Customer], found[Session]) == (ORDERS, LINES, [CUSTOMER], [])
-        assert (list(found), str(found)) == ([Order, OrderLine, Customer], "Grouped(4 Order, 2 OrderLine, 1 Customer)")
+        grouped = Grouped(db.query(WHOLE))
+        assert (grouped[Order], grouped[OrderLine], grouped[Customer], grouped[Session]) == (
+            ORDERS,
+            LINES,
+            [CUSTOMER],
+            [],
+        )
+        assert (list(grouped), str(grouped)) == (
+            [Order, OrderLine, Customer],
+            "Grouped(4 Order, 2 OrderLine, 1 Customer)",
+        )
         assert str(some) == "collection(Customer.primary(customer_id='c'), Customer, OrderLine)"
         assert db.delete_all(some) == 3
         assert list(db.query(WHOLE)) == ORDERS

@@ -77,7 +77,7 @@ class TestCompanions:
 
     def test_say_what_they_need(self, table: Store, stores: Stores, capabilities: Capabilities) -> None:
         table.put(ANN)
-        for write, wanted in (
+        for write, expected in (
             (lambda: table.put(Player(name="ann", level=4)), ["Get", "Transact"]),
             (lambda: table.put(Player(name="ann", level=4, note="n")), ["Get", "Transact", "Put"]),
             (lambda: table.insert(Player(name="bob", level=9)), ["Transact"]),
@@ -87,7 +87,7 @@ class TestCompanions:
             stores.forget()
             write()
             if capabilities.transactions is True:
-                assert kinds(stores.requests) == wanted
+                assert kinds(stores.requests) == expected
             else:
                 assert "Transact" not in kinds(stores.requests)
 
@@ -174,7 +174,7 @@ class TestCompanions:
             pytest.fail("the write takes more requests than this test expects")
 
     def test_settle_after_the_write_is_applied(self, table: Store) -> None:
-        last: Any = Guest.last.made[Guest]
+        last: Any = Guest.last.classes[Guest]
         bob = Guest(name="bob", seat="1")
 
         def done() -> str:
@@ -201,7 +201,7 @@ class TestCompanions:
         stored = [raw for page in pages for raw in page.items if raw.attributes["_t"] == "Guest.last"]
         assert [raw.attributes["_v"] for raw in stored] == [2]
         table.put_raw([evolve(raw, attributes={**raw.attributes, "_v": 1, "done": "came"}) for raw in stored])
-        assert table.one(Guest.last.made[Guest], name="ann").done == "came"
+        assert table.one(Guest.last.classes[Guest], name="ann").done == "came"
 
     def test_report_their_marks(self, table: Store) -> None:
         assert table.run(marked(KEY)) == (None, None)

@@ -75,7 +75,7 @@ def directory(stores: Stores) -> Store:
 
 def names(db: Store, initial: str) -> list[str]:
     """The names and ids of the contacts with this initial."""
-    return [f"{one.full_name} {one.contact_id}" for one in db.query(Contact.by_initial(initial=initial))]
+    return [f"{contact.full_name} {contact.contact_id}" for contact in db.query(Contact.by_initial(initial=initial))]
 
 
 @needs("indexes")
@@ -123,15 +123,15 @@ class TestComputedKeysUpdates:
         directory.update(BO, set_(Contact.last, "Chabrier"), set_(Contact.born, None))
         assert names(directory, "B") == ["Bach, Zoe a"]
         assert names(directory, "C") == ["Chabrier, Bo b", "Chopin, Cleo c"]
-        assert [one.contact_id for one in directory.query(Contact.by_birthday())] == ["a"]
+        assert [contact.contact_id for contact in directory.query(Contact.by_birthday())] == ["a"]
         directory.update(CLEO, set_(Contact.born, date(1810, 3, 1)))
-        assert [one.contact_id for one in directory.query(Contact.by_birthday())] == ["c", "a"]
+        assert [contact.contact_id for contact in directory.query(Contact.by_birthday())] == ["c", "a"]
 
     def test_stay_where_other_fields_change(self, directory: Store) -> None:
         directory.update(Contact.primary(contact_id="a"), increment(Contact.calls, 2))
         directory.update(Contact.primary(contact_id="a"), add_to(Contact.tags, "y"))
-        found = directory.first(Contact.by_initial(initial="B", full_name="Bach, Ann"))
-        assert found == ANN.model_copy(update={"calls": 2, "tags": {"x", "y"}})
+        bach = directory.first(Contact.by_initial(initial="B", full_name="Bach, Ann"))
+        assert bach == ANN.model_copy(update={"calls": 2, "tags": {"x", "y"}})
 
     def test_are_made_for_a_new_item(self, directory: Store) -> None:
         new = Contact.primary(contact_id="d")

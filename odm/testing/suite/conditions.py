@@ -191,13 +191,13 @@ class TestFilters:
     def test_every_condition_filters_a_query(self, db: Store) -> None:
         fill(db, SHEETS)
         query = Sheet.primary(book="b")
-        found = {str(c): "".join(s.sheet_id for s in db.query(query.where(c))) for c, _ in CASES}
-        assert found == EXPECTED
+        sheets_by_condition = {str(c): "".join(s.sheet_id for s in db.query(query.where(c))) for c, _ in CASES}
+        assert sheets_by_condition == EXPECTED
 
     def test_every_condition_filters_a_scan(self, db: Store) -> None:
         fill(db, SHEETS)
-        found = {str(c): "".join(sorted(s.sheet_id for s in db.scan(Sheet, c))) for c, _ in CASES}
-        assert found == EXPECTED
+        sheets_by_condition = {str(c): "".join(sorted(s.sheet_id for s in db.scan(Sheet, c))) for c, _ in CASES}
+        assert sheets_by_condition == EXPECTED
 
     def test_size_of_an_absent_attribute_compares_false(self, db: Store) -> None:
         fill(db, SHEETS)
@@ -227,33 +227,35 @@ class TestFilters:
 
     def test_of_a_field_and_itself(self, db: Store) -> None:
         fill(db, SHEETS)
-        for condition, found in (
+        for condition, sheets in (
             (S.moment == Sheet.moment, SHEETS),
             (S.count < Sheet.count, []),
             (between(Sheet.count, 0, S.count), [sheet for sheet in SHEETS if sheet.count >= 0]),
         ):
-            assert list(db.query(Sheet.primary(book="b").where(condition))) == found, condition
+            assert list(db.query(Sheet.primary(book="b").where(condition))) == sheets, condition
 
     def test_contains_finds_a_model_in_a_list(self, db: Store) -> None:
         fill(db, SHEETS)
-        found = db.query(Sheet.primary(book="b").where(contains(Sheet.lines, Line(sku="k1", quantity=2))))
-        assert list(found) == [FULL]
+        sheets = db.query(Sheet.primary(book="b").where(contains(Sheet.lines, Line(sku="k1", quantity=2))))
+        assert list(sheets) == [FULL]
 
 
 @needs("conditions")
 class TestWhen:
     def test_every_condition_guards_a_write(self, db: Store) -> None:
         fill(db, SHEETS)
-        found = {str(c): "".join(s.sheet_id for s in SHEETS if self.passes(db.put, s, when=c)) for c, _ in CASES}
-        assert found == EXPECTED
+        sheets_by_condition = {
+            str(c): "".join(s.sheet_id for s in SHEETS if self.passes(db.put, s, when=c)) for c, _ in CASES
+        }
+        assert sheets_by_condition == EXPECTED
 
     def test_every_condition_guards_an_update(self, db: Store) -> None:
         fill(db, SHEETS)
-        found = {
+        sheets_by_condition = {
             str(c): "".join(s.sheet_id for s in SHEETS if self.passes(db.update, s, set_(Sheet.level, s.level), when=c))
             for c, _ in CASES
         }
-        assert found == EXPECTED
+        assert sheets_by_condition == EXPECTED
 
     def passes(self, write: Callable[..., Any], *args: Any, **options: Any) -> bool:
         try:

@@ -49,14 +49,14 @@ def all_of(
     db: Store, *, parts: int = 1, size: int = 250, expired: bool = False, where: Query[Any] | None = None
 ) -> list[RawItem]:
     """Every item of the table, read page by page."""
-    found: list[RawItem] = []
+    items: list[RawItem] = []
     for start in db.parts(parts):
         cursor: str | None = start
         while cursor is not None:
             page = db.scan_page(cursor, size=size, expired=expired, where=where)
-            found += page.items
+            items += page.items
             cursor = page.cursor
-    return found
+    return items
 
 
 def moved(db: Store) -> list[RawItem]:
@@ -73,25 +73,25 @@ class TestScanPages:
     def test_hold_every_item_once(self, db: Store, parts: int, size: int) -> None:
         fill(db, ORDERS)
         db.put(Customer(customer_id="c1", name="Ann"))
-        found = all_of(db, parts=parts, size=size)
-        keys = [(item.partition, item.sort) for item in found]
+        items = all_of(db, parts=parts, size=size)
+        keys = [(item.partition, item.sort) for item in items]
         assert len(keys) == len(set(keys)) == 28
-        assert sorted((e.customer_id, e.order_id) for e in entities(found) if isinstance(e, Order)) == [
+        assert sorted((e.customer_id, e.order_id) for e in entities(items) if isinstance(e, Order)) == [
             (order.customer_id, order.order_id) for order in ORDERS
         ]
-        assert set(keys) == {db.key_of(entity) for entity in entities(found)}
+        assert set(keys) == {db.key_of(entity) for entity in entities(items)}
 
     @pytest.mark.parametrize(("parts", "size"), [(1, 5), (4, 250), (3, 2)])
     def test_hold_what_a_condition_selects(self, db: Store, parts: int, size: int) -> None:
         fill(db, ORDERS)
         fill(db, [Customer(customer_id=f"c{n}", name="Ann") for n in range(9)])
         where = select(Order).where(Order.order_id != "o1", Order.customer_id > "c3")
-        found = all_of(db, parts=parts, size=size, where=where)
-        assert sorted((e.customer_id, e.order_id) for e in entities(found)) == [
+        items = all_of(db, parts=parts, size=size, where=where)
+        assert sorted((e.customer_id, e.order_id) for e in entities(items)) == [
             (f"c{n}", order) for n in range(4, 9) for order in ("o0", "o2")
         ]
         every = {(item.partition, item.sort): item for item in all_of(db)}
-        assert all(item == every[item.partition, item.sort] for item in found)
+        assert all(item == every[item.partition, item.sort] for item in items)
         assert len(all_of(db, parts=parts, size=size, where=select(Order))) == len(ORDERS)
 
     def test_with_a_condition_read_as_many_items_at_once(self, db: Store, stores: Stores) -> None:
@@ -159,8 +159,8 @@ class TestScanPages:
     def test_of_a_table_without_sort_key(self, stores: Stores) -> None:
         db = stores.open(hashes)
         fill(db, [Setting(name=name, value=name * 2) for name in "abc"])
-        found = all_of(db, parts=2, size=2)
-        assert sorted((i.partition, i.sort, i.attributes["value"]) for i in found) == [
+        items = all_of(db, parts=2, size=2)
+        assert sorted((i.partition, i.sort, i.attributes["value"]) for i in items) == [
             (f"SETTING#{name}", "", name * 2) for name in "abc"
         ]
 
@@ -239,7 +239,7 @@ class TestPutRaw:
         assert after.attributes == before.attributes
         assert after.attributes["weight"] == 12
         assert after.stale == frozenset()
-        assert [found.grams for found in db.query(ParcelV2.heavy())] == [12_000]
+        assert [parcel.grams for parcel in db.query(ParcelV2.heavy())] == [12_000]
         assert list(db.query(ParcelV2.by_place(country="NO", city="Oslo"))) == [after.entity]
 
     def test_makes_every_index_entry(self, stores: Stores) -> None:

@@ -105,8 +105,8 @@ class TestCurrent:
             for hour in (2, 7, 4):
                 measured.put(metric(hour, host))
         assert copies(measured) == {host: at(7) for host in ("a", "b", "c")}
-        found = [copy.host for copy in measured.query(Metric.current.all().where(Metric.current.entity.host > "a"))]
-        assert found == ["b", "c"]
+        hosts = [copy.host for copy in measured.query(Metric.current.all().where(Metric.current.entity.host > "a"))]
+        assert hosts == ["b", "c"]
         stores.forget()
         copies(measured)
         assert {request.partition for request in stores.requests if isinstance(request, req.Query)} == {
@@ -226,14 +226,14 @@ class TestCurrent:
             batch.put(metric(1))
 
     def test_takes_the_requests_and_units_that_it_says(self, measured: Store, capabilities: Capabilities) -> None:
-        found = []
+        costs = []
         for call in COSTS:
             with measured.meter() as meter:
                 call(measured)
-            found.append((meter.calls, meter.read_units, meter.write_units))
-        calls = [one[0] for one in found]
+            costs.append((meter.calls, meter.read_units, meter.write_units))
+        calls = [cost[0] for cost in costs]
         if capabilities.transactions is not True:
             assert calls == ([4, 2, 5, 2] if capabilities.reads_first else [3, 3, 4, 2])
         elif not capabilities.locks:
             assert calls == [1, 2, 2, 1]
-        assert [one[1:] for one in found] == [(0, 4), (0, 1), (1, 4), (1, 0)] or not capabilities.units
+        assert [cost[1:] for cost in costs] == [(0, 4), (0, 1), (1, 4), (1, 0)] or not capabilities.units

@@ -139,9 +139,9 @@ class TestDerive:
         assert stored(target) == in_order(target, map(bill, ORDERS))
 
     def test_makes_several_items_or_none(self, orders: Store, target: Store) -> None:
-        made = [mark for order in ORDERS for mark in marks(order)]
-        _complete(run(orders, Order, into=target, make=marks, size=4), len(made))
-        assert stored(target) == in_order(target, made)
+        expected = [mark for order in ORDERS for mark in marks(order)]
+        _complete(run(orders, Order, into=target, make=marks, size=4), len(expected))
+        assert stored(target) == in_order(target, expected)
         before = stored(target)
         _complete(run(orders, Order, into=target, make=lambda _: None, makes=Bill), 0)
         assert stored(target) == before
@@ -150,7 +150,7 @@ class TestDerive:
         stores.forget()
         _complete(run(orders, Order.primary(customer_id="c1"), into=target, make=bill, size=2), 3)
         reads = [request for request in stores.requests if isinstance(request, req.Query | req.Scan)]
-        read = [one.partition for one in reads if isinstance(one, req.Query)]
+        read = [request.partition for request in reads if isinstance(request, req.Query)]
         assert set(read) == {"CUSTOMER#c1"}
         assert stored(target) == [bill(order) for order in ORDERS[3:6]]
 
@@ -165,9 +165,9 @@ class TestDerive:
     def test_of_a_condition(self, orders: Store, target: Store, stores: Stores) -> None:
         stores.forget()
         query = select(Order).where(Order.status == "open", Order.total > 2)
-        found = [order for order in ORDERS if order.status == "open" and order.total > 2]
-        _complete(run(orders, query, into=target, make=bill, size=3), len(found))
-        assert stored(target) == in_order(target, map(bill, found))
+        matching = [order for order in ORDERS if order.status == "open" and order.total > 2]
+        _complete(run(orders, query, into=target, make=bill, size=3), len(matching))
+        assert stored(target) == in_order(target, map(bill, matching))
         scans = [request for request in stores.requests if isinstance(request, req.Scan) and request.filter is not None]
         assert {scan.examine for scan in scans} == {3}
 
@@ -181,7 +181,7 @@ class TestDerive:
         fill(source, tickets)
         done = run(source, Ticket.by_assignee(assignee="a"), into=there, size=2)
         _complete(done, 5)
-        assert [found.ticket_id for found in there.query(Ticket.by_due())] == ["t0", "t2", "t4", "t6", "t8"]
+        assert [ticket.ticket_id for ticket in there.query(Ticket.by_due())] == ["t0", "t2", "t4", "t6", "t8"]
         assert [item.stale for item in all_of(there)] == [frozenset()] * 5
 
     def test_of_items_of_an_older_version(self, stores: Stores, target: Store) -> None:
@@ -189,8 +189,8 @@ class TestDerive:
         for number in range(6):
             old.put(Parcel(parcel_id=f"p{number}", place="Oslo", weight=number))
 
-        def weigh(found: ParcelV2) -> Mark:
-            return Mark(number=found.grams or 0, order=found.parcel_id)
+        def weigh(parcel: ParcelV2) -> Mark:
+            return Mark(number=parcel.grams or 0, order=parcel.parcel_id)
 
         source = stores.open(parcels_v2)
         query = select(ParcelV2).where(ParcelV2.grams > 2000)
@@ -201,14 +201,14 @@ class TestDerive:
         for name, when in (("a", FUTURE), ("b", PAST)):
             orders.put(Session(user="u", session_id=name, expires_at=when))
 
-        def keep(found: Session) -> Bill:
-            return Bill(customer_id="u", order_id=found.session_id, total=Decimal(1), due=found.expires_at)
+        def keep(session: Session) -> Bill:
+            return Bill(customer_id="u", order_id=session.session_id, total=Decimal(1), due=session.expires_at)
 
         _complete(run(orders, Session, into=target, make=keep), 1)
         gone = run(orders, Order, into=target, make=lambda o: Bill(**{**vars(bill(o)), "due": PAST}), makes=Bill)
         assert gone.items == len(ORDERS)
         assert [difference.partition for difference in gone.verified.differences] == ["BILL#u"]
-        assert [one.customer_id for one in target.scan(Bill)] == ["u"]
+        assert [derived_bill.customer_id for derived_bill in target.scan(Bill)] == ["u"]
 
     def test_of_the_same_store(self, orders: Store) -> None:
         _complete(run(orders, Order, into=orders, make=sheet, makes=Sheet), len(ORDERS))
@@ -243,7 +243,7 @@ class TestDeriveVerified:
             "Bill BILL#c4: 2 in the source, 3 in the target",
         ]
         again = run(orders, Order, into=target, make=bill).verified.differences  # it wrote the first two
-        assert [one.partition for one in again] == ["BILL#c3", "BILL#c4"]
+        assert [difference.partition for difference in again] == ["BILL#c3", "BILL#c4"]
 
     def test_compares_only_what_it_makes(self, orders: Store, target: Store) -> None:
         target.put(Mark(number=1, order="x"))
@@ -310,15 +310,15 @@ class TestDeriveRefuses:
         assert stored(target) == []
 
     def test_other_wrong_arguments(self, orders: Store, target: Store) -> None:
-        for what in ("Order", 3, select(Order).limit(3), select(Order).reverse()):
+        for source in ("Order", 3, select(Order).limit(3), select(Order).reverse()):
             with pytest.raises(BadValue):
-                run(orders, what, into=target, make=bill)
+                run(orders, source, into=target, make=bill)
         for options in ({}, {"makes": Order}):
             with pytest.raises(BadValue, match=r"same store|would read what it writes"):
                 run(orders, Order, into=orders, make=sheet, **options)
-        for made in (Document(document_id="d"), bill(ORDERS[0])):
+        for entity in (Document(document_id="d"), bill(ORDERS[0])):
             with pytest.raises((BadValue, SchemaError), match=r"has a Revision|Bill"):
-                run(orders, Order, into=orders, make=lambda _, made=made: made, makes=type(made), parallel=1)
+                run(orders, Order, into=orders, make=lambda _, entity=entity: entity, makes=type(entity), parallel=1)
 
 
 class TestDeriveCosts:
@@ -380,11 +380,11 @@ class TestRawItem:
             ),
         ]
         fill(db, items)
-        made = {item.partition + item.sort: item for item in map(db.raw_item, items)}
+        raw_items = {item.partition + item.sort: item for item in map(db.raw_item, items)}
         for item in all_of(db):
-            assert item == made[item.partition + item.sort]
+            assert item == raw_items[item.partition + item.sort]
             assert str(item.attributes) == str(dict(item.attributes))
-        db.put_raw([*made.values()])
+        db.put_raw([*raw_items.values()])
         assert len(all_of(db)) == len(items)
 
     def test_of_columns_and_aggregates(self, stores: Stores) -> None:
@@ -397,9 +397,9 @@ class TestRawItem:
         for db, items in ((stores.open(days), of_days), (stores.open(campaign), of_ads)):
             for item in items:
                 db.put(item)
-            made = {item.partition + item.sort: item for item in map(db.raw_item, items)}
-            found = {item.partition + item.sort: item for item in all_of(db)}
-            assert found == made
+            raw_items = {item.partition + item.sort: item for item in map(db.raw_item, items)}
+            scanned = {item.partition + item.sort: item for item in all_of(db)}
+            assert scanned == raw_items
 
     def test_refuses_what_a_batch_refuses(self, db: Store) -> None:
         with pytest.raises(BadValue, match="Document has a Revision"):

@@ -304,15 +304,15 @@ class TestDescribed:
         assert games.get(Player.primary(name="Ann Lee")) == ANN
         assert games.get_many([KEY, Game.primary(player="Ann Lee", number=3)]) == [GAMES[0], None]
         assert games.get(Card.primary(player="Bo")) == Card(player="Bo", digits="1")
-        assert {type(one).__name__ for one in games.scan()} == {"Player", "Game", "Cash", "Card"}
+        assert {type(entity).__name__ for entity in games.scan()} == {"Player", "Game", "Cash", "Card"}
         assert games.count(collection(Player.primary(name="Ann Lee"))) == 5
         assert list(games.query(collection(Player.primary(name="Ann Lee"), Player))) == [ANN]
-        assert sorted(one.number for one in games.scan(Game)) == [1, 2, 10]
+        assert sorted(game.number for game in games.scan(Game)) == [1, 2, 10]
 
     def test_text_orders_keys_as_they_are(self, games: Store) -> None:
         query = Game.primary(player="Ann Lee")
-        assert [one.number for one in games.query(query)] == [1, 10, 2]
-        assert [one.number for one in games.query(query.reverse().limit(2))] == [2, 10]
+        assert [game.number for game in games.query(query)] == [1, 10, 2]
+        assert [game.number for game in games.query(query.reverse().limit(2))] == [2, 10]
         page = games.page(query, size=2)
         assert [item.number for item in games.page(query, size=2, after=page.cursor).items] == [2]
         with pytest.raises(KeyValueError, match=r"number=5.*do not sort"):
@@ -328,10 +328,10 @@ class TestDescribed:
     @needs("indexes")
     def test_fields_of_index_keys_only(self, games: Store) -> None:
         query = Game.by_map(map="x #1")
-        assert [one.number for one in games.query(query)] == [2, 1]
-        assert [one.number for one in games.query(query.where(between(Game.at, 10, 11)))] == [1]
+        assert [game.number for game in games.query(query)] == [2, 1]
+        assert [game.number for game in games.query(query.where(between(Game.at, 10, 11)))] == [1]
         games.update(KEY, set_(Game.map, "y"), when=Game.map == "x #1")
-        assert [one.number for one in games.query(query)] == [2]
+        assert [game.number for game in games.query(query)] == [2]
         assert games.get(KEY) == GAMES[0].model_copy(update={"map": "y"})
         games.update(KEY, remove(Game.map), set_(Game.at, 7))
         assert list(games.query(Game.by_map(map="y"))) == []
@@ -349,7 +349,7 @@ class TestDescribed:
         with pytest.raises(BadValue, match="compare it with a value for equality"):
             games.update(KEY, increment(Game.score), when=starts_with(Game.map, "x"))
         query = Game.primary(player="Ann Lee")
-        assert [one.number for one in games.query(query.where(Game.number != 10))] == [1, 2]
+        assert [game.number for game in games.query(query.where(Game.number != 10))] == [1, 2]
         assert games.count(query.where(Game.map == "x #1")) == 2
 
     def test_two_entities_under_one_key(self, games: Store) -> None:
@@ -408,9 +408,9 @@ class TestDescribed:
         ]
         for item in items:
             db.put(item)
-        assert sorted(db.scan(Document), key=lambda one: one.name) == items
+        assert sorted(db.scan(Document), key=lambda document: document.name) == items
         assert db.get(Document, name="a") == items[0]
-        assert [one.name for one in db.scan(Document, Document.version > 7, Document.kept == 2)] == ["c"]
+        assert [document.name for document in db.scan(Document, Document.version > 7, Document.kept == 2)] == ["c"]
         assert db.count(db_query := Document.primary(name="b").where(Document.kind == "note")) == 1
         assert list(db.query(db_query)) == [items[1]]
         db.update(items[0], increment(Document.version, 1), remove(Document.kept), when=Document.kind == "memo")
@@ -421,15 +421,15 @@ class TestDescribed:
         assert part is not None
         assert part[Document.version] == 9
         db.delete(items[1], when=missing(Document.kept))
-        assert sorted(one.name for one in db.scan(Document)) == ["a", "c"]
+        assert sorted(document.name for document in db.scan(Document)) == ["a", "c"]
 
     def test_number_keys(self, stores: Stores) -> None:
         db = stores.open(readings)
         fill(db, [Reading(sensor="s#1", n=n, text=str(n)) for n in (-20, -3, 0, 5, 40, 300)])
         query = Reading.primary(sensor="s#1")
-        assert [one.n for one in db.query(query)] == [-20, -3, 0, 5, 40, 300]
-        assert [one.n for one in db.query(query.where((Reading.n > -3) & (Reading.n < 40)))] == [0, 5]
-        assert [one.n for one in db.query(query.where(between(Reading.n, -20, 0)).reverse())] == [0, -3, -20]
+        assert [reading.n for reading in db.query(query)] == [-20, -3, 0, 5, 40, 300]
+        assert [reading.n for reading in db.query(query.where((Reading.n > -3) & (Reading.n < 40)))] == [0, 5]
+        assert [reading.n for reading in db.query(query.where(between(Reading.n, -20, 0)).reverse())] == [0, -3, -20]
         db.update(Reading.primary(sensor="s#1", n=5), set_(Reading.text, "five"))
         assert db.one(Reading.primary(sensor="s#1", n=5)).text == "five"
 
@@ -437,7 +437,7 @@ class TestDescribed:
         db = stores.open(visits)
         fill(db, [Visit(who="a", at=at(day), expires=FUTURE) for day in (1, 2, 3)])
         db.put(Visit(who="a", at=at(4), expires=PAST))
-        assert [one.at for one in db.query(Visit.primary(who="a").where(Visit.at > at(1)))] == [at(2), at(3)]
+        assert [visit.at for visit in db.query(Visit.primary(who="a").where(Visit.at > at(1)))] == [at(2), at(3)]
         db.update(Visit.primary(who="a", at=at(2)), set_(Visit.expires, PAST))
         assert db.get(Visit.primary(who="a", at=at(2))) is None
         db.update(Visit.primary(who="a", at=at(3)), remove(Visit.expires))
@@ -447,15 +447,15 @@ class TestDescribed:
         others, db = stores.open(prices_of_others), stores.open(prices)
         others.put(PriceOfOthers(name="a", price=100))
         key, noon = Price.primary(name="a"), at(12, day=5).replace(year=2026)
-        found = db.one(key)
-        assert found == Price(name="a", price=100, at=noon, on=True)
+        price = db.one(key)
+        assert price == Price(name="a", price=100, at=noon, on=True)
         for held in (Price.price == 100, Price.at == noon, Price.on == True):  # noqa: E712  # conditions
-            assert list(db.scan(Price, held)) == [found]
+            assert list(db.scan(Price, held)) == [price]
             assert db.count(key.where(held)) == 1
             db.update(key, set_(Price.price, 100), when=held)
         with pytest.raises(BadValue, match="sorts differently"):
             list(db.scan(Price, some(Price.at) <= noon))
-        db.put(found)
+        db.put(price)
         assert others.one(PriceOfOthers.primary(name="a")) == PriceOfOthers(name="a", price=100)
         for other, says in (
             (PriceOfOthers(name="a", price="100"), r'price is stored as text .*Stored\(format="text"\)'),
@@ -478,9 +478,9 @@ class TestDescribed:
         db = stores.open(prices)
         db.put(Price(name="null", note=None))
         db.put(Price(name="absent"))
-        found = {one.name: "note" in one.model_fields_set for one in db.scan(Price, Price.note == None)}  # noqa: E711
-        assert found == {"null": True, "absent": False}
-        assert [one.name for one in db.scan(Price, missing(Price.note))] == ["absent"]
+        has_note = {price.name: "note" in price.model_fields_set for price in db.scan(Price, Price.note == None)}  # noqa: E711
+        assert has_note == {"null": True, "absent": False}
+        assert [price.name for price in db.scan(Price, missing(Price.note))] == ["absent"]
         null, absent = Price.primary(name="null"), Price.primary(name="absent")
         for entity in list(db.scan(Price)):
             db.put(entity)
@@ -496,16 +496,19 @@ class TestDescribed:
             for namespace, path in (("", ""), ("", "org.x"), ("!", ""), ("a", ""), ("a", "org.x"))
         ]
         fill(db, every[::-1])
-        for one in every:
-            key = Checkpoint.primary(thread="t", namespace=one.namespace, number=1, path=one.path)
-            assert (db.get(key), db.exists(key)) == (one, True)
+        for checkpoint in every:
+            key = Checkpoint.primary(thread="t", namespace=checkpoint.namespace, number=1, path=checkpoint.path)
+            assert (db.get(key), db.exists(key)) == (checkpoint, True)
         whole = Checkpoint.primary(thread="t")
         assert db.count(whole) == db.count(collection(whole)) == 5
-        assert [one.text for one in db.query(Checkpoint.primary(thread="t", namespace=""))] == ["", "org.x"]
+        assert [checkpoint.text for checkpoint in db.query(Checkpoint.primary(thread="t", namespace=""))] == [
+            "",
+            "org.x",
+        ]
 
         def texts(condition: Condition | bool) -> list[str]:
             assert db.count(whole.where(condition)) == len(list(db.query(whole.where(condition))))
-            return sorted(one.text for one in db.query(whole.where(condition)))
+            return sorted(checkpoint.text for checkpoint in db.query(whole.where(condition)))
 
         assert texts(Checkpoint.namespace > "") == ["!", "a", "aorg.x"]
         assert texts(Checkpoint.namespace >= "") == ["", "!", "a", "aorg.x", "org.x"]
@@ -515,9 +518,12 @@ class TestDescribed:
         assert texts(between(Checkpoint.namespace, "", "!")) == ["", "!", "org.x"]
         assert texts(starts_with(Checkpoint.namespace, "")) == ["", "!", "a", "aorg.x", "org.x"]
         last = Checkpoint.primary(thread="t", namespace="", number=1)
-        assert [one.path for one in db.query(last.where(Checkpoint.path > ""))] == ["org.x"]
-        assert [one.path for one in db.query(last.where(Checkpoint.path >= "").reverse())] == ["org.x", ""]
-        assert [one.path for one in db.query(last.where(Checkpoint.path <= ""))] == [""]
+        assert [checkpoint.path for checkpoint in db.query(last.where(Checkpoint.path > ""))] == ["org.x"]
+        assert [checkpoint.path for checkpoint in db.query(last.where(Checkpoint.path >= "").reverse())] == [
+            "org.x",
+            "",
+        ]
+        assert [checkpoint.path for checkpoint in db.query(last.where(Checkpoint.path <= ""))] == [""]
         assert list(db.query(last.where(Checkpoint.path < ""))) == []
         db.update(Checkpoint.primary(thread="t", namespace="", number=1, path=""), set_(Checkpoint.text, "new"))
         assert db.delete(Checkpoint.primary(thread="t", namespace="", number=1, path=""), when=Checkpoint.path == "")
@@ -533,13 +539,13 @@ class TestDescribed:
     def test_an_empty_part_of_an_index_key_is_not_none(self, stores: Stores) -> None:
         db = stores.open(checkpoints)
         owners = ["", "ann", None]
-        every = [Checkpoint(thread="t", namespace="", number=n, path="", owner=one) for n, one in enumerate(owners)]
+        every = [Checkpoint(thread="t", namespace="", number=n, path="", owner=owner) for n, owner in enumerate(owners)]
         fill(db, every)
         assert list(db.query(Checkpoint.primary(thread="t"))) == every
         assert list(db.query(Checkpoint.latest(owner=""))) == every[:1]
         key = Checkpoint.primary(thread="t", namespace="", number=2, path="")
         db.update(key, set_(Checkpoint.owner, ""))
-        assert [one.number for one in db.query(Checkpoint.latest(owner=""))] == [0, 2]
+        assert [checkpoint.number for checkpoint in db.query(Checkpoint.latest(owner=""))] == [0, 2]
         db.update(key, remove(Checkpoint.owner))
         assert list(db.query(Checkpoint.latest(owner=""))) == every[:1]
         assert db.get(key) == every[2]

@@ -74,9 +74,9 @@ class TestFamilies:
         posts.update(KEY, set_(Post.text, "c"), when=Post.mood == "calm")
         posts.update(KEY, append(Post.words, "d"))
         posts.update(KEY, add_to(Post.tags, "z"))
-        found = posts.update(KEY, remove(Post.mood), returning="new")
+        updated = posts.update(KEY, remove(Post.mood), returning="new")
         expected = Post(forum="f", number=1, text="c", tags={"x", "y", "z"}, words=["b", "d"], version=5)
-        assert found == posts.one(KEY) == expected
+        assert updated == posts.one(KEY) == expected
         with pytest.raises(ConditionFailed):
             posts.update(KEY, set_(Post.text, "e"), when=Post.text == "a")
         with pytest.raises(ItemExists):

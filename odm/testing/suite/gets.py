@@ -96,9 +96,9 @@ class TestGetMany:
     def test_takes_no_keys_and_very_many(self, db: Store) -> None:
         orders = fill(db, [Order(customer_id="c1", order_id=f"o{n}") for n in (0, 60, 119)])
         keys = [Order.primary(customer_id="c1", order_id=f"o{n}") for n in range(120)]
-        found = db.get_many(keys)
-        assert [found[0], found[60], found[119]] == orders
-        assert sum(order is not None for order in found) == 3
+        entities = db.get_many(keys)
+        assert [entities[0], entities[60], entities[119]] == orders
+        assert sum(order is not None for order in entities) == 3
         assert db.get_many([]) == []
 
     @needs("transactions")
@@ -106,8 +106,8 @@ class TestGetMany:
         orders = fill(db, [Order(customer_id=f"c{n}", order_id="o") for n in range(3)])
         customer = db.put(Customer(customer_id="c1", name="Ann"))
         keys = [Order.primary(customer_id=f"c{n}", order_id="o") for n in (2, 0, 9, 2)]
-        found = db.get_many([*keys, Customer.primary(customer_id="c1")], atomic=True)
-        assert found == [orders[2], orders[0], None, orders[2], customer]
+        entities = db.get_many([*keys, Customer.primary(customer_id="c1")], atomic=True)
+        assert entities == [orders[2], orders[0], None, orders[2], customer]
         assert db.get_many([], atomic=True) == []
 
     @needs("transactions")
@@ -132,8 +132,8 @@ class TestGetMany:
 
     def test_in_a_table_without_sort_key(self, stores: Stores) -> None:
         db = stores.open(hashes)
-        one = db.put(Setting(name="a", value="1"))
-        assert db.get_many([Setting.primary(name="b"), Setting.primary(name="a")]) == [None, one]
+        setting = db.put(Setting(name="a", value="1"))
+        assert db.get_many([Setting.primary(name="b"), Setting.primary(name="a")]) == [None, setting]
 
     def test_refuses_what_is_not_a_key(self, offline: Store) -> None:
         with pytest.raises(BadValue):

@@ -66,22 +66,22 @@ class TestGrowingShards:
         assert partitions(stores) == {"FRESH", f"FRESH#{code % 3}"}
 
     def test_a_write_of_the_entry_moves_it_and_others_leave_it(self, tasks: Store, stores: Stores) -> None:
-        one, other, third = TASKS[:3]
-        tasks.update(one, set_(Task.note, "n"))
-        tasks.update(other, set_(Task.rank, 9))
+        first, second, third = TASKS[:3]
+        tasks.update(first, set_(Task.note, "n"))
+        tasks.update(second, set_(Task.rank, 9))
         tasks.put(third)
         later = stores.open(enough)
-        assert [task.task_id for task in later.query(GrownTask.fresh())] == [third.task_id, other.task_id]
-        now = [one.model_copy(update={"note": "n"}), *TASKS[2:], other.model_copy(update={"rank": 9})]
+        assert [task.task_id for task in later.query(GrownTask.fresh())] == [third.task_id, second.task_id]
+        now = [first.model_copy(update={"note": "n"}), *TASKS[2:], second.model_copy(update={"rank": 9})]
         for query in QUERIES:
             assert list(tasks.query(query)) == now
-        assert tasks.delete(one)
+        assert tasks.delete(first)
         assert tasks.count(Task.fresh()) == 11
 
     def test_reshard_moves_the_rest(self, tasks: Store, stores: Stores) -> None:
         tasks.put(TASKS[0])
-        left = ([task for task in MOVING if task != TASKS[0]], TASKS[1:], TASKS[1:])
-        for query, moving in zip(QUERIES, left, strict=True):
+        tasks_by_query = ([task for task in MOVING if task != TASKS[0]], TASKS[1:], TASKS[1:])
+        for query, moving in zip(QUERIES, tasks_by_query, strict=True):
             first = sum(task.rank == 3 for task in moving)
             assert tasks.reshard(query.where(Task.rank == 3)) == first
             assert tasks.reshard(query) == len(moving) - first

@@ -246,12 +246,15 @@ SKIPPING: dict[str, tuple[Callable[[Store], Any], Any]] = {
     "query with a filter": (lambda db: list(db.query(BOX.where(Letter.sender == "s").limit(2))), FITTING[:2]),
     "query of a range": (lambda db: list(db.query(BOX.where(Letter.number > 4))), FITTING[1:]),
     "query in a procedure": (lambda db: db.run(_queried()), FITTING),
-    "query of some fields": (lambda db: [one[Letter.number] for one in db.query(BOX, only=[Letter.pages])], [3, 7, 8]),
+    "query of some fields": (
+        lambda db: [partial[Letter.number] for partial in db.query(BOX, only=[Letter.pages])],
+        [3, 7, 8],
+    ),
     "query of fields that fit": (lambda db: len(list(db.query(BOX, only=[Letter.sender]))), 9),
     "collection": (lambda db: list(db.query(collection(BOX))), EVERYTHING),
     "collection with a limit": (lambda db: list(db.query(collection(BOX).limit(3))), EVERYTHING[:3]),
     "page": (lambda db: list(db.page(BOX, size=2).items), FITTING[:2]),
-    "pages of one": (lambda db: walk(db, BOX, 1), [[one] for one in FITTING]),
+    "pages of one": (lambda db: walk(db, BOX, 1), [[letter] for letter in FITTING]),
     "pages of two": (lambda db: walk(db, BOX, 2), [FITTING[:2], FITTING[2:]]),
     "pages of two from the end": (lambda db: walk(db, BOX.reverse(), 2), [FITTING[:0:-1], FITTING[:1]]),
     "pages of three": (lambda db: walk(db, BOX, 3), [FITTING]),
@@ -267,10 +270,13 @@ SKIPPING: dict[str, tuple[Callable[[Store], Any], Any]] = {
     "scan of an entity": (lambda db: sorted(db.scan(Letter), key=str), FITTING),
     "scan in segments": (lambda db: sorted(db.scan(Letter, segments=3), key=str), FITTING),
     "scan of some fields": (
-        lambda db: sorted(one[Letter.number] for one in db.scan(Letter, only=[Letter.pages])),
+        lambda db: sorted(partial[Letter.number] for partial in db.scan(Letter, only=[Letter.pages])),
         [3, 7, 8],
     ),
-    "scan_page": (lambda db: sorted((one.entity for one in all_of(db, size=2)), key=str), sorted(EVERYTHING, key=str)),
+    "scan_page": (
+        lambda db: sorted((item.entity for item in all_of(db, size=2)), key=str),
+        sorted(EVERYTHING, key=str),
+    ),
     "scan_page of an entity": (lambda db: len(all_of(db, where=select(Letter))), 3),
 }
 
@@ -377,10 +383,10 @@ class TestOnInvalid:
         db = stores.open(letters_v2, on_invalid=errors.append, on_unknown="skip")
         query = LetterV2.primary(box="b")
         judged = query.where(LetterV2.sheets == 2)
-        for one in (query, judged):
-            assert [letter.number for letter in db.query(one)] == [3, 7, 8]
-            assert db.count(one) == db.count(one.limit(5)) == 3
-            assert [[letter.number for letter in page] for page in walk(db, one, 2)] == [[3, 7], [8]]
+        for filtered in (query, judged):
+            assert [letter.number for letter in db.query(filtered)] == [3, 7, 8]
+            assert db.count(filtered) == db.count(filtered.limit(5)) == 3
+            assert [[letter.number for letter in page] for page in walk(db, filtered, 2)] == [[3, 7], [8]]
         assert [letter.number for letter in db.scan(LetterV2, LetterV2.sheets == 2)] == [3, 7, 8]
         assert {error.item["number"] for error in errors} == {*UNFIT}
         assert all(isinstance(error.__cause__, ZeroDivisionError) for error in errors)
@@ -443,13 +449,13 @@ class TestOnInvalidIndexes:
         assert of_boxes == []
         stores.open(letters_of_others, on_unknown="skip").put(LetterOfOthers(number=5, pages=-1))
         stores.open(letters).delete(Letter, box="b", number=6)
-        deleted = {one: db.run(partial(_delete, by_number[one])) for one in sorted(by_number)}
+        deleted = {number: db.run(partial(_delete, by_number[number])) for number in sorted(by_number)}
         assert deleted == {1: True, 2: True, 4: True, 5: False, 6: True, 9: True}
         others = stores.open(letters_of_others, on_unknown="skip")
-        left = [3, 5, 7, 8]
-        assert [letter.number for letter in others.query(LetterOfOthers.primary(box="b"))] == left
-        assert [letter.number for letter in others.query(LetterOfOthers.by_sender(sender="s"))] == left
-        assert [letter.number for letter in others.query(LetterOfOthers.by_pages())] == left
+        remaining = [3, 5, 7, 8]
+        assert [letter.number for letter in others.query(LetterOfOthers.primary(box="b"))] == remaining
+        assert [letter.number for letter in others.query(LetterOfOthers.by_sender(sender="s"))] == remaining
+        assert [letter.number for letter in others.query(LetterOfOthers.by_pages())] == remaining
 
 
 def _unfit_page(
@@ -474,5 +480,5 @@ def _opened(stores: Stores, **options: Any) -> Store:
 def _numbers(stores: Stores) -> list[int]:
     """The numbers of the letters that are stored, also of those that have expired."""
     others = stores.open(letters_of_others, on_unknown="skip")
-    found = (one.entity for one in all_of(others, expired=True))
-    return sorted(one.number for one in found if isinstance(one, LetterOfOthers))
+    entities = (item.entity for item in all_of(others, expired=True))
+    return sorted(entity.number for entity in entities if isinstance(entity, LetterOfOthers))

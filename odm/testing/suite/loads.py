@@ -96,17 +96,17 @@ def check(db: Store, items: Iterable[Article]) -> None:
     """These are all items of their sites, as inserts would have stored them."""
     for site in {item.site for item in items}:
         own = [item.model_copy(update={"version": 1}) for item in items if item.site == site]
-        assert list(db.query(Article.primary(site=site))) == sorted(own, key=lambda one: one.number)
-        by_stars = sorted(own, key=lambda one: (one.stars, one.number))
+        assert list(db.query(Article.primary(site=site))) == sorted(own, key=lambda article: article.number)
+        by_stars = sorted(own, key=lambda article: (article.stars, article.number))
         assert list(db.query(Article.by_stars(site=site))) == by_stars
-        first = next((one for one in own if one.stars == by_stars[-1].stars), None)
+        first = next((article for article in own if article.stars == by_stars[-1].stars), None)
         assert db.get(Article.best(site=site)) == first
-        for one in own:
-            assert db.get(Article.history.version(1, site=site, number=one.number)) == one
-            assert db.count(Article.history(site=site, number=one.number)) == 1
-            if one.slug is not None:
-                assert db.get(Article.unique_slug(slug=one.slug)) == one
-                assert list(db.query(Article.by_slug(slug=one.slug))) == [one]
+        for article in own:
+            assert db.get(Article.history.version(1, site=site, number=article.number)) == article
+            assert db.count(Article.history(site=site, number=article.number)) == 1
+            if article.slug is not None:
+                assert db.get(Article.unique_slug(slug=article.slug)) == article
+                assert list(db.query(Article.by_slug(slug=article.slug))) == [article]
 
 
 def check_changes(db: Store, items: list[Article]) -> None:
@@ -123,7 +123,7 @@ def check_changes(db: Store, items: list[Article]) -> None:
             assert not db.exists(Article.unique_slug.claim(slug=item.slug))
         db.delete(key)
         assert db.count(Article.history(site=item.site, number=item.number)) == 0
-    assert [type(left) for left in db.scan() if type(left) is not Article.best.items] == []
+    assert [type(entity) for entity in db.scan() if type(entity) is not Article.best.items] == []
 
 
 @needs("conditions", "indexes", "updates")
@@ -157,7 +157,7 @@ class TestBulkLoad:
                 held = None if item.slug is None else db.get(Article.unique_slug(slug=item.slug))
                 assert held is None or held.number == item.number
             best = db.run(Article.best.value(site=f"s{after}"))
-            assert best in {None, *(one.stars for one in db.query(Article.primary(site=f"s{after}")))}
+            assert best in {None, *(article.stars for article in db.query(Article.primary(site=f"s{after}")))}
             db.run(in_parts(items, 3))
             check(db, items)
         else:
@@ -183,7 +183,7 @@ class TestBulkLoad:
         with pytest.raises(ItemExists, match=r"which .*site='t'.* already has"):
             db.run(bulk_load(articles("s", 5), new=True))
         check(db, [other])
-        assert [one.number for one in db.query(Article.primary(site="s"))] == [0, 1, 3, 4]
+        assert [article.number for article in db.query(Article.primary(site="s"))] == [0, 1, 3, 4]
         db.delete(other)
         db.run(bulk_load(articles("s", 5), new=True))
         check(db, articles("s", 5))
@@ -202,7 +202,7 @@ class TestBulkLoad:
             with pytest.raises(ItemExists, match="site='gone'"):
                 db.run(bulk_load(items, new=True))
             assert db.get(Article.unique_slug.claim(slug="s-1")) == old
-            assert [one.number for one in db.query(Article.primary(site="s"))] == [0, 2]
+            assert [article.number for article in db.query(Article.primary(site="s"))] == [0, 2]
             db.delete(Article.unique_slug.claim(slug="s-1"))
         db.run(bulk_load(items, new=True))
         check(db, items)
@@ -284,8 +284,8 @@ class Sum(Own):
 
     def companion_writes(self, tx: CompanionWrites, effect: Effect[Any]) -> None:
         new: Any = effect.new
-        made = self.made[type(new)]
-        tx.update(made.primary(name=new.name), increment(made.total), upsert=True)
+        entity = self.classes[type(new)]
+        tx.update(entity.primary(name=new.name), increment(entity.total), upsert=True)
 
 
 own = Table("loads-own")
@@ -313,12 +313,12 @@ class TestBulkLoadOfOwnCompanions:
     def test_writes_their_items(self, stores: Stores) -> None:
         db = stores.open(own)
         runners = [Runner(name=f"r{n}", level=n * 2 % 5) for n in range(4)]
-        highest, listed = Runner.highest.made[Runner], Runner.listed.made[Runner]
+        highest, listed = Runner.highest.classes[Runner], Runner.listed.classes[Runner]
         for _ in range(2):
             db.run(bulk_load(runners, new=True))
-            assert [(one.group, one.level) for one in db.scan(highest)] == [("g", 4)]
-            found = sorted((one.level, one.name, one.changes) for one in db.scan(listed))
-            assert found == [(0, "r0", 1), (1, "r3", 1), (2, "r1", 1), (4, "r2", 1)]
+            assert [(entry.group, entry.level) for entry in db.scan(highest)] == [("g", 4)]
+            entries = sorted((entry.level, entry.name, entry.changes) for entry in db.scan(listed))
+            assert entries == [(0, "r0", 1), (1, "r3", 1), (2, "r1", 1), (4, "r2", 1)]
         db.put(Runner(name="r0", level=3))
         assert db.one(listed.primary(level=3, name="r0")).changes == 2
 

@@ -102,10 +102,10 @@ class TestMerge:
     )
     def test_creates_the_item_with_every_action(self, metered: Store, action: Action) -> None:
         metered.merge(KEY, action)
-        found = metered.one(KEY)
-        assert found.readings == {}
+        stored = metered.one(KEY)
+        assert stored.readings == {}
         metered.merge(KEY, set_(Day.readings["0000"], 1.0))
-        assert metered.one(KEY) == found.model_copy(update={"readings": {"0000": 1.0}})
+        assert metered.one(KEY) == stored.model_copy(update={"readings": {"0000": 1.0}})
 
     def test_can_be_repeated(self, metered: Store) -> None:
         actions = (set_(Day.readings["a"], 1.0), remove(Day.readings["b"]), add_to(Day.flags, "f"), remove(Day.note))
@@ -206,12 +206,12 @@ class TestMergedOnce:
 
     def test_is_explained(self, metered: Store, stores: Stores, capabilities: Capabilities) -> None:
         stores.forget()
-        found = metered.explain(KEY, set_(Day.note, "n"), write="merge")
-        assert found.call == "merge Day.primary(meter='1', day=2024-01-01)"
+        explained = metered.explain(KEY, set_(Day.note, "n"), write="merge")
+        assert explained.call == "merge Day.primary(meter='1', day=2024-01-01)"
         requests = None if capabilities.reads_first or capabilities.locks else 1
-        assert (found.writes, found.requests, found.filter) == (True, requests, None)
-        assert found.native is not None
-        assert found.compiled == ("set note",)
+        assert (explained.writes, explained.requests, explained.filter) == (True, requests, None)
+        assert explained.native is not None
+        assert explained.compiled == ("set note",)
         with pytest.raises(BadValue, match="has no condition"):
             metered.explain(KEY, set_(Day.note, "n"), write="merge", when=Day.note == "m")
         assert stores.requests == []
@@ -222,7 +222,9 @@ class TestMergeBatches:
         with metered.batch() as batch:
             for n in range(120):
                 batch.merge(Day.primary(meter=str(n), day=MONDAY), set_(Day.readings["0015"], float(n)))
-        assert {found.meter: found.readings["0015"] for found in metered.scan(Day)} == {str(n): n for n in range(120)}
+        assert {stored.meter: stored.readings["0015"] for stored in metered.scan(Day)} == {
+            str(n): n for n in range(120)
+        }
 
     def test_of_one_item_are_one_write(self, metered: Store, stores: Stores) -> None:
         stores.forget()
@@ -334,7 +336,7 @@ class TestRefusedMerges:
     @pytest.mark.parametrize(
         ("action", "said"),
         [
-            (set_(Starting.given["b"], 2), "default is not empty"),
+            (set_(Starting.filled["b"], 2), "default is not empty"),
             (set_(some(Starting.nothing)["b"], 2), "may be stored as None"),
             (set_(Starting.shared["b"], 2), r"Plain\.shared has the same stored name"),
         ],

@@ -197,10 +197,10 @@ class TestMeterIndexes:
         usage.append(meter.by_index)
         new, same, moved, changed, gone = usage
         if capabilities.units:
-            one = Usage(1, 0.0, 1.0)
-            assert new == changed == gone == {None: one, "gsi1": one}
-            assert same == {None: one}
-            assert moved == {None: one, "gsi1": Usage(1, 0.0, 2.0)}
+            unit = Usage(1, 0.0, 1.0)
+            assert new == changed == gone == {None: unit, "gsi1": unit}
+            assert same == {None: unit}
+            assert moved == {None: unit, "gsi1": Usage(1, 0.0, 2.0)}
         for used in (new, moved, gone):
             assert used.keys() == {None, "gsi1"}
             assert min(used[None].calls, used["gsi1"].calls) >= 1
@@ -211,9 +211,9 @@ class TestMeterIndexes:
         again = Bag(bag_id="b", owner="Ann", words={"z", "y", "x"}, meta={"l": [1], "k": {"b": 2, "a": 1}})
         other = again.model_copy(update={"meta": {"l": [2]}})
         usage = []
-        for one in (bag, again, other):
+        for item in (bag, again, other):
             with db.meter() as meter:
-                db.put(one)
+                db.put(item)
             usage.append(meter.by_index)
         table, index = Usage(1, 0.0, 1.0), Usage(1, 0.0, 1.0)
         if capabilities.units:

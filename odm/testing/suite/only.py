@@ -122,24 +122,24 @@ class TestOnly:
     def test_of_several_in_every_read(self, meters: Store) -> None:
         only = [Meter.readings["0015"], Meter.note, Meter.words]
         query = Meter.primary(meter="m")
-        found = list(meters.query(query, only=only))
-        assert [(one.get(Meter.readings["0015"]), one[Meter.note], one[Meter.words]) for one in found] == [
+        parts = list(meters.query(query, only=only))
+        assert [(part.get(Meter.readings["0015"]), part[Meter.note], part[Meter.words]) for part in parts] == [
             (1.5, "hello", ["one", "two"]),
             (None, None, []),
         ]
-        assert meters.first(query, only=only) == found[0]
-        assert meters.first(query.reverse(), only=only) == found[1]
+        assert meters.first(query, only=only) == parts[0]
+        assert meters.first(query.reverse(), only=only) == parts[1]
         assert meters.get_many([Meter.primary(meter="m", number=n) for n in (8, 1, 7)], only=only) == [
-            found[1],
+            parts[1],
             None,
-            found[0],
+            parts[0],
         ]
         page = meters.page(query, size=1, only=only)
-        assert page.items == found[:1]
-        assert meters.page(query, size=1, after=page.cursor, only=only).items == found[1:]
-        assert sorted(meters.scan(Meter, only=only), key=lambda one: one[Meter.number]) == found
-        assert list(meters.query(query.where(Meter.price > 9), only=only)) == found[:1]
-        assert list(meters.scan(Meter, Meter.price < 9, only=only)) == found[1:]
+        assert page.items == parts[:1]
+        assert meters.page(query, size=1, after=page.cursor, only=only).items == parts[1:]
+        assert sorted(meters.scan(Meter, only=only), key=lambda part: part[Meter.number]) == parts
+        assert list(meters.query(query.where(Meter.price > 9), only=only)) == parts[:1]
+        assert list(meters.scan(Meter, Meter.price < 9, only=only)) == parts[1:]
 
     def test_has_the_key_to_read_and_change_the_item(self, meters: Store) -> None:
         part = meters.one(KEY_OF_FULL, only=[Meter.note])
@@ -174,8 +174,8 @@ class TestOnly:
         meters.put(Meter(meter="m", number=7, ends=PAST))
         meters.put(Meter(meter="m", number=8, ends=FUTURE))
         assert meters.get(KEY_OF_FULL, only=[Meter.note]) is None
-        assert [one[Meter.number] for one in meters.query(Meter.primary(meter="m"), only=[Meter.note])] == [8]
-        assert [one[Meter.number] for one in meters.scan(Meter, only=[Meter.words])] == [8]
+        assert [part[Meter.number] for part in meters.query(Meter.primary(meter="m"), only=[Meter.note])] == [8]
+        assert [part[Meter.number] for part in meters.scan(Meter, only=[Meter.words])] == [8]
 
     def test_of_counters_and_members_that_were_changed(self, meters: Store) -> None:
         meters.update(KEY_OF_FULL, increment(Meter.hits, 5))
@@ -218,14 +218,14 @@ class TestOnly:
         old.put(Cash(player="ann", amount=4))
         part = old.one(Game, player="ann", number=3, only=[Game.score])
         assert (part[Game.score], part[Game.player], part[Game.number]) == (7, "ann", 3)
-        assert [one[Game.score] for one in old.query(Game.by_map(map="m"), only=[Game.score])] == [7]
-        assert [one[Player.name] for one in old.query(Player.by_mail(mail="a@b"), only=[Player.mail])] == ["ann"]
+        assert [row[Game.score] for row in old.query(Game.by_map(map="m"), only=[Game.score])] == [7]
+        assert [row[Player.name] for row in old.query(Player.by_mail(mail="a@b"), only=[Player.mail])] == ["ann"]
         assert old.one(Cash, player="ann", only=[Cash.amount])[Cash.amount] == 4
         kept = stores.open(visits)
         kept.put(Visit(who="w", at=NOON, expires=FUTURE))
         kept.put(Visit(who="x", at=NOON, expires=PAST))
         assert kept.one(Visit, who="w", at=NOON, only=[Visit.expires])[Visit.expires] == FUTURE
-        assert [one[Visit.at] for one in kept.scan(Visit, only=[Visit.at])] == [NOON]
+        assert [row[Visit.at] for row in kept.scan(Visit, only=[Visit.at])] == [NOON]
         counted = stores.open(digests)
         counted.put(Digest(digest=b"d", text="t"))
         assert counted.one(Digest, digest=b"d", only=[Digest.text])[Digest.text] == "t"
@@ -239,9 +239,9 @@ class TestOnly:
 
     def test_of_an_item_of_a_later_version(self, meters: Store) -> None:
         page = meters.scan_page()
-        while not (found := [item for item in page.items if item.entity == EMPTY]):
+        while not (stored := [item for item in page.items if item.entity == EMPTY]):
             page = meters.scan_page(page.cursor)
-        meters.put_raw([evolve(found[0], attributes={**found[0].attributes, "_v": 9})])
+        meters.put_raw([evolve(stored[0], attributes={**stored[0].attributes, "_v": 9})])
         for only in (None, [Meter.note]):
             with pytest.raises(ItemInvalid):
                 meters.get(Meter, meter="m", number=8, only=only)
@@ -249,12 +249,12 @@ class TestOnly:
     def test_in_a_procedure(self, meters: Store) -> None:
         @procedure
         def notes(do: Calls) -> CoreGen[list[Any]]:
-            one = yield from do.one(KEY_OF_FULL, only=[Meter.note])
+            full = yield from do.one(KEY_OF_FULL, only=[Meter.note])
             many = yield from do.query(Meter.primary(meter="m"), only=[Meter.note])
             page = yield from do.page(Meter.primary(meter="m"), only=[Meter.note])
             first = yield from do.first(Meter.primary(meter="m"), only=[Meter.note])
             got = yield from do.get_many([KEY_OF_FULL], only=[Meter.note])
-            return [one, *many, *page.items, first, *got]
+            return [full, *many, *page.items, first, *got]
 
         assert [part[Meter.note] for part in meters.run(notes())] == ["hello", *["hello", None] * 2, "hello", "hello"]
 
@@ -263,9 +263,9 @@ class TestOnly:
         db = stores.open(indexed_reads)
         fill(db, [Reading(meter="m", at=n, value=n / 2, text="t") for n in range(3)])
         only = [Reading.value]
-        assert [one[Reading.value] for one in db.query(Reading.by_kind(kind="k"), only=only)] == [0.0, 0.5, 1.0]
-        found = db.query(Reading.by_text(text="t").where(Reading.kind == "k").reverse(), only=[Reading.kind])
-        assert [(one[Reading.at], one[Reading.kind]) for one in found] == [(2, "k"), (1, "k"), (0, "k")]
+        assert [part[Reading.value] for part in db.query(Reading.by_kind(kind="k"), only=only)] == [0.0, 0.5, 1.0]
+        parts = db.query(Reading.by_text(text="t").where(Reading.kind == "k").reverse(), only=[Reading.kind])
+        assert [(part[Reading.at], part[Reading.kind]) for part in parts] == [(2, "k"), (1, "k"), (0, "k")]
 
     def test_of_rows_of_other_programs(self, stores: Stores) -> None:
         db = stores.open(quotes)
@@ -273,9 +273,9 @@ class TestOnly:
         part = db.one(KEY, only=[Quote.ask, Quote.venue])
         assert (part[Quote.ask], part[Quote.venue], part[Quote.at]) == (QUOTES[0].ask, QUOTES[0].venue, QUOTES[0].at)
         both = Quote.primary(exchange="NASDAQ", symbol="ZXZZT")
-        assert [one[Quote.note] for one in db.query(both, only=[Quote.note])] == [None] * 3
+        assert [row[Quote.note] for row in db.query(both, only=[Quote.note])] == [None] * 3
         assert len(list(db.scan(Quote, only=[Quote.note]))) == 4
-        assert [one[Quote.last] for one in db.query(both.where(Quote.size < 5), only=[Quote.last])] == [
+        assert [row[Quote.last] for row in db.query(both.where(Quote.size < 5), only=[Quote.last])] == [
             QUOTES[1].last,
             QUOTES[2].last,
         ]
@@ -287,7 +287,7 @@ class TestOnly:
         part = db.one(Talk, room="r", at=1, only=[Talk.stars, Talk.length, Talk.author])
         assert (part[Talk.stars], part[Talk.length], part[Talk.author]) == (5, 9, "Ann")
         assert db.one(Talk, room="r", at=1, only=[Talk.text])[Talk.text] == "t"
-        assert [one[Talk.length] for one in db.query(Talk.by_author(author="Ann"), only=[Talk.length])] == [9]
+        assert [talk[Talk.length] for talk in db.query(Talk.by_author(author="Ann"), only=[Talk.length])] == [9]
 
     def test_meets_items_without_an_entity(self, meters: Store, stores: Stores) -> None:
         alone = stores.open(fewer)
@@ -296,7 +296,7 @@ class TestOnly:
             with pytest.raises(ItemInvalid):
                 list(read())
         skipping = stores.open(fewer, on_unknown="skip")
-        assert sorted(one[Lone.number] for one in skipping.scan(Lone, only=[Lone.note])) == [7, 8]
+        assert sorted(part[Lone.number] for part in skipping.scan(Lone, only=[Lone.note])) == [7, 8]
 
 
 class TestRefusedOnly:
@@ -323,7 +323,7 @@ class TestRefusedOnly:
             lambda: list(db.query(collection(Meter.primary(meter="m")), only=[Meter.note])),
             lambda: list(db.scan(only=[Meter.note])),
             lambda: db.get_many([KEY_OF_FULL, Owner.primary(meter="m")], only=[Meter.note]),
-            lambda: db.get(_found(), only=[Meter.note]),
+            lambda: db.get(note_of_full(), only=[Meter.note]),
         ):
             with pytest.raises(BadValue):
                 call()
@@ -333,5 +333,6 @@ class TestRefusedOnly:
 
 
 @procedure
-def _found(do: Calls) -> CoreGen[Partial[Meter] | None]:
+def note_of_full(do: Calls) -> CoreGen[Partial[Meter] | None]:
+    """Read one field; `get` takes no procedure in place of a key."""
     return (yield from do.get(KEY_OF_FULL, only=[Meter.note]))

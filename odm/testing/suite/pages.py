@@ -22,8 +22,8 @@ class TestPages:
         fill(db, EVENTS)
         for query, expected in ((ALL, EVENTS), (ALL.reverse(), EVENTS[::-1])):
             for size in range(1, 9):
-                cut = [expected[start : start + size] for start in range(0, 7, size)]
-                assert walk(db, query, size) == cut, (query, size)
+                expected_pages = [expected[start : start + size] for start in range(0, 7, size)]
+                assert walk(db, query, size) == expected_pages, (query, size)
 
     def test_are_full_where_a_filter_drops_items(self, db: Store) -> None:
         fill(db, EVENTS)
@@ -82,8 +82,8 @@ class TestPages:
         fill(indexed, tickets)
         for query in (Ticket.by_level(status="open"), Ticket.by_level(status="open").reverse()):
             for size in (1, 2, 3, 5):
-                found = [ticket for page in walk(indexed, query, size) for ticket in page]
-                assert sorted(found, key=lambda t: t.member_id) == tickets
+                listed = [ticket for page in walk(indexed, query, size) for ticket in page]
+                assert sorted(listed, key=lambda t: t.member_id) == tickets
 
 
 def rare(number: int) -> Event:
@@ -94,7 +94,7 @@ def rare(number: int) -> Event:
 def steps(db: Store, query: Query[Any], size: int, most: int) -> list[list[Any]]:
     """The items of each page of at most so many requests, up to the end; going back has all of them too."""
     pages: list[list[Any]] = []
-    found: list[Any] = []
+    items: list[Any] = []
     cursor: str | None = None
     while True:
         with db.meter() as meter:
@@ -102,7 +102,7 @@ def steps(db: Store, query: Query[Any], size: int, most: int) -> list[list[Any]]
         assert meter.calls <= most
         assert len(page.items) <= size
         pages.append(list(page.items))
-        found += page.items
+        items += page.items
         assert len(pages) < 200, "a page must get on"
         if (cursor := page.cursor) is None:
             break
@@ -110,7 +110,7 @@ def steps(db: Store, query: Query[Any], size: int, most: int) -> list[list[Any]]
     while page.previous is not None:
         page = db.page(query, size=size, after=page.previous, max_requests=most)
         before[:0] = page.items
-    assert before == found
+    assert before == items
     return pages
 
 
@@ -146,7 +146,9 @@ class TestPagesOfFewRequests:
         sessions = [Session(user="u", session_id=f"{n:03}", expires_at=end) for n, end in enumerate(ends)]
         fill(db, sessions)
         for size, most in ((2, 1), (3, 2), (25, 1)):
-            assert [one for page in steps(db, Session.primary(user="u"), size, most) for one in page] == sessions[::10]
+            assert [
+                session for page in steps(db, Session.primary(user="u"), size, most) for session in page
+            ] == sessions[::10]
 
     @pytest.mark.parametrize("most", [0, -1, True, "2", 1.5])
     def test_refuse_a_number_out_of_range(self, offline: Store, most: Any) -> None:
@@ -164,15 +166,15 @@ class TestPagesOfFewRequests:
         tickets = [Ticket(member_id=f"m{n:03}", ticket_id="t", filed_at=at(1), level=n % 50) for n in range(150)]
         fill(indexed, tickets)
         query = Ticket.by_level(status="open").where(Ticket.member_id >= "m145")
-        found: list[Ticket] = []
+        listed: list[Ticket] = []
         cursor: str | None = None
         for _ in range(100):
             page = indexed.page(query, size=2, after=cursor, max_requests=1)
-            found += page.items
+            listed += page.items
             cursor = page.cursor
             if cursor is None:
                 break
-        assert sorted(ticket.member_id for ticket in found) == [f"m{n}" for n in range(145, 150)]
+        assert sorted(ticket.member_id for ticket in listed) == [f"m{n}" for n in range(145, 150)]
         assert cursor is None
 
 
@@ -202,9 +204,9 @@ class TestCursors:
             "key": Event.primary(log="l", level=5),
         }
         for cursor in (self.cursor(db), self.previous(db)):
-            for what, other in others.items():
+            for change, other in others.items():
                 with pytest.raises(BadCursor):
-                    pytest.fail(f"another {what}: {db.page(other, after=cursor)}")
+                    pytest.fail(f"another {change}: {db.page(other, after=cursor)}")
 
     def test_go_on_in_a_range_whose_bound_has_moved(self, db: Store) -> None:
         cursor = self.cursor(db, ALL.where(Event.level <= 5))

@@ -138,8 +138,8 @@ def value(db: Store, customer_id: str = "c1") -> Any:
 
 def latest(db: Store, customer_id: str = "c1") -> str | None:
     """The newest order."""
-    found = db.get(Order.latest(customer_id=customer_id))
-    return None if found is None else found.order_id
+    newest = db.get(Order.latest(customer_id=customer_id))
+    return None if newest is None else newest.order_id
 
 
 def kept(db: Store) -> dict[str, str]:
@@ -154,8 +154,8 @@ def visit(number: int, hour: int | None, place: str | None = "p", **other: Any) 
 
 def last(db: Store, place: str = "p", guest: str = "g") -> int | None:
     """The number of the last visit."""
-    found = db.get(Visit.last(place=place, guest=guest))
-    return None if found is None else found.number
+    newest = db.get(Visit.last(place=place, guest=guest))
+    return None if newest is None else newest.number
 
 
 @pytest.fixture
@@ -285,17 +285,17 @@ class TestPointer:
         ]
         puts = (3, 2, 3, 2) if capabilities.reads_first else (2, 3, 2, 3)
         apart = [(["Put", "Put"], calls) for calls in puts] + [(["Get", "Query"], 2)] * 2
-        for call, wanted in zip(COSTS, together if capabilities.transactions is True else apart, strict=True):
+        for call, expected in zip(COSTS, together if capabilities.transactions is True else apart, strict=True):
             stores.forget()
             with capabilities.whole(pointed) as meter:
                 call(pointed)
-            assert ([type(request).__name__ for request in stores.requests], meter.calls) == wanted
+            assert ([type(request).__name__ for request in stores.requests], meter.calls) == expected
 
     def test_costs_the_units_that_it_says(self, pointed: Store, capabilities: Capabilities) -> None:
-        for call, wanted in zip(COSTS, [(0, 4), (0, 1), (0, 4), (0, 1), (2, 0), (1, 0)], strict=True):
+        for call, expected in zip(COSTS, [(0, 4), (0, 1), (0, 4), (0, 1), (2, 0), (1, 0)], strict=True):
             with pointed.meter() as meter:
                 call(pointed)
-            assert (meter.read_units, meter.write_units) == wanted or not capabilities.units
+            assert (meter.read_units, meter.write_units) == expected or not capabilities.units
 
     def test_of_a_deleted_item_costs_one_request_more_to_repair(
         self, pointed: Store, stores: Stores, capabilities: Capabilities
@@ -315,8 +315,8 @@ class TestPointerAtChangingFields:
         visited.update(Visit.primary(number=1), set_(Visit.seen, at(10)))
         assert last(visited) == 1
         visited.update(visit(1, 10), set_(Visit.seen, at(7)))
-        found = visited.get(Visit.last(place="p", guest="g"))
-        assert found == visit(1, 7)
+        newest = visited.get(Visit.last(place="p", guest="g"))
+        assert newest == visit(1, 7)
         assert visited.run(Visit.last.value(place="p", guest="g")) == at(10)
         visited.update(Visit.primary(number=3), set_(Visit.seen, at(11)), upsert=True)
         assert last(visited) == 3
@@ -346,8 +346,8 @@ class TestPointerAtChangingFields:
         assert last(visited, "q") is None
 
     def test_is_not_moved_by_what_has_none(self, visited: Store) -> None:
-        for one in (visit(1, None), visit(2, 9, None)):
-            visited.put(one)
+        for other in (visit(1, None), visit(2, 9, None)):
+            visited.put(other)
         assert last(visited) is None
         visited.put(visit(3, 8))
         visited.put(visit(3, None))
@@ -377,7 +377,7 @@ class TestPointerAtChangingFields:
     def test_may_be_read_with_other_items_of_its_partition(self, visited: Store) -> None:
         visited.put(visit(1, 8))
         query: Query[Any] = collection(Visit.last.items.primary(place="p"))
-        assert [one.number for one in visited.query(query)] == [1]
+        assert [entity.number for entity in visited.query(query)] == [1]
 
 
 @needs("conditions", "transactions")
@@ -405,7 +405,7 @@ class TestPointerTogether:
             db.put(Reading(sensor="s", moment=at(hour)))
         db.put(Reading(sensor="s", moment=at(7, day=2)))
         newest = [db.get(Reading.of_day(moment=at(0) + timedelta(days=n))) for n in range(3)]
-        assert [one and one.moment for one in newest] == [at(10), at(7, day=2), None]
+        assert [entity and entity.moment for entity in newest] == [at(10), at(7, day=2), None]
 
     def test_is_moved_by_the_highest_of_every_type(self, stores: Stores) -> None:
         db = stores.open(kinds)

@@ -41,7 +41,7 @@ def rename(do: Calls, key: Query[Customer], name: str) -> Gen[str]:
 @procedure
 def orders(do: Calls, *ids: str) -> Gen[list[Order | None]]:
     """Orders of a customer, read in parallel."""
-    return (yield from do.concurrent([do.get(Order, customer_id="c1", order_id=one) for one in ids]))
+    return (yield from do.concurrent([do.get(Order, customer_id="c1", order_id=order_id) for order_id in ids]))
 
 
 class TestProcedures:
@@ -167,8 +167,8 @@ class TestProcedures:
 class TestTogetherInProcedures:
     def test_are_sent_at_once(self, db: Store, stores: Stores) -> None:
         fill(db, [Order(customer_id="c1", order_id=f"o{n}") for n in range(3)])
-        found = db.run(orders("o2", "none", "o0"))
-        assert [one and one.order_id for one in found] == ["o2", None, "o0"]
+        replies = db.run(orders("o2", "none", "o0"))
+        assert [order and order.order_id for order in replies] == ["o2", None, "o0"]
         assert db.run(orders()) == []
 
     def test_may_take_different_numbers_of_requests(self, db: Store) -> None:
@@ -191,8 +191,8 @@ class TestTogetherInProcedures:
 
         @procedure
         def claims(do: Calls) -> Gen[list[bool]]:
-            made = [Order(customer_id="c1", order_id=f"o{n}") for n in range(3)]
-            return (yield from do.concurrent([claim(order)(do) for order in made]))
+            claimants = [Order(customer_id="c1", order_id=f"o{n}") for n in range(3)]
+            return (yield from do.concurrent([claim(order)(do) for order in claimants]))
 
         db.insert(Order(customer_id="c1", order_id="o1"))
         assert db.run(claims()) == [True, False, True]

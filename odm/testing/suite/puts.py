@@ -36,8 +36,8 @@ class TestPut:
         sheet = Sheet(sheet_id="s", parts=["a"])
         db.put(sheet)
         sheet.parts.append("b")
-        found = db.one(Sheet, sheet_id="s", book="b")
-        found.parts.append("c")
+        stored = db.one(Sheet, sheet_id="s", book="b")
+        stored.parts.append("c")
         assert db.one(Sheet, sheet_id="s", book="b").parts == ["a"]
 
     def test_in_a_table_without_sort_key(self, stores: Stores) -> None:

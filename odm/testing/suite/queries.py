@@ -78,19 +78,19 @@ CASES: dict[str, Case] = {
 class TestRanges:
     def test_forwards(self, db: Store) -> None:
         fill(db, EVENTS)
-        found = {name: list(db.query(query)) for name, (query, _) in CASES.items()}
-        assert found == {name: [e for e in EVENTS if wanted(e)] for name, (_, wanted) in CASES.items()}
+        events_by_case = {name: list(db.query(query)) for name, (query, _) in CASES.items()}
+        assert events_by_case == {name: [e for e in EVENTS if matches(e)] for name, (_, matches) in CASES.items()}
 
     def test_backwards(self, db: Store) -> None:
         fill(db, EVENTS)
-        found = {name: list(db.query(query.reverse())) for name, (query, _) in CASES.items()}
-        assert found == {name: [e for e in EVENTS[::-1] if wanted(e)] for name, (_, wanted) in CASES.items()}
+        events_by_case = {name: list(db.query(query.reverse())) for name, (query, _) in CASES.items()}
+        assert events_by_case == {name: [e for e in EVENTS[::-1] if matches(e)] for name, (_, matches) in CASES.items()}
 
     def test_count_and_first_agree_with_query(self, db: Store) -> None:
         fill(db, EVENTS)
-        found = {name: (db.count(query), db.first(query)) for name, (query, _) in CASES.items()}
-        matching = {name: [e for e in EVENTS if wanted(e)] for name, (_, wanted) in CASES.items()}
-        assert found == {name: (len(events), events[0] if events else None) for name, events in matching.items()}
+        answers = {name: (db.count(query), db.first(query)) for name, (query, _) in CASES.items()}
+        matching = {name: [e for e in EVENTS if matches(e)] for name, (_, matches) in CASES.items()}
+        assert answers == {name: (len(events), events[0] if events else None) for name, events in matching.items()}
 
     def test_an_empty_range_sends_nothing(self, offline: Store) -> None:
         query = ALL.where(Event.level > 10, Event.level < 5)
@@ -174,13 +174,13 @@ class TestLossy:
         fill(db, self.SAMPLES)
         query = select(Sample).where(Sample.station == "s", between(Sample.at, at(0), at(23, day=6)))
         for ordered, expected in ((query, self.SAMPLES), (query.reverse(), self.SAMPLES[::-1])):
-            found: list[Sample] = []
+            samples: list[Sample] = []
             cursor = None
-            while len(found) < 5:
+            while len(samples) < 5:
                 page = db.page(ordered, size=2, after=cursor)
-                found, cursor = [*found, *page.items], page.cursor
-                assert (cursor is None) == (len(found) == 5)
-            assert found == expected
+                samples, cursor = [*samples, *page.items], page.cursor
+                assert (cursor is None) == (len(samples) == 5)
+            assert samples == expected
 
     def test_a_call_reads_one_bucket(self, db: Store) -> None:
         fill(db, self.SAMPLES)

@@ -36,25 +36,25 @@ def ranged(stores: Stores) -> Store:
 class TestScanRanges:
     @pytest.mark.parametrize("prefix", ["1", "12", "12!", "12#", "é", "none", ""])
     def test_of_a_prefix_of_text(self, ranged: Store, prefix: str) -> None:
-        found = sorted({one.meter for one in ranged.scan(Meter, prefix={"meter": prefix})})
-        assert found == sorted(name for name in METERS if name.startswith(prefix))
+        names = sorted({meter.meter for meter in ranged.scan(Meter, prefix={"meter": prefix})})
+        assert names == sorted(name for name in METERS if name.startswith(prefix))
 
     @pytest.mark.parametrize("stop", [None, "12", "12#y", "a", "é", "zzz"])
     def test_from_a_value_to_another(self, ranged: Store, stop: str | None) -> None:
         for start in (None, "12", "12#x", "é", "", "11", "zzz"):
             ends = {"start": start, "stop": stop}
             options: dict[str, Any] = {name: {"meter": at} for name, at in ends.items() if at is not None}
-            found = [one.meter for one in ranged.scan(Meter, **options)]
-            wanted = [name for name in METERS if (start is None or start <= name) and (stop is None or name < stop)]
-            assert sorted(found) == sorted(wanted * 2)
+            names = [meter.meter for meter in ranged.scan(Meter, **options)]
+            expected = [name for name in METERS if (start is None or start <= name) and (stop is None or name < stop)]
+            assert sorted(names) == sorted(expected * 2)
 
     def test_with_a_condition_and_only(self, ranged: Store) -> None:
-        found = ranged.scan(Meter, Meter.number == 2, prefix={"meter": "12"}, only=[Meter.note])
-        assert sorted(str(one[Meter.note]) for one in found) == ["12", "12!", "12#x", "123"]
+        parts = ranged.scan(Meter, Meter.number == 2, prefix={"meter": "12"}, only=[Meter.note])
+        assert sorted(str(part[Meter.note]) for part in parts) == ["12", "12!", "12#x", "123"]
 
     def test_of_several_fields(self, ranged: Store) -> None:
         def regions(**options: Any) -> list[tuple[str, int]]:
-            return sorted((one.region, one.station) for one in ranged.scan(Region, **options))
+            return sorted((region.region, region.station) for region in ranged.scan(Region, **options))
 
         stations = [1, 20, 300]
         assert regions(prefix={"region": "eu", "station": 20}) == [("eu", 20)]
@@ -73,7 +73,7 @@ class TestScanRanges:
 
     def test_of_a_field_that_is_not_stored_whole(self, ranged: Store) -> None:
         def hours(**options: Any) -> list[int]:
-            return sorted(int((one.at - NOON) / timedelta(hours=8)) for one in ranged.scan(Log, **options))
+            return sorted(int((log.at - NOON) / timedelta(hours=8)) for log in ranged.scan(Log, **options))
 
         assert hours(start={"station": "s", "at": NOON + timedelta(hours=16)}) == [2, 3, 4, 5, 6, 7, 8]
         assert hours(stop={"station": "s", "at": NOON + timedelta(hours=16)}) == [0, 1]
@@ -86,8 +86,11 @@ class TestScanRanges:
         ]
 
     def test_in_descending_order(self, ranged: Store) -> None:
-        assert sorted(one.number for one in ranged.scan(Newest, start={"number": 3}, stop={"number": 1})) == [2, 3]
-        assert [one.number for one in ranged.scan(Newest, prefix={"number": 3})] == [3]
+        assert sorted(entity.number for entity in ranged.scan(Newest, start={"number": 3}, stop={"number": 1})) == [
+            2,
+            3,
+        ]
+        assert [entity.number for entity in ranged.scan(Newest, prefix={"number": 3})] == [3]
 
     def test_reads_one_range_of_the_table(self, ranged: Store, stores: Stores) -> None:
         stores.forget()
@@ -99,24 +102,24 @@ class TestScanRanges:
 
     @needs("segments")
     def test_in_segments(self, ranged: Store) -> None:
-        found = sorted((one.meter, one.number) for one in ranged.scan(Meter, prefix={"meter": "12"}, segments=3))
-        assert found == sorted((name, n) for name in ("12", "12!", "12#x", "123") for n in (1, 2))
+        keys = sorted((meter.meter, meter.number) for meter in ranged.scan(Meter, prefix={"meter": "12"}, segments=3))
+        assert keys == sorted((name, n) for name in ("12", "12!", "12#x", "123") for n in (1, 2))
 
     def test_of_rows_of_other_programs(self, stores: Stores) -> None:
         db = stores.open(meters)
         day = NOON.date()
         fill(db, [Reading(meter=n, day=day, value=n) for n in (9, 100, 150, 199, 200, 3000)])
-        found = db.scan(Reading, start={"meter": 100}, stop={"meter": 200})
-        assert sorted(one.meter for one in found) == [100, 150, 199]
-        assert [one.meter for one in db.scan(Reading, prefix={"meter": 200})] == [200]
+        readings = db.scan(Reading, start={"meter": 100}, stop={"meter": 200})
+        assert sorted(reading.meter for reading in readings) == [100, 150, 199]
+        assert [reading.meter for reading in db.scan(Reading, prefix={"meter": 200})] == [200]
         nested = stores.open(folders)
         paths = ["a", "a!", "a!b", "a b", "a/b", "a/b!", "b"]
         fill(nested, [Leaf(path=path, name="n", size=1) for path in paths])
         for start, stop in (("a", "a!b"), ("a!", "a/b!"), ("a/b", "b"), ("a b", "a/b")):
             leaves = nested.scan(Leaf, start={"path": start}, stop={"path": stop})
-            assert sorted(one.path for one in leaves) == [path for path in sorted(paths) if start <= path < stop]
-        found_in = nested.scan(Leaf, prefix={"path": "a!"})
-        assert sorted(one.path for one in found_in) == ["a!", "a!b"]
+            assert sorted(leaf.path for leaf in leaves) == [path for path in sorted(paths) if start <= path < stop]
+        leaves_in_a = nested.scan(Leaf, prefix={"path": "a!"})
+        assert sorted(leaf.path for leaf in leaves_in_a) == ["a!", "a!b"]
 
 
 class TestRefusedRanges:
@@ -158,17 +161,17 @@ class TestSamples:
     def test_are_a_part_of_the_items(self, stores: Stores) -> None:
         db = stores.open(metering, random=Random(7))
         fill(db, [Meter(meter=f"m{n}") for n in range(300)])
-        found = [len(list(db.scan(Meter, sample=share))) for share in (0.02, 0.5, 1)]
-        assert found[0] < 80
-        assert 60 < found[1] < 240
-        assert found[2] == 300
+        sizes = [len(list(db.scan(Meter, sample=share))) for share in (0.02, 0.5, 1)]
+        assert sizes[0] < 80
+        assert 60 < sizes[1] < 240
+        assert sizes[2] == 300
         assert len(list(db.scan(sample=1.0))) == 300
-        assert all(one.meter < "m2" for one in db.scan(Meter, Meter.meter < "m2", sample=0.5))
+        assert all(meter.meter < "m2" for meter in db.scan(Meter, Meter.meter < "m2", sample=0.5))
 
     def test_of_some_fields(self, stores: Stores) -> None:
         db = stores.open(metering, random=Random(7))
         fill(db, [Meter(meter=f"m{n}", note="n") for n in range(50)])
-        assert {one[Meter.note] for one in db.scan(Meter, only=[Meter.note], sample=1)} == {"n"}
+        assert {part[Meter.note] for part in db.scan(Meter, only=[Meter.note], sample=1)} == {"n"}
 
     @pytest.mark.parametrize("sample", [0, -0.1, 1.1, True, "0.5", float("nan")])
     def test_out_of_range_are_refused(self, offline: Store, sample: Any) -> None:

@@ -57,22 +57,22 @@ def everything(db: Store) -> list[Any]:
 
 def check(db: Store, numbers: range | list[int] = range(MANY)) -> None:
     """Each client is there exactly once, with its revision, entry, unique value, pointer and versions."""
-    found = sorted(db.scan(Client), key=lambda one: one.number)
-    assert [one.number for one in found] == list(numbers)
-    assert {one.version for one in found} == {2}
-    assert [one.number for one in db.query(Client.by_note(note="n"))] == list(numbers)
-    for one in found:
-        assert db.one(Client, **at(one.number)) == one
-        assert db.one(Client.unique_email(email=f"{one.number}@x")) == one
-        assert [kept.version for kept in db.query(Client.history(**at(one.number)))] == [1, 2]
-        assert db.run(Client.history.compare(1, 2, **at(one.number)))["note"] == ("m", "n")
+    moved = sorted(db.scan(Client), key=lambda client: client.number)
+    assert [client.number for client in moved] == list(numbers)
+    assert {client.version for client in moved} == {2}
+    assert [client.number for client in db.query(Client.by_note(note="n"))] == list(numbers)
+    for client in moved:
+        assert db.one(Client, **at(client.number)) == client
+        assert db.one(Client.unique_email(email=f"{client.number}@x")) == client
+        assert [kept.version for kept in db.query(Client.history(**at(client.number)))] == [1, 2]
+        assert db.run(Client.history.compare(1, 2, **at(client.number)))["note"] == ("m", "n")
     for team, rest in (("a", 0), ("b", 1)):
         newest = max(number for number in numbers if number % 2 == rest)
         assert db.one(Client.newest(team=team)).number == newest
     items = everything(db)
-    assert sum(item.entity.__odm_tag__ == "Client" for item in items) == len(found)  # none is left under its old key
+    assert sum(item.entity.__odm_tag__ == "Client" for item in items) == len(moved)  # none is left under its old key
     # With each, its claim and two versions; and two pointers and a badge.
-    assert len(items) == 4 * len(found) + 3
+    assert len(items) == 4 * len(moved) + 3
 
 
 def fill(stores: Stores) -> Store:
@@ -140,8 +140,8 @@ class TestRekey:
         changed = [old_client(number, email=None, version=7) for number in range(MANY)]
         stores.rival_puts(*changed)
         assert stored.rekey(OldClient, Client).failed == 0
-        found = {one.number: one.version for one in stored.scan(Client)}
-        assert found == dict.fromkeys(range(MANY), 8)
+        versions = {client.number: client.version for client in stored.scan(Client)}
+        assert versions == dict.fromkeys(range(MANY), 8)
         assert stored.rekey(OldClient, Client).skipped == MANY
 
     def test_an_item_that_is_deleted_stays_deleted(self, stored: Store, stores: Stores) -> None:
@@ -149,9 +149,9 @@ class TestRekey:
         stores.rival_deletes(old_client(3))
         done = stored.rekey(OldClient, Client)
         assert done.failed == 0
-        left = {one.number for one in stored.scan(Client)}
-        assert left >= {1, 2, 4, 5, 6}
-        assert done.written == len(left)
+        remaining = {client.number for client in stored.scan(Client)}
+        assert remaining >= {1, 2, 4, 5, 6}
+        assert done.written == len(remaining)
 
     def test_an_item_under_the_new_key_is_not_overwritten(self, stored: Store) -> None:
         stored.put(Client(**at(3), note="n", name="mine"))
@@ -173,7 +173,7 @@ class TestRekey:
         assert {kind for _, kind in kinds(done)} == {ItemExists}
         assert stored.rekey(OldClient, Client).failed == 0
         assert len(list(stored.scan(Client))) == MANY
-        assert sorted(one.email or "" for one in stored.scan(Client)) == [
+        assert sorted(client.email or "" for client in stored.scan(Client)) == [
             *(f"{number}@x" for number in range(MANY) if stored.get(Client.unique_email(email=f"{number}@x"))),
             "same@x",
         ]
@@ -190,20 +190,20 @@ class TestRekey:
 
     def test_in_parts_and_from_a_cursor(self, stored: Store) -> None:
         done = [stored.rekey(OldClient, Client, after=part, rate=1e9, size=2) for part in stored.parts(3)]
-        assert sum(one.written for one in done) == MANY
+        assert sum(report.written for report in done) == MANY
         check(stored)
         with pytest.raises(BadCursor):
             stored.rekey(OldClient, Client, after="x")
 
     def test_other_arguments_are_refused(self, stored: Store) -> None:
-        given: list[tuple[type[Any], type[Any], Any, str]] = [
+        cases: list[tuple[type[Any], type[Any], Any, str]] = [
             (OldClient, Ticket, None, "belongs to table"),
             (Client, Client, None, "nothing would move"),
             (OldTicket, Client, None, "within one table"),
             (OldClient, Client, 1, "give a plain function"),
             (OldClient, Client, lambda _: 1, "returned 1: let it return a Client"),
         ]
-        for old, new, make, why in given:
+        for old, new, make, why in cases:
             with pytest.raises((BadValue, SchemaError), match=why):
                 stored.rekey(old, new, make)
         with pytest.raises(BadValue, match=r"rekey\(rate=0\)"):
@@ -214,36 +214,38 @@ class TestRekey:
 @needs("updates", "conditions", "transactions")
 class TestRekeyFields:
     def test_keeps_times_ids_counters_expiry_and_blobs(self, stores: Stores, tmp_path: Path) -> None:
-        db, old = (stores.open(one, blobs=str(tmp_path)) for one in (tickets_now, tickets))
+        db, old = (stores.open(app, blobs=str(tmp_path)) for app in (tickets_now, tickets))
         put = [
             old.put(OldTicket(title=f"t{n}", scans=n, scan=LazyBytes(bytes([n]) * size), expires=expires))
             for n, (size, expires) in enumerate([(5, None), (50, None), (50, FUTURE), (5, FUTURE)])
         ]
         old.put(OldTicket(title="gone", expires=PAST))
         moves(db.rekey(OldTicket, Ticket), 4)
-        found = sorted(db.scan(Ticket), key=lambda one: one.title)
-        assert [one.model_dump(exclude={"scan"}) for one in found] == [one.model_dump(exclude={"scan"}) for one in put]
-        for n, one in enumerate(found):
-            assert one.scan is not None
-            assert one.scan.read() == bytes([n]) * one.scan.size
+        moved = sorted(db.scan(Ticket), key=lambda ticket: ticket.title)
+        assert [ticket.model_dump(exclude={"scan"}) for ticket in moved] == [
+            ticket.model_dump(exclude={"scan"}) for ticket in put
+        ]
+        for n, ticket in enumerate(moved):
+            assert ticket.scan is not None
+            assert ticket.scan.read() == bytes([n]) * ticket.scan.size
         assert db.sweep(grace=0, force=True).orphans == ()
-        db.delete(found[1])
+        db.delete(moved[1])
         assert db.sweep(grace=0, force=True).orphans == ()
 
     def test_changes_between_read_and_move(self, stores: Stores, tmp_path: Path) -> None:
         """Without a Revision, the condition compares every attribute."""
-        db, old = (stores.open(one, blobs=str(tmp_path)) for one in (tickets_now, tickets))
+        db, old = (stores.open(app, blobs=str(tmp_path)) for app in (tickets_now, tickets))
         for n in range(3):  # one at a time: a rival's put of an item that has moved would make an old one again
             ticket = old.put(OldTicket(title=f"t{n}"))
             stores.rival_puts(ticket.model_copy(update={"title": "new"}))
             assert db.rekey(OldTicket, Ticket, size=1).failed == 0
-        assert [one.title for one in db.scan(Ticket)] == ["new"] * 3
+        assert [ticket.title for ticket in db.scan(Ticket)] == ["new"] * 3
 
 
 @needs("updates", "conditions")
 class TestRekeyWithoutTransactions:
     def test_is_refused_with_the_way_out(self, stores: Stores, capabilities: Capabilities, tmp_path: Path) -> None:
-        db, old = (stores.open(one, blobs=str(tmp_path)) for one in (tickets_now, tickets))
+        db, old = (stores.open(app, blobs=str(tmp_path)) for app in (tickets_now, tickets))
         kept = old.put(OldTicket(title="t"))
         if capabilities.transactions is True:
             assert db.rekey(OldTicket, Ticket).written == 1

@@ -142,9 +142,9 @@ class TestRevisionRefused:
             (NEW, action, {"returning": "old"}),
         ]
         with offline.transaction() as tx:
-            for which, one, options in refused:
+            for which, update, options in refused:
                 with pytest.raises(BadValue, match="get\\(\\) the item after the transaction"):
-                    tx.update(which, one, **options)
+                    tx.update(which, update, **options)
             with pytest.raises(BadValue, match="say 'none' or 'new'"):
                 tx.update(NEW, action, returning=cast(Any, "all"))
 

@@ -166,7 +166,7 @@ READS: dict[str, Callable[[Store], Any]] = {
     "query of an index": lambda db: next(iter(db.query(Book.by_author(author="nobody")))),
     "page": lambda db: db.page(Book.primary(shelf_id="s")).items[0],
     "first": lambda db: db.first(Book.primary(shelf_id="s")),
-    "scan": lambda db: next(one for one in db.scan() if isinstance(one, Book)),
+    "scan": lambda db: next(entity for entity in db.scan() if isinstance(entity, Book)),
     "update": lambda db: db.update(KEY, set_(Book.title, "y"), returning="new"),
     "put": lambda db: db.put(BOOK.model_copy(deep=True)),
     "save": lambda db: db.save(_with_title(db.one(KEY))),
@@ -309,7 +309,7 @@ class TestSave:
 
     @each_way
     @pytest.mark.parametrize(
-        "made",
+        "make",
         [
             lambda book: Book(**dict(book)),
             lambda book: book.model_copy(),
@@ -320,8 +320,8 @@ class TestSave:
         ],
         ids=["new", "model_copy", "deep", "copy", "deepcopy", "pickle"],
     )
-    def test_what_was_not_read_is_refused(self, shelved: Store, way: Way, made: Callable[[Book], Book]) -> None:
-        book = made(shelved.one(KEY))
+    def test_what_was_not_read_is_refused(self, shelved: Store, way: Way, make: Callable[[Book], Book]) -> None:
+        book = make(shelved.one(KEY))
         assert book == shelved.one(KEY)
         book.note = "changed"
         with pytest.raises(BadValue, match=r"Book was not read .* put\(\) .* update\(\)"):
@@ -380,12 +380,14 @@ class TestSave:
         assert (unchanged.requests, unchanged.native) == (0, None)
         assert "no field differs" in unchanged.note
         book.author = "kim"
-        shown = shelved.explain(book, write="save")
+        explained = shelved.explain(book, write="save")
         update = shelved.explain(shelved.one(KEY), set_(Book.author, "kim"))
-        assert (shown.call, shown.range) == (update.call, update.range)
-        asked, wanted = (re.sub(r"_ttl <= \d+", "", str(one.filter)) for one in (shown, update))  # a second may pass
-        assert asked == wanted
-        assert type(shown.native) is type(update.native)
+        assert (explained.call, explained.range) == (update.call, update.range)
+        asked, expected = (
+            re.sub(r"_ttl <= \d+", "", str(explanation.filter)) for explanation in (explained, update)
+        )  # a second may pass
+        assert asked == expected
+        assert type(explained.native) is type(update.native)
         assert shelved.one(KEY).author == "nobody"
         with pytest.raises(BadValue, match="was not read from a store"):
             shelved.explain(Book(), write="save")

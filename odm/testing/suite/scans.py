@@ -29,17 +29,17 @@ class TestScan:
 
     def test_with_conditions(self, db: Store) -> None:
         fill(db, ORDERS)
-        found = db.scan(Order, Order.total > 0, Order.customer_id != "c2")
-        assert sorted(found, key=by_key) == [ORDERS[1], ORDERS[3]]
+        orders = db.scan(Order, Order.total > 0, Order.customer_id != "c2")
+        assert sorted(orders, key=by_key) == [ORDERS[1], ORDERS[3]]
         assert list(db.scan(Order, Order.total > 9)) == []
 
     def test_of_everything(self, db: Store) -> None:
         customer = Customer(customer_id="c1", name="Ann")
         event = Event(log="l", level=1, at=at(1), name="n")
         fill(db, [*ORDERS[:1], customer, event])
-        found = list(db.scan())
-        assert len(found) == 3
-        assert all(item in found for item in (ORDERS[0], customer, event))
+        entities = list(db.scan())
+        assert len(entities) == 3
+        assert all(item in entities for item in (ORDERS[0], customer, event))
 
     def test_of_an_empty_table(self, db: Store) -> None:
         assert list(db.scan()) == []
@@ -79,19 +79,19 @@ class TestSegments:
     def test_read_together_give_every_item_once(self, db: Store, segments: int) -> None:
         orders = fill(db, [Order(customer_id=f"c{n}", order_id=f"o{m}") for n in range(9) for m in range(2)])
         db.put(Customer(customer_id="c1", name="Ann"))
-        found = list(db.scan(Order, segments=segments))
-        assert sorted(found, key=lambda order: (order.customer_id, order.order_id)) == orders
+        scanned = list(db.scan(Order, segments=segments))
+        assert sorted(scanned, key=lambda order: (order.customer_id, order.order_id)) == orders
         assert len(list(db.scan(Order, Order.customer_id > "c4", segments=segments))) == 8
         assert len(list(db.scan(segments=segments))) == 19
 
     def test_give_every_item_once_whatever_is_written_meanwhile(self, db: Store) -> None:
         orders = fill(db, [Order(customer_id=f"c{n:03}", order_id="o") for n in range(250)])
-        found = []
+        scanned = []
         for n, order in enumerate(db.scan(Order, segments=4)):
             if n % 25 == 0:
                 db.put(Customer(customer_id=f"c{n:03}", name="new"))
-            found.append(order)
-        assert sorted(found, key=by_key) == orders
+            scanned.append(order)
+        assert sorted(scanned, key=by_key) == orders
 
     @needs("segment")
     def test_read_one_by_one_give_every_item_once(self, db: Store) -> None:

@@ -118,10 +118,10 @@ class TestShardedReads:
         stores.forget()
         assert [job.job_id for job in sharded.query(Job.by_day(due_at=at(9, day=2), level=2))] == days[1]
         assert partitions(stores) == {"DAY#20240102#0", "DAY#20240102#1"}
-        for one, expected in ((query, [*days[0], *days[1]]), (query.reverse(), [*days[1][::-1], *days[0][::-1]])):
-            assert [job.job_id for job in sharded.query(one)] == expected
-            assert [job.job_id for page in walk(sharded, one, 1) for job in page] == expected
-            assert sharded.count(one) == len(expected)
+        for directed, expected in ((query, [*days[0], *days[1]]), (query.reverse(), [*days[1][::-1], *days[0][::-1]])):
+            assert [job.job_id for job in sharded.query(directed)] == expected
+            assert [job.job_id for page in walk(sharded, directed, 1) for job in page] == expected
+            assert sharded.count(directed) == len(expected)
         stores.forget()
         list(sharded.query(query.where(Job.job_id == "j#1")))
         assert partitions(stores) == {f"DAY#2024010{day}#{shard('j#1', 2)}" for day in (1, 2)}
@@ -140,17 +140,17 @@ class TestShardedPages:
         fill(sharded, JOBS)
         for query, expected in ((Job.by_due(), DUE), (Job.by_due().reverse(), DUE[::-1])):
             for size in (1, 2, 5, 23, 24, 25):
-                cut = [expected[start : start + size] for start in range(0, 24, size)]
-                assert walk(sharded, query, size) == cut, (query, size)
+                expected_pages = [expected[start : start + size] for start in range(0, 24, size)]
+                assert walk(sharded, query, size) == expected_pages, (query, size)
 
     def test_of_equal_sort_keys_are_in_the_order_of_shards(self, sharded: Store) -> None:
         fill(sharded, JOBS)
         for query in (by_level(), by_level().reverse()):
-            found = list(sharded.query(query))
-            assert sorted(found, key=lambda job: int(job.job_id[2:])) == JOBS
-            assert found == sorted(found, key=place, reverse=query.descending)
+            jobs = list(sharded.query(query))
+            assert sorted(jobs, key=lambda job: int(job.job_id[2:])) == JOBS
+            assert jobs == sorted(jobs, key=place, reverse=query.descending)
             for size in (1, 2, 3, 7):
-                assert [job for page in walk(sharded, query, size) for job in page] == found, (query, size)
+                assert [job for page in walk(sharded, query, size) for job in page] == jobs, (query, size)
 
     def test_are_full_where_a_filter_drops_items_and_carry_the_limit(self, sharded: Store) -> None:
         fill(sharded, JOBS)
@@ -162,19 +162,19 @@ class TestShardedPages:
         jobs = fill(sharded, [Job(job_id=f"j{n:03}", due_at=at(1, n // 3), owner=n % 20) for n in range(150)])
         query = Job.by_due().where(Job.owner == 7)
         expected = [job for job in jobs if job.owner == 7]
-        for one, results in ((query, expected), (query.reverse(), expected[::-1])):
+        for directed, results in ((query, expected), (query.reverse(), expected[::-1])):
             for size, most in ((1, 4), (3, 4), (3, 9), (25, 4), (25, 40)):
-                found: list[Job] = []
+                listed: list[Job] = []
                 cursor: str | None = None
                 for _ in range(200):
                     stores.forget()
-                    page = sharded.page(one, size=size, after=cursor, max_requests=most)
+                    page = sharded.page(directed, size=size, after=cursor, max_requests=most)
                     assert len(stores.requests) <= most
-                    found += page.items
+                    listed += page.items
                     cursor = page.cursor
                     if cursor is None:
                         break
-                assert found == results, (one, size, most)
+                assert listed == results, (directed, size, most)
 
     def test_of_fewer_requests_than_shards_are_refused(self, sharded: Store, stores: Stores) -> None:
         stores.forget()
@@ -213,7 +213,7 @@ class TestShardedPages:
 class TestShardedWrites:
     KEY = Job.primary(job_id="j")
 
-    def found(self, db: Store) -> Sequence[Any]:
+    def counts(self, db: Store) -> Sequence[Any]:
         """The number of results of each pattern, for one item."""
         queries = (Job.by_due(), by_level(), by_level("r"), Job.at_random(queue="q"), Job.at_random(queue="r"))
         return [len(list(db.query(query))) for query in queries]
@@ -221,19 +221,19 @@ class TestShardedWrites:
     def test_keep_one_entry_an_item(self, sharded: Store) -> None:
         for level in range(12):
             sharded.put(Job(job_id="j", level=level, owner=level, due_at=at(1)))
-            assert self.found(sharded) == [1, 1, 0, 1, 0]
+            assert self.counts(sharded) == [1, 1, 0, 1, 0]
         for owner in range(12):
             sharded.update(self.KEY, set_(Job.owner, owner))
-            assert self.found(sharded) == [1, 1, 0, 1, 0]
+            assert self.counts(sharded) == [1, 1, 0, 1, 0]
             assert list(sharded.query(by_level().where(Job.owner == owner))) == [sharded.one(self.KEY)]
             assert list(sharded.query(by_level().where(Job.owner == owner + 1))) == []
         for level in range(12):
             sharded.update(self.KEY, increment(Job.level))
-            assert self.found(sharded) == [1, 1, 0, 1, 0], level
+            assert self.counts(sharded) == [1, 1, 0, 1, 0], level
         sharded.update(self.KEY, set_(Job.queue, "r"), remove(Job.due_at))
-        assert self.found(sharded) == [0, 0, 1, 0, 1]
+        assert self.counts(sharded) == [0, 0, 1, 0, 1]
         sharded.delete(self.KEY)
-        assert self.found(sharded) == [0, 0, 0, 0, 0]
+        assert self.counts(sharded) == [0, 0, 0, 0, 0]
 
     def test_of_other_fields_leave_the_shard_alone(self, sharded: Store, stores: Stores) -> None:
         sharded.put(Job(job_id="j"))

@@ -50,7 +50,7 @@ SHOWN: list[Condition | bool] = [
     GrownGadget.top != None,  # noqa: E711
     contains(GrownGadget.words, "x"),
     GrownGadget.n == GrownGadget.top,
-    GrownGadget.made.size == "M",
+    GrownGadget.build.size == "M",
 ]
 # Each holds for an item that has other values in the fields.
 OTHER: list[Condition | bool] = [
@@ -58,7 +58,7 @@ OTHER: list[Condition | bool] = [
     GrownGadget.top == None,  # noqa: E711
     not_(contains(GrownGadget.words, "x")),
     not_(GrownGadget.n == GrownGadget.top),
-    GrownGadget.made.size != "M",
+    GrownGadget.build.size != "M",
 ]
 
 
@@ -67,7 +67,7 @@ def grown(stores: Stores) -> Store:
     """Holds an item of the model without the fields, and one that has other values in them."""
     stores.open(gadgets).put(Gadget(gadget_id="old"))
     db = stores.open(gadgets_grown)
-    fill(db, [GrownGadget(gadget_id="other", n=4, top=None, words=["y"], made=Made(size="L"))])
+    fill(db, [GrownGadget(gadget_id="other", n=4, top=None, words=["y"], build=Made(size="L"))])
     return db
 
 
@@ -88,8 +88,8 @@ class TestAbsentFields:
 
     def test_other_entities_of_a_collection_have_no_such_default(self, grown: Store) -> None:
         grown.put(Screw(gadget_id="screw"))
-        found = grown.query(collection(GrownGadget.primary()).where(GrownGadget.n == 5))
-        assert list(found) == [grown.one(KEY)]
+        entities = grown.query(collection(GrownGadget.primary()).where(GrownGadget.n == 5))
+        assert list(entities) == [grown.one(KEY)]
 
     @each_way
     def test_writes_count_them_as_their_defaults(self, grown: Store, way: Way) -> None:
@@ -144,9 +144,9 @@ class TestConditionsOnOlderItems:
 
     def test_filters_see_them_upgraded(self, db: Store) -> None:
         query = PersonV2.primary().where(PersonV2.last == "Lee")
-        assert [one.person_id for one in db.query(query)] == ["ann", "cid"]
-        assert [one.person_id for one in db.query(query.limit(2).reverse())] == ["cid", "ann"]
-        assert sorted(one.person_id for one in db.scan(PersonV2, PersonV2.last == "Lee")) == ["ann", "cid"]
+        assert [person.person_id for person in db.query(query)] == ["ann", "cid"]
+        assert [person.person_id for person in db.query(query.limit(2).reverse())] == ["cid", "ann"]
+        assert sorted(person.person_id for person in db.scan(PersonV2, PersonV2.last == "Lee")) == ["ann", "cid"]
         assert list(db.query(collection(PersonV2.primary()).where(PersonV2.last == "Lee"))) == list(db.query(query))
         assert (db.count(query), db.count(query.limit(1))) == (2, 1)
         assert db.first(PersonV2.primary().where(PersonV2.last == "Ray")) == db.one(PersonV2, person_id="bob")
@@ -156,7 +156,7 @@ class TestConditionsOnOlderItems:
 
     def test_delete_all_sees_them_upgraded(self, db: Store) -> None:
         assert db.delete_all(PersonV2.primary().where(PersonV2.last == "Lee")) == 2
-        assert [one.person_id for one in db.query(PersonV2.primary())] == ["bob"]
+        assert [person.person_id for person in db.query(PersonV2.primary())] == ["bob"]
 
     @each_way
     def test_writes_see_them_upgraded(self, db: Store, way: Way) -> None:
@@ -167,7 +167,7 @@ class TestConditionsOnOlderItems:
             assert caught.value.item == ann
         way(db).put(ann, when=PersonV2.last == "Lee")
         way(db).delete(PersonV2.primary(person_id="bob"), when=PersonV2.first == "Bob")
-        assert [one.person_id for one in db.query(PersonV2.primary())] == ["ann", "cid"]
+        assert [person.person_id for person in db.query(PersonV2.primary())] == ["ann", "cid"]
 
     def test_an_item_that_cannot_be_upgraded_is_an_error(self, db: Store, stores: Stores) -> None:
         stores.open(people).put(Person(person_id="ann", name="?"))

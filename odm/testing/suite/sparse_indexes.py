@@ -38,7 +38,7 @@ BOTH = Errand(errand_id="e", due_at=at(1), urgent=True)
 NEITHER = Errand(errand_id="e")
 
 
-def found(db: Store) -> tuple[list[str], list[str]]:
+def entries(db: Store) -> tuple[list[str], list[str]]:
     """The items in each index."""
     due, urgent = db.query(Errand.by_due()), db.query(Errand.urgent_ones())
     return [errand.errand_id for errand in due], [errand.errand_id for errand in urgent]
@@ -50,7 +50,7 @@ class TestSparseIndexes:
         db = stores.open(desk)
         fill(db, [Errand(errand_id=f"e{n}", due_at=at(9 - n) if n % 2 else None, urgent=n < 3) for n in range(6)])
         db.put(Errand(errand_id="done", urgent=True, status="done"))
-        assert found(db) == (["e5", "e3", "e1"], ["e0", "e1", "e2"])
+        assert entries(db) == (["e5", "e3", "e1"], ["e0", "e1", "e2"])
 
     def test_follow_puts_batches_and_deletes(self, stores: Stores) -> None:
         db = stores.open(desk)
@@ -58,25 +58,25 @@ class TestSparseIndexes:
         gone: tuple[list[str], list[str]] = ([], [])
         for _ in range(2):
             db.put(BOTH)
-            assert found(db) == here
+            assert entries(db) == here
             db.put(NEITHER)
-            assert found(db) == gone
+            assert entries(db) == gone
             fill(db, [BOTH])
-            assert found(db) == here
+            assert entries(db) == here
             fill(db, [NEITHER])
-            assert found(db) == gone
+            assert entries(db) == gone
         db.put(BOTH)
         with db.batch() as batch:
             batch.delete(KEY)
-        assert found(db) == gone
+        assert entries(db) == gone
 
     def test_do_not_give_what_has_expired(self, stores: Stores) -> None:
         db = stores.open(desk)
         db.put(BOTH.model_copy(update={"ends_at": PAST}))
-        assert found(db) == ([], [])
+        assert entries(db) == ([], [])
         assert db.count(Errand.by_due()) == 0
         db.put(BOTH.model_copy(update={"ends_at": FUTURE}))
-        assert found(db) == (["e"], ["e"])
+        assert entries(db) == (["e"], ["e"])
 
     @needs("updates")
     def test_keep_no_entry_of_an_expired_item_that_is_created_again(self, stores: Stores) -> None:
@@ -88,7 +88,7 @@ class TestSparseIndexes:
         ):
             db.put(BOTH.model_copy(update={"ends_at": PAST}))
             make()
-            assert found(db) == ([], [])
+            assert entries(db) == ([], [])
 
 
 @needs("indexes", "updates")
@@ -108,7 +108,7 @@ class TestSparseIndexUpdates:
         ]
         for actions, expected in steps:
             db.update(KEY, *actions)
-            assert found(db) == expected, actions
+            assert entries(db) == expected, actions
 
     def test_are_left_in_the_same_write(self, stores: Stores) -> None:
         db = stores.open(desk)
@@ -123,7 +123,7 @@ class TestSparseIndexUpdates:
                 db.update(which, *actions)
                 writes = [type(request) for request in stores.requests if not isinstance(request, req.Get)]
                 assert writes == [req.Update]
-                assert found(db) == ([], [])
+                assert entries(db) == ([], [])
 
     def test_cost_a_write_where_an_entry_comes_changes_or_goes(
         self, stores: Stores, capabilities: Capabilities
@@ -151,12 +151,12 @@ class TestSparseIndexTransactions:
         with db.transaction() as tx:
             tx.insert(BOTH)
             tx.put(other)
-        assert found(db) == (["e", "f"], ["e", "f"])
+        assert entries(db) == (["e", "f"], ["e", "f"])
         with db.transaction() as tx:
             tx.update(KEY, remove(Errand.due_at), set_(Errand.status, "done"))
             tx.put(other.model_copy(update={"urgent": False}))
-        assert found(db) == (["f"], [])
+        assert entries(db) == (["f"], [])
         with db.transaction() as tx:
             tx.update(KEY, set_(Errand.status, "open"))
             tx.delete(other)
-        assert found(db) == ([], ["e"])
+        assert entries(db) == ([], ["e"])

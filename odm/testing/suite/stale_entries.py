@@ -156,6 +156,6 @@ class TestStaleEntries:
         stale.count(query)
         first, *others = stores.requests
         assert isinstance(first, req.Query)
-        assert others == [evolve(first, after=one.after) for one in others if isinstance(one, req.Query)]
+        assert others == [evolve(first, after=request.after) for request in others if isinstance(request, req.Query)]
         pages = [request.after for request in stores.requests if isinstance(request, req.Query)]
         assert len(set(pages)) == len(pages)  # each page once, and nothing else

@@ -239,8 +239,8 @@ class TestSeriesPatterns:
         db, plain = filled(meter_series, MONTHS)
         same(db, plain, select(Reading).where(Reading.at >= TIMES[8], Reading.at <= TIMES[2]))
         few = select(Reading).where(Reading.at >= TIMES[5], Reading.at <= TIMES[3])  # of two months
-        for one in (few.reverse(), few.limit(2), few.where(Reading.kwh > 1)):
-            same(db, plain, one)
+        for query in (few.reverse(), few.limit(2), few.where(Reading.kwh > 1)):
+            same(db, plain, query)
 
     def test_read_only_the_partitions_of_each_table(self, meter_series: Stores) -> None:
         db, _ = filled(meter_series, MONTHS)
@@ -307,7 +307,7 @@ class TestSeriesWrites:
             stop += 1
         assert stop > 2
         for meter in "ab":
-            assert [one.at for one in db.query(Plain.primary(meter=meter))] == [items[0].at, items[2].at]
+            assert [reading.at for reading in db.query(Plain.primary(meter=meter))] == [items[0].at, items[2].at]
             assert sum(db.delete(item) for item in items if item.meter == meter) == 2
 
     def test_have_transactions_within_a_period(self, meter_series: Stores) -> None:
@@ -409,7 +409,7 @@ class TestRotation:
         assert stop == 1 + 1 + 2 + 2
 
     def test_prefixes_are_apart(self, meter_series: Stores) -> None:
-        one, two = opened(meter_series, prefix="m-a"), opened(meter_series, prefix="m-b")
-        one.rotate()
-        assert [step.kind for step in two.rotation().steps] == ["create", "create"]
-        assert one.rotation().steps[0].table == "m-ameter1-2026-11"
+        first, second = opened(meter_series, prefix="m-a"), opened(meter_series, prefix="m-b")
+        first.rotate()
+        assert [step.kind for step in second.rotation().steps] == ["create", "create"]
+        assert first.rotation().steps[0].table == "m-ameter1-2026-11"

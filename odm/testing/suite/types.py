@@ -73,16 +73,16 @@ def stored(db: Store, item: Everything) -> Everything:
 class TestAttributes:
     def test_of_every_type_come_back_equal_and_of_their_type(self, db: Store) -> None:
         for item in (FULL, Everything(name="bare")):
-            found = stored(db, item)
-            assert found == item
+            copy = stored(db, item)
+            assert copy == item
             # A dict comes back in any order of its keys; types too are those that were put.
-            assert json.dumps(found.json_, sort_keys=True) == json.dumps(item.json_, sort_keys=True)
+            assert json.dumps(copy.json_, sort_keys=True) == json.dumps(item.json_, sort_keys=True)
             for name, value in item:
-                assert type(getattr(found, name)) is type(value), name
+                assert type(getattr(copy, name)) is type(value), name
 
     def test_a_none_that_is_not_the_default_is_stored(self, db: Store) -> None:
-        found = stored(db, Everything(name="n", null=None))
-        assert found.null is None
+        copy = stored(db, Everything(name="n", null=None))
+        assert copy.null is None
         query = Everything.primary(name="n")
         assert db.count(query.where(exists(Everything.null))) == 1
         assert db.count(query.where(exists(Everything.union))) == 0
@@ -107,10 +107,10 @@ class TestAttributes:
             assert stored(db, Everything(name="i", whole=number)).whole == number
 
     def test_timestamps_come_back_in_utc(self, db: Store) -> None:
-        found = stored(db, FULL)
-        assert found.moment == FULL.moment
-        assert found.moment is not None
-        assert found.moment.utcoffset() == timedelta(0)
+        copy = stored(db, FULL)
+        assert copy.moment == FULL.moment
+        assert copy.moment is not None
+        assert copy.moment.utcoffset() == timedelta(0)
 
     def test_deep_values(self, db: Store) -> None:
         deep: Any = "bottom"
@@ -205,8 +205,8 @@ class TestKeys:
         assert [item.value for item in db.query(query.reverse())] == list(values)[::-1]
         for value in values:
             assert [item.value for item in db.query(query.where(entity.value == value))] == [value]
-        found = db.get_many([entity.primary(owner="o", value=value) for value in values])
-        assert [item and item.value for item in found] == list(values)
+        items = db.get_many([entity.primary(owner="o", value=value) for value in values])
+        assert [item and item.value for item in items] == list(values)
 
     @pytest.mark.parametrize(("entity", "values"), RANGED, ids=[entity.__name__ for entity, _ in RANGED])
     def test_are_cut_by_ranges_as_their_values_are(self, db: Store, entity: Any, values: Sequence[Any]) -> None:
@@ -219,8 +219,10 @@ class TestKeys:
             ">=": (entity.value >= pivot, lambda value: value >= pivot),
             "between": (between(entity.value, pivot, max(values)), lambda value: value >= pivot),
         }
-        found = {op: [item.value for item in db.query(query.where(c))] for op, (c, _) in conditions.items()}
-        assert found == {op: [value for value in values if holds(value)] for op, (_, holds) in conditions.items()}
+        values_by_op = {op: [item.value for item in db.query(query.where(c))] for op, (c, _) in conditions.items()}
+        assert values_by_op == {
+            op: [value for value in values if holds(value)] for op, (_, holds) in conditions.items()
+        }
 
     def test_equal_values_are_one_key(self, db: Store) -> None:
         for value in (Decimal("1.5"), Decimal("1.50")):

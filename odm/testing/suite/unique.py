@@ -81,7 +81,7 @@ def joined(stores: Stores, clock: Clock) -> Store:
 def claims(db: Store) -> dict[str, str]:
     """The member that has claimed each address."""
     claim: Any = Member.unique_email.claim(email="a@x").entity
-    return {one.email: one.member_id for one in db.scan(claim)}
+    return {member_claim.email: member_claim.member_id for member_claim in db.scan(claim)}
 
 
 def check(db: Store) -> None:

@@ -227,14 +227,14 @@ class TestUpsertOfDefaults:
     def test_members_join_the_default(self, stores: Stores) -> None:
         db, key = stores.open(kits), Kit.primary(kit_id="1")
         actions = (set_(Kit.stock["s"], 2), set_(Kit.sizes["l"], 3), add_to(Kit.tags, "new"))
-        made = Kit(kit_id="1", stock={"s": 2}, sizes={"m": 1, "l": 3}, tags={"new"})
-        assert db.update(key, *actions, upsert=True, returning="new") == made
-        assert db.one(key) == made
+        kit = Kit(kit_id="1", stock={"s": 2}, sizes={"m": 1, "l": 3}, tags={"new"})
+        assert db.update(key, *actions, upsert=True, returning="new") == kit
+        assert db.one(key) == kit
 
     def test_lists_and_numbers_go_on_from_the_default(self, stores: Stores) -> None:
         db, key = stores.open(kits), Kit.primary(kit_id="2")
-        made = db.update(key, append(Kit.lines, "b"), increment(Kit.rank, 2), upsert=True, returning="new")
-        assert made == db.one(key) == Kit(kit_id="2", lines=["a", "b"], rank=7)
+        kit = db.update(key, append(Kit.lines, "b"), increment(Kit.rank, 2), upsert=True, returning="new")
+        assert kit == db.one(key) == Kit(kit_id="2", lines=["a", "b"], rank=7)
 
     def test_a_member_of_columns_alone(self, stores: Stores) -> None:
         db, key = stores.open(kits), Kit.primary(kit_id="3")

@@ -274,7 +274,7 @@ def stored(db: Store, key: Any) -> Any:
 
 
 @pytest.fixture
-def made(stores: Stores) -> Store:
+def thing_store(stores: Stores) -> Store:
     """A store with one item of each entity."""
     db = stores.open(things)
     for entity in (Thing(), Booking(), Note()):
@@ -286,117 +286,122 @@ def made(stores: Stores) -> Store:
 class TestValidatedUpdates:
     @pytest.mark.parametrize(("actions", "changed"), ACCEPTED, ids=[str(n) for n in range(len(ACCEPTED))])
     def test_what_is_stored_is_what_a_read_shows(
-        self, made: Store, actions: Sequence[Action], changed: dict[str, Any]
+        self, thing_store: Store, actions: Sequence[Action], changed: dict[str, Any]
     ) -> None:
-        made.update(KEY, *actions)
-        assert stored(made, KEY) == Thing(**changed)
+        thing_store.update(KEY, *actions)
+        assert stored(thing_store, KEY) == Thing(**changed)
 
     @pytest.mark.parametrize(("action", "error", "message"), REFUSED, ids=[str(n) for n in range(len(REFUSED))])
     @each_way
     def test_what_a_read_would_refuse_is_refused(
-        self, made: Store, action: Action, error: type[Exception], message: str, way: Way
+        self, thing_store: Store, action: Action, error: type[Exception], message: str, way: Way
     ) -> None:
         with pytest.raises(error, match=message):
-            way(made).update(KEY, action)
-        assert stored(made, KEY) == Thing()
+            way(thing_store).update(KEY, action)
+        assert stored(thing_store, KEY) == Thing()
 
     @each_way
-    def test_members_are_discarded_as_the_model_holds_them(self, made: Store, way: Way) -> None:
-        made.update(KEY, add_to(Thing.mails, "a@x", "b@x"))
-        way(made).update(KEY, discard_from(Thing.mails, " A@X"))
-        assert stored(made, KEY).mails == {"b@x"}
+    def test_members_are_discarded_as_the_model_holds_them(self, thing_store: Store, way: Way) -> None:
+        thing_store.update(KEY, add_to(Thing.mails, "a@x", "b@x"))
+        way(thing_store).update(KEY, discard_from(Thing.mails, " A@X"))
+        assert stored(thing_store, KEY).mails == {"b@x"}
 
     @each_way
-    def test_lengths_are_those_of_the_stored_item(self, made: Store, way: Way) -> None:
-        way(made).update(KEY, append(Thing.three, 1), set_(Thing.levels["b"], 1), add_to(Thing.two, "a"))
-        way(made).update(KEY, append(Thing.three, 2))
+    def test_lengths_are_those_of_the_stored_item(self, thing_store: Store, way: Way) -> None:
+        way(thing_store).update(KEY, append(Thing.three, 1), set_(Thing.levels["b"], 1), add_to(Thing.two, "a"))
+        way(thing_store).update(KEY, append(Thing.three, 2))
         for action in (set_(Thing.three[7], 3), set_(Thing.levels["c"], 1), append(Thing.three, 3)):
             with pytest.raises(ConditionFailed, match="bounds"):
-                way(made).update(KEY, action)
-        way(made).update(KEY, set_(Thing.three[2], 9), set_(Thing.levels["B"], 5), remove(Thing.three[0]))
-        assert stored(made, KEY) == Thing(three=[1, 9], levels={"a": 1, "b": 5}, two={"a"})
+                way(thing_store).update(KEY, action)
+        way(thing_store).update(KEY, set_(Thing.three[2], 9), set_(Thing.levels["B"], 5), remove(Thing.three[0]))
+        assert stored(thing_store, KEY) == Thing(three=[1, 9], levels={"a": 1, "b": 5}, two={"a"})
         with pytest.raises(BadValue, match="refuses the item after this update: levels"):
-            way(made).update(KEY, remove(Thing.levels["a"]), remove(Thing.levels["b"]))
+            way(thing_store).update(KEY, remove(Thing.levels["a"]), remove(Thing.levels["b"]))
 
     @each_way
-    def test_a_validator_of_the_entity_judges_every_update(self, made: Store, way: Way) -> None:
-        way(made).update(BOOKING, set_(Booking.end, LATER))
-        assert stored(made, BOOKING) == Booking(end=LATER, days=4)
-        assert [one.days for one in made.query(Booking.by_days(days=4))] == [4]
-        assert list(made.query(Booking.by_days(days=1))) == []
+    def test_a_validator_of_the_entity_judges_every_update(self, thing_store: Store, way: Way) -> None:
+        way(thing_store).update(BOOKING, set_(Booking.end, LATER))
+        assert stored(thing_store, BOOKING) == Booking(end=LATER, days=4)
+        assert [booking.days for booking in thing_store.query(Booking.by_days(days=4))] == [4]
+        assert list(thing_store.query(Booking.by_days(days=1))) == []
         with pytest.raises(BadValue, match="it ends before it starts"):
-            way(made).update(BOOKING, set_(Booking.start, datetime(2026, 2, 1, tzinfo=UTC)))
-        way(made).update(BOOKING, append(Booking.guests, "a", "b"))
+            way(thing_store).update(BOOKING, set_(Booking.start, datetime(2026, 2, 1, tzinfo=UTC)))
+        way(thing_store).update(BOOKING, append(Booking.guests, "a", "b"))
         with pytest.raises(BadValue, match="there are more guests"):
-            way(made).update(BOOKING, append(Booking.guests, "c"))
-        assert stored(made, BOOKING).guests == ["a", "b"]
+            way(thing_store).update(BOOKING, append(Booking.guests, "c"))
+        assert stored(thing_store, BOOKING).guests == ["a", "b"]
 
     @each_way
-    def test_a_validator_that_sees_other_fields_judges_changes_of_those_before_it(self, made: Store, way: Way) -> None:
-        way(made).update(NOTE, set_(Note.text, "12345"), when=Note.most == 5)
+    def test_a_validator_that_sees_other_fields_judges_changes_of_those_before_it(
+        self, thing_store: Store, way: Way
+    ) -> None:
+        way(thing_store).update(NOTE, set_(Note.text, "12345"), when=Note.most == 5)
         for action in (set_(Note.text, "123456"), set_(Note.most, 4)):
             with pytest.raises(BadValue, match="the text is longer"):
-                way(made).update(NOTE, action)
-        way(made).update(NOTE, set_(Note.text, "123456"), set_(Note.most, 6))
-        assert stored(made, NOTE).text == "123456"
+                way(thing_store).update(NOTE, action)
+        way(thing_store).update(NOTE, set_(Note.text, "123456"), set_(Note.most, 6))
+        assert stored(thing_store, NOTE).text == "123456"
         with pytest.raises(ConditionFailed):
-            way(made).update(NOTE, set_(Note.text, ""), when=Note.most == 5)
+            way(thing_store).update(NOTE, set_(Note.text, ""), when=Note.most == 5)
 
     @each_way
-    def test_a_default_that_would_be_stored_is_validated_too(self, made: Store, way: Way) -> None:
-        made.put(Trip())
+    def test_a_default_that_would_be_stored_is_validated_too(self, thing_store: Store, way: Way) -> None:
+        thing_store.put(Trip())
         for key, first in ((TRIP, increment(Trip.leg.first, 6)), (Trip.primary(trip_id="9"), set_(Trip.leg.first, 6))):
             with pytest.raises(BadValue, match="last is less than first"):
-                way(made).update(key, remove(Trip.leg.last), first, upsert=True)
-        assert [one.leg for one in made.scan(Trip)] == [Leg()]
+                way(thing_store).update(key, remove(Trip.leg.last), first, upsert=True)
+        assert [trip.leg for trip in thing_store.scan(Trip)] == [Leg()]
 
-    def test_a_transaction_returns_what_validators_make(self, made: Store) -> None:
-        with made.transaction() as tx:
-            new = tx.update(made.one(NOTE), *set_fields(Note, {"spare": {"size": 3}}), returning="new")
-        assert made.one(NOTE) == new == Note(spare=Part(size=3), revision=2)
+    def test_a_transaction_returns_what_validators_make(self, thing_store: Store) -> None:
+        with thing_store.transaction() as tx:
+            new = tx.update(thing_store.one(NOTE), *set_fields(Note, {"spare": {"size": 3}}), returning="new")
+        assert thing_store.one(NOTE) == new == Note(spare=Part(size=3), revision=2)
 
-    def test_an_entity_that_was_read_needs_no_other_read(self, made: Store) -> None:
-        note = made.one(NOTE)
-        made.update(NOTE, set_(Note.text, "abc"))
-        assert made.update(note.model_copy(update={"revision": 2}), set_(Note.text, "ab"), returning="new").text == "ab"
+    def test_an_entity_that_was_read_needs_no_other_read(self, thing_store: Store) -> None:
+        note = thing_store.one(NOTE)
+        thing_store.update(NOTE, set_(Note.text, "abc"))
+        assert (
+            thing_store.update(note.model_copy(update={"revision": 2}), set_(Note.text, "ab"), returning="new").text
+            == "ab"
+        )
         stale = Booking(end=LATER, days=4)
-        made.update(BOOKING, append(Booking.guests, "a"))
-        made.update(stale, append(Booking.guests, "b"))  # it was changed since; the stored item decides
-        assert stored(made, BOOKING).guests == ["a", "b"]
+        thing_store.update(BOOKING, append(Booking.guests, "a"))
+        thing_store.update(stale, append(Booking.guests, "b"))  # it was changed since; the stored item decides
+        assert stored(thing_store, BOOKING).guests == ["a", "b"]
 
-    def test_values_alone_are_validated_if_asked(self, made: Store) -> None:
-        made.update(KEY, set_(Thing.rules.low, 9), append(Thing.distinct, 1, 1), validate="values")
+    def test_values_alone_are_validated_if_asked(self, thing_store: Store) -> None:
+        thing_store.update(KEY, set_(Thing.rules.low, 9), append(Thing.distinct, 1, 1), validate="values")
         with pytest.raises(BadValue, match=r"Thing\.rules\.low"):
-            made.update(KEY, set_(Thing.rules.low, "x"), validate="values")  # type: ignore[arg-type]
+            thing_store.update(KEY, set_(Thing.rules.low, "x"), validate="values")  # type: ignore[arg-type]
         with pytest.raises(BadValue, match=r"validate='all': say 'item'"):
-            made.update(KEY, set_(Thing.name, "x"), validate="all")  # type: ignore[call-overload]
+            thing_store.update(KEY, set_(Thing.name, "x"), validate="all")  # type: ignore[call-overload]
 
-    def test_what_does_not_exist_is_not_validated(self, made: Store) -> None:
+    def test_what_does_not_exist_is_not_validated(self, thing_store: Store) -> None:
         with pytest.raises(ItemNotFound):
-            made.update(Booking.primary(booking_id="9"), set_(Booking.end, LATER))
+            thing_store.update(Booking.primary(booking_id="9"), set_(Booking.end, LATER))
         with pytest.raises(ItemNotFound):
-            made.update(Thing.primary(thing_id="9"), *set_fields(Thing, {"spare": {"size": 1}}))
-        made.update(Booking.primary(booking_id="9"), set_(Booking.end, LATER), upsert=True)
-        assert made.one(Booking.primary(booking_id="9")).days == 4
+            thing_store.update(Thing.primary(thing_id="9"), *set_fields(Thing, {"spare": {"size": 1}}))
+        thing_store.update(Booking.primary(booking_id="9"), set_(Booking.end, LATER), upsert=True)
+        assert thing_store.one(Booking.primary(booking_id="9")).days == 4
 
-    def test_nested_fields_keep_what_is_not_named(self, made: Store) -> None:
-        made.update(KEY, set_(Thing.part, Part(code="bb", size=9)))
-        made.update(KEY, *set_fields(Thing, {"part": {"code": "cc"}, "spare": {"code": "dd"}}))
-        made.update(KEY, *set_fields(Thing, {"spare": {"size": 2}}))
-        assert stored(made, KEY) == Thing(part=Part(code="cc", size=9), spare=Part(code="dd", size=2))
-        new = made.update(
+    def test_nested_fields_keep_what_is_not_named(self, thing_store: Store) -> None:
+        thing_store.update(KEY, set_(Thing.part, Part(code="bb", size=9)))
+        thing_store.update(KEY, *set_fields(Thing, {"part": {"code": "cc"}, "spare": {"code": "dd"}}))
+        thing_store.update(KEY, *set_fields(Thing, {"spare": {"size": 2}}))
+        assert stored(thing_store, KEY) == Thing(part=Part(code="cc", size=9), spare=Part(code="dd", size=2))
+        new = thing_store.update(
             Thing.primary(thing_id="2"), *set_fields(Thing, {"spare": {"size": 3}}), upsert=True, returning="new"
         )
         assert new == Thing(thing_id="2", spare=Part(size=3))
         for values, message in (({"part": {"cod": 1}}, "has no field 'cod'"), ({"rules": {"low": 99}}, "low is above")):
             with pytest.raises(BadValue, match=message):
-                made.update(KEY, *set_fields(Thing, values))
+                thing_store.update(KEY, *set_fields(Thing, values))
 
 
 class TestComparedValues:
-    def test_are_normalised_as_the_model_does(self, made: Store) -> None:
-        made.put(Thing(name="abc def", mails={"a@x"}))
-        assert [one.thing_id for one in made.query(select(Thing).where(Thing.name == " ABC def "))] == ["1"]
+    def test_are_normalised_as_the_model_does(self, thing_store: Store) -> None:
+        thing_store.put(Thing(name="abc def", mails={"a@x"}))
+        assert [thing.thing_id for thing in thing_store.query(select(Thing).where(Thing.name == " ABC def "))] == ["1"]
         conditions: list[Any] = [
             Thing.name == " ABC def",
             is_in(Thing.name, ["q", "ABC DEF "]),
@@ -409,16 +414,16 @@ class TestComparedValues:
             Thing.part.colour == Colour.RED,
         ]
         for condition in conditions:
-            assert len(list(made.scan(Thing, condition))) == 1, condition
+            assert len(list(thing_store.scan(Thing, condition))) == 1, condition
         ranges: list[Any] = [Thing.name == " ABC def", starts_with(Thing.name, " ABC "), Thing.name >= "ABC"]
         for condition in ranges:
             query = Thing.named().where(condition)
-            assert (len(list(made.query(query))), made.count(query)) == (1, 1), condition
-        assert list(made.scan(Thing, starts_with(Thing.name, "ABC  "))) == []
+            assert (len(list(thing_store.query(query))), thing_store.count(query)) == (1, 1), condition
+        assert list(thing_store.scan(Thing, starts_with(Thing.name, "ABC  "))) == []
 
-    def test_are_never_refused_for_a_limit(self, made: Store) -> None:
+    def test_are_never_refused_for_a_limit(self, thing_store: Store) -> None:
         for condition in (Thing.part.code != "x", Thing.levels["a"] < 100, Thing.name != "", Thing.digits < 99999):
-            assert len(list(made.scan(Thing, condition))) == 1, condition
+            assert len(list(thing_store.scan(Thing, condition))) == 1, condition
 
 
 class TestAssignedValues:
@@ -428,7 +433,7 @@ class TestAssignedValues:
         thing.name, thing.mails = "  ABC ", {"A@X"}
         assert db.put(thing) == Thing(name="abc", mails={"a@x"})
         assert stored(db, KEY) == Thing(name="abc", mails={"a@x"})
-        assert [one.thing_id for one in db.query(Thing.by_name(name="Abc"))] == ["1"]
+        assert [entity.thing_id for entity in db.query(Thing.by_name(name="Abc"))] == ["1"]
         thing.name = " D"
         with db.batch() as batch:
             batch.put(thing)

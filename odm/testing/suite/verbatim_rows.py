@@ -262,7 +262,7 @@ class TestVerbatimRows:
         assert list(market.query(both)) == QUOTES
         assert list(market.query(both.where(Quote.at > NOON).reverse())) == QUOTES[:0:-1]
         assert list(market.query(both.where(Quote.size < 5, some(Quote.last) > 601))) == QUOTES[1:]
-        assert sorted(one.ask for one in market.scan(Quote)) == [600.5, 601.5, 602.5]
+        assert sorted(quote.ask for quote in market.scan(Quote)) == [600.5, 601.5, 602.5]
         assert market.count(both) == 3
         page = market.page(both, size=2)
         assert market.page(both, size=2, after=page.cursor).items == QUOTES[2:]
@@ -286,9 +286,9 @@ class TestVerbatimRows:
     def test_an_empty_part_of_a_row_key(self, stores: Stores) -> None:
         db = stores.open(logs)
         every = [Log(site="org.x", path=path, text=path) for path in ("", "a", "a/b")]
-        for one in every:
-            db.put(one)
-            assert db.get(Log, site="org.x", path=one.path) == one
+        for log in every:
+            db.put(log)
+            assert db.get(Log, site="org.x", path=log.path) == log
         assert sorted(db.scan(Log), key=str) == sorted(every, key=str)
         assert db.delete(Log, site="org.x", path="")
         assert (db.get(Log, site="org.x", path=""), db.get(Log, site="org.x", path="a")) == (None, every[1])
@@ -323,8 +323,8 @@ class TestVerbatimRows:
     def test_fixed_widths_without_a_separator(self, stores: Stores) -> None:
         db = stores.open(meters)
         days = [Reading(meter=987654, day=date(2017, 7, day), value=day) for day in (1, 2, 30)]
-        for one in (*days, Reading(meter=9876, day=date(2017, 7, 1), value=0.5)):
-            db.put(one)
+        for reading in (*days, Reading(meter=9876, day=date(2017, 7, 1), value=0.5)):
+            db.put(reading)
         assert list(db.query(Reading.primary(meter=987654))) == days
         assert list(db.query(Reading.primary(meter=987654).where(Reading.day > date(2017, 7, 1)))) == days[1:]
         with pytest.raises(KeyValueError, match="at most 10 digits"):
@@ -336,8 +336,8 @@ class TestVerbatimRows:
             Sensor(id="1", rack=-(2**31), port=-1, load=0.5, flag=True),
             Sensor(id="2", rack=2**31 - 1, port=300, live=True),
         ]
-        for one in both:
-            db.put(one)
+        for entity in both:
+            db.put(entity)
         every = Sensor.primary()
         assert list(db.query(every)) == both
         conditions = [
@@ -348,7 +348,7 @@ class TestVerbatimRows:
             Sensor.flag == True,  # noqa: E712
         ]
         for condition in conditions:
-            assert [one.id for one in db.query(every.where(condition))] == ["1"]
+            assert [entity.id for entity in db.query(every.where(condition))] == ["1"]
             assert db.count(every.where(condition)) == 1
             db.update(Sensor.primary(id="1"), increment(Sensor.rack), when=condition)
             with pytest.raises(ConditionFailed):
@@ -360,23 +360,25 @@ class TestVerbatimRows:
 
     def test_row_keys_with_binary_parts(self, stores: Stores) -> None:
         db = stores.open(signals)
-        made = [
+        expected = [
             Signal(place="zo\u00eb", channel=channel, at=NOON + timedelta(minutes=minutes), port=port, level=port % 7)
             for channel in (b"\0\xff", b"#\x80")
             for minutes in (300, 200, 0)
             for port in (0, 127, 128, 65535)
         ]
-        fill(db, made)
+        fill(db, expected)
         key = Signal.primary(place="zo\u00eb", channel=b"\0\xff")
-        assert list(db.query(key)) == made[:12]
-        assert list(db.query(key.reverse())) == made[11::-1]
-        assert list(db.query(key.where(Signal.at > NOON))) == made[:8]
-        assert list(db.query(key.where(Signal.at == made[0].at, between(Signal.port, 127, 128)))) == made[1:3]
-        assert db.count(key.where(Signal.level == made[1].level)) == sum(m.level == made[1].level for m in made[:12])
+        assert list(db.query(key)) == expected[:12]
+        assert list(db.query(key.reverse())) == expected[11::-1]
+        assert list(db.query(key.where(Signal.at > NOON))) == expected[:8]
+        assert list(db.query(key.where(Signal.at == expected[0].at, between(Signal.port, 127, 128)))) == expected[1:3]
+        assert db.count(key.where(Signal.level == expected[1].level)) == sum(
+            m.level == expected[1].level for m in expected[:12]
+        )
         page = db.page(key, size=5)
-        assert [*page.items, *db.page(key, size=5, after=page.cursor).items] == made[:10]
-        assert sorted(map(str, db.scan())) == sorted(map(str, made))
-        last = made[-1]
+        assert [*page.items, *db.page(key, size=5, after=page.cursor).items] == expected[:10]
+        assert sorted(map(str, db.scan())) == sorted(map(str, expected))
+        last = expected[-1]
         target = Signal.primary(place=last.place, channel=last.channel, at=last.at, port=last.port)
         db.update(target, increment(Signal.level, 5), when=Signal.level == last.level)
         assert db.one(target).level == last.level + 5
@@ -407,16 +409,16 @@ class TestVerbatimRows:
         assert db.get(File.primary(path="a", name="c")) == File(path="a", name="c", size=4)
         assert list(db.query(Folder.primary(path="a"))) == [Folder(path="a", name="b")]
         assert db.delete(Folder.primary(path="a", name="b")) is True
-        assert [type(one) for one in db.scan()] == [File]
+        assert [type(entity) for entity in db.scan()] == [File]
 
 
 class TestEntriesAsCells:
     @pytest.fixture
     def db(self, stores: Stores) -> Store:
-        made = stores.open(usages)
-        for one in USAGES:
-            made.put(one)
-        return made
+        store = stores.open(usages)
+        for usage in USAGES:
+            store.put(usage)
+        return store
 
     def test_items_are_read_as_they_were_written(self, db: Store) -> None:
         assert db.get(USAGE) == USAGES[0]
@@ -447,7 +449,7 @@ class TestEntriesAsCells:
             (Usage.notes == USAGES[0].notes, [1, 2, 3]),
         ]
         for condition, numbers in conditions:
-            assert [int(one.day[-1]) for one in db.query(DAYS.where(condition))] == numbers, condition
+            assert [int(usage.day[-1]) for usage in db.query(DAYS.where(condition))] == numbers, condition
             assert db.count(DAYS.where(condition)) == len(numbers)
 
     def test_a_put_replaces_the_entries(self, db: Store) -> None:
@@ -457,9 +459,9 @@ class TestEntriesAsCells:
             {"notes": {}, "rates": {}, "extra": {}},
         ]
         for changes in every:
-            one = USAGES[0].model_copy(update=changes)
-            db.put(one)
-            assert db.get(USAGE) == one
+            usage = USAGES[0].model_copy(update=changes)
+            db.put(usage)
+            assert db.get(USAGE) == usage
             with db.batch() as batch:
                 batch.put(USAGES[0])
             assert db.get(USAGE) == USAGES[0]
@@ -478,7 +480,7 @@ class TestEntriesAsCells:
         db.update(USAGE, increment(Usage.hours["zz"], 3), increment(Usage.hours["01"]))
         db.update(USAGE, increment(Usage.rates["x"], Decimal("0.5")), increment(Usage.rates["z"], Decimal("1.5")))
         db.update(USAGE, set_(Usage.extra["v"].fee, Decimal(2)), set_(Usage.extra["w"], Venue(name="w")))
-        wanted = USAGES[0].model_copy(
+        expected = USAGES[0].model_copy(
             update={
                 "hours": {**USAGES[0].hours, "00": 7, "11": 6, "zz": 3, "01": 1},
                 "notes": {"title": "12.5", "b.c": "null"},
@@ -486,22 +488,23 @@ class TestEntriesAsCells:
                 "extra": {"v": Venue(name="n", fee=Decimal(2)), "w": Venue(name="w")},
             }
         )
-        assert db.get(USAGE) == wanted
+        assert db.get(USAGE) == expected
         first = Usage.seen["first"] == NOON
         db.update(USAGE, set_(Usage.seen["last"], NOON), set_(Usage.open["gate"], False), when=first)
-        wanted = wanted.model_copy(
+        expected = expected.model_copy(
             update={"seen": {"first": NOON, "last": NOON}, "open": {"door": True, "gate": False}}
         )
-        assert db.get(USAGE) == wanted
+        assert db.get(USAGE) == expected
         db.update(USAGE, set_(Usage.title, "u"), when=(Usage.hours["00"] == 7) & (Usage.notes["title"] == "12.5"))
         with pytest.raises(ConditionFailed):
             db.update(USAGE, set_(Usage.title, "v"), when=Usage.hours["00"] > 7)
         db.update(USAGE, set_(Usage.hours, {"k": 1}), remove(Usage.notes), remove(Usage.extra))
-        assert db.get(USAGE) == wanted.model_copy(update={"title": "u", "hours": {"k": 1}, "notes": {}, "extra": {}})
+        assert db.get(USAGE) == expected.model_copy(update={"title": "u", "hours": {"k": 1}, "notes": {}, "extra": {}})
         db.update(USAGE, set_(Usage.notes["n"], "m"), increment(Usage.hours["k"]), when=exists(Usage.rates["x"]))
-        found = db.one(USAGE)
-        assert (found.notes, found.hours) == ({"n": "m"}, {"k": 2})
-        assert [one.hours["k"] for one in db.query(DAYS.where(exists(Usage.notes) & exists(Usage.hours["k"])))] == [2]
+        stored = db.one(USAGE)
+        assert (stored.notes, stored.hours) == ({"n": "m"}, {"k": 2})
+        query = DAYS.where(exists(Usage.notes) & exists(Usage.hours["k"]))
+        assert [usage.hours["k"] for usage in db.query(query)] == [2]
         with pytest.raises(ItemNotFound):
             db.update(Usage.primary(site="no", day="1"), increment(Usage.hours["k"]))
         assert db.get(Usage, site="no", day="1") is None
@@ -535,9 +538,9 @@ class TestCells:
         db.update(key, set_(Talk.length, 4), when=(Talk.stars >= 2) & not_(Talk.length == 4))
         with pytest.raises(ConditionFailed):
             db.put(talk, when=Talk.stars < 2)
-        found = db.get(key)
-        assert found == talk.model_copy(update={"stars": 2, "text": "y", "length": 4})
-        assert list(db.query(Talk.by_author(author="12.5"))) == [found]
+        stored = db.get(key)
+        assert stored == talk.model_copy(update={"stars": 2, "text": "y", "length": 4})
+        assert list(db.query(Talk.by_author(author="12.5"))) == [stored]
         db.update(key, set_(Talk.author, "bo"), remove(Talk.length))
         assert db.count(Talk.by_author(author="12.5")) == 0
         assert db.first(Talk.by_author(author="bo")) == db.get(key)

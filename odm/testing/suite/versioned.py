@@ -118,14 +118,14 @@ def archive(stores: Stores) -> Store:
 @needs("conditions", "updates")
 class TestVersioned:
     def test_keeps_the_last_versions_unchanged(self, archive: Store) -> None:
-        one = archive.insert(edited(NEW, parts=[Part(title="a", pages=2)], words={"x"}, note="n"))
-        two = archive.put(edited(one, price=Decimal("1.50"), note=None))
-        three = archive.update(two, set_(Paper.text, "3"), increment(Paper.price), returning="new")
-        assert [version(archive, number) for number in range(1, 5)] == [one, two, three, None]
-        four = archive.update(KEY, set_(Paper.words, set()), returning="new")
-        assert [paper.version for paper in (one, two, three, four)] == [1, 2, 3, 4]
-        assert [version(archive, number) for number in range(1, 5)] == [None, two, three, four]
-        assert archive.get(KEY) == four
+        first = archive.insert(edited(NEW, parts=[Part(title="a", pages=2)], words={"x"}, note="n"))
+        second = archive.put(edited(first, price=Decimal("1.50"), note=None))
+        third = archive.update(second, set_(Paper.text, "3"), increment(Paper.price), returning="new")
+        assert [version(archive, number) for number in range(1, 5)] == [first, second, third, None]
+        fourth = archive.update(KEY, set_(Paper.words, set()), returning="new")
+        assert [paper.version for paper in (first, second, third, fourth)] == [1, 2, 3, 4]
+        assert [version(archive, number) for number in range(1, 5)] == [None, second, third, fourth]
+        assert archive.get(KEY) == fourth
         assert kept(archive) == [(2, "1"), (3, "3"), (4, "3")]
 
     def test_has_a_history_that_is_queried_like_any(self, archive: Store) -> None:
@@ -205,13 +205,13 @@ class TestVersioned:
         for cents in range(12):
             quote = archive.put(quote.model_copy(update={"price": Decimal(cents)}))
         archive.put(Quote(symbol="Z", day=2, price=Decimal(1)))
-        assert [one.day for one in archive.query(Quote.primary(symbol="Z"))] == [1, 2]
-        assert [one.number for one in archive.query(Quote.believed(symbol="Z", day=1))] == [*range(1, 14)]
+        assert [newest.day for newest in archive.query(Quote.primary(symbol="Z"))] == [1, 2]
+        assert [archived.number for archived in archive.query(Quote.believed(symbol="Z", day=1))] == [*range(1, 14)]
         assert archive.count(Quote.believed(symbol="Z")) == 14
         first = archive.one(Quote.believed.version(1, symbol="Z", day=1))
         assert first == Quote(symbol="Z", day=1, price=Decimal("559.40"), number=1)
         archive.delete(quote)
-        assert [type(one) for one in archive.scan()].count(Quote) == 1
+        assert [type(entity) for entity in archive.scan()].count(Quote) == 1
         assert archive.count(Quote.believed(symbol="Z")) == 1
 
     def test_is_written_by_transactions(self, archive: Store) -> None:
@@ -266,7 +266,7 @@ class TestVersionedStopped:
             last = archive.get(KEY)
             archive.put(NEW if last is None else edited(last, text="on"))
             number = 1 if last is None else last.version + 1
-            assert [one for one, _ in kept(archive)] == [*window(number)]
+            assert [stored for stored, _ in kept(archive)] == [*window(number)]
             check_versions(archive, paper)
             after += 1
         assert after > 1
@@ -276,12 +276,12 @@ def check_versions(archive: Store, paper: Paper) -> None:
     """Check that the newest paper is among the versions, and that older versions are unchanged."""
     newest = archive.get(KEY)
     last = 0 if newest is None else newest.version
-    found = [version(archive, number) for number in range(1, last + 3)]
-    assert {number for number, one in enumerate(found, 1) if one is not None} >= {*window(last)}
-    assert all(one is None or one.version == number <= last for number, one in enumerate(found, 1))
-    assert newest is None or found[last - 1] == newest
+    versions = [version(archive, number) for number in range(1, last + 3)]
+    assert {number for number, stored in enumerate(versions, 1) if stored is not None} >= {*window(last)}
+    assert all(stored is None or stored.version == number <= last for number, stored in enumerate(versions, 1))
+    assert newest is None or versions[last - 1] == newest
     if last > paper.version > 0:
-        assert found[paper.version - 1] == paper
+        assert versions[paper.version - 1] == paper
 
 
 class Step(NamedTuple):
