@@ -290,8 +290,8 @@ class Aggregate(Generic[A, E]):
             else:
                 entries[value, item] = entry[0]
                 tx.put(cls(group=group.id, value=value, item=item, shown=entry[0]))
-        shown = [entries[place] for place in sorted(entries, reverse=not kind.lowest)[:most]]
-        return shown if kind.most is not None else next(iter(shown), None)
+        ranking = [entries[place] for place in sorted(entries, reverse=not kind.lowest)[:most]]
+        return ranking if kind.most is not None else next(iter(ranking), None)
 
 
 def existing(items: Sequence[tuple[tuple[str, str], Entity]]) -> list[Inserted[Any]]:

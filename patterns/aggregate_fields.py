@@ -90,16 +90,16 @@ def member_class(into: type[Entity], of: type[Entity], fields: Mapping[str, Kind
     used = {f"value_{name}": kind.field for name, kind in fields.items() if kind.field is not None}
     used |= {f"shown_{name}": kind.show for name, kind in fields.items() if kind.show is not None}
     types = maker.copies(of, set(used.values()))
-    made: dict[str, Any] = {
+    member_fields: dict[str, Any] = {
         "item": str,
         "order": str,
         "counted": bool,
         "until": (Annotated[datetime, TTL] | None, None),
     }
-    made |= {f"key_{name}": (kind | None, None) for name, kind in keys.items()}
-    made |= {name: (types[source] | None, None) for name, source in used.items()}
+    member_fields |= {f"key_{name}": (kind | None, None) for name, kind in keys.items()}
+    member_fields |= {name: (types[source] | None, None) for name, source in used.items()}
     primary = PrimaryKey(f"AGGREGATE#{into.__odm_tag__}.{maker.name}#{{item}}")
-    return maker.make(into, Entity, made, {"primary": primary})
+    return maker.make(into, Entity, member_fields, {"primary": primary})
 
 
 def ranking_class(into: type[Entity], of: type[Entity], name: str, kind: Kind) -> Any:
@@ -108,9 +108,9 @@ def ranking_class(into: type[Entity], of: type[Entity], name: str, kind: Kind) -
     assert kind.show is not None
     maker = _maker(of)
     types = maker.copies(of, {kind.field, kind.show})
-    made = {"group": str, "value": types[kind.field], "item": str, "shown": (types[kind.show] | None, None)}
+    fields = {"group": str, "value": types[kind.field], "item": str, "shown": (types[kind.show] | None, None)}
     primary = PrimaryKey(f"RANKED#{into.__odm_tag__}.{maker.name}.{name}#{{group}}", "{value}#{item}")
-    return maker.make(into, Entity, made, {"primary": primary}, name)
+    return maker.make(into, Entity, fields, {"primary": primary}, name)
 
 
 def _maker(of: type[Entity]) -> Companion:

@@ -82,17 +82,17 @@ class Claims:
         name: the name of the declaration, for messages.
         entity: the entity whose items hold the values.
         fields: the fields whose values are claimed together.
-        made: the entity of the claims.
+        claim_class: the entity of the claims.
     """
 
-    def __init__(self, name: str, entity: type[Entity], fields: Sequence[str], made: type[Any]) -> None:
-        self.name, self.entity, self.fields, self.made = name, entity, fields, made
+    def __init__(self, name: str, entity: type[Entity], fields: Sequence[str], claim_class: type[Any]) -> None:
+        self.name, self.entity, self.fields, self.claim_class = name, entity, fields, claim_class
 
     def values(self, item: Any) -> Values | None:
         """The values of the fields in an item or claim; None: one of them is None, or there is no item."""
         values = {name: getattr(item, name, None) for name in self.fields}
-        found = self.checked({name: value for name, value in values.items() if value is not None})
-        return found if len(found) == len(values) else None
+        checked_values = self.checked({name: value for name, value in values.items() if value is not None})
+        return checked_values if len(checked_values) == len(values) else None
 
     def checked(self, values: Values) -> Values:
         """The values as a read returns them: a put stores values that were assigned without validation."""
@@ -101,13 +101,13 @@ class Claims:
 
     def key(self, values: Values) -> Query[Any]:
         """The key of the claim on a value."""
-        query: Query[Any] = self.made.primary(**values)
+        query: Query[Any] = self.claim_class.primary(**values)
         return query
 
     def new(self, owner: Query[Any], values: Values, now: float) -> Any:
         """A claim under a new id."""
         at = datetime.fromtimestamp(now, UTC)
-        return self.made(**{**owner.values, **values}, claim_ids={new_id()}, claimed_at=at)
+        return self.claim_class(**{**owner.values, **values}, claim_ids={new_id()}, claimed_at=at)
 
     def owner(self, claim: Any) -> Query[Any]:
         """The key of the item that a claim names."""
@@ -123,7 +123,7 @@ class Claims:
     def taken(self, by: Query[Any], values: Values, there: Any, holder: Any = None) -> ItemExists:
         """The error for a value that another item holds; ``there``: the stored claim on it."""
         whose = "another item" if there is None else str(self.owner(there))
-        return ItemExists(f"{self.name}: {by} cannot have {shown(values)}, which {whose} already has", holder)
+        return ItemExists(f"{self.name}: {by} cannot have {named_values(values)}, which {whose} already has", holder)
 
     def claim(self, do: Calls, owner: Query[Any], values: Values) -> Gen[tuple[str, float]]:
         """Claim a value for an item. Returns the id of the attempt, and its latest commit time in epoch seconds.
@@ -144,8 +144,8 @@ class Claims:
             if pause is not None:
                 yield from do.pause(do.random.uniform(0, pause))
         raise Conflict(
-            f"{self.name}: {owner} cannot have {shown(values)}: another writer is claiming or freeing it, or was "
-            f"interrupted; try again later, at most {LEASE} after that"
+            f"{self.name}: {owner} cannot have {named_values(values)}: another writer is claiming or freeing it, or "
+            f"was interrupted; try again later, at most {LEASE} after that"
         )
 
     def _join(self, do: Calls, owner: Query[Any], claim: Any, there: Any) -> Gen[bool]:
@@ -160,7 +160,7 @@ class Claims:
             if there.claimed_at + LEASE >= claim.claimed_at:
                 return False
         try:
-            yield from do.put(claim, when=self.made.claim_ids == there.claim_ids)
+            yield from do.put(claim, when=self.claim_class.claim_ids == there.claim_ids)
         except ConditionFailed:
             return False
         return True
@@ -170,12 +170,14 @@ class Claims:
         ids = {mark}
         try:
             for _ in range(TRIES):
-                seen = self.made.claim_ids == ids
+                seen = self.claim_class.claim_ids == ids
                 try:
                     if ids == {mark}:
                         yield from do.delete(self.key(values), when=seen)
                     else:
-                        yield from do.update(self.key(values), discard_from(self.made.claim_ids, mark), when=seen)
+                        yield from do.update(
+                            self.key(values), discard_from(self.claim_class.claim_ids, mark), when=seen
+                        )
                     return
                 except ItemNotFound:
                     return
@@ -188,6 +190,6 @@ class Claims:
             LOG.warning("%s: a value stays claimed for %s: %s", self.name, LEASE, type(error).__name__)
 
 
-def shown(values: Values) -> str:
+def named_values(values: Values) -> str:
     """A value, for messages."""
     return ", ".join(f"{name}={value!r}" for name, value in values.items())

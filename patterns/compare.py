@@ -87,12 +87,12 @@ class Side:
     """One of two sides.
 
     Attributes:
-        cut: steps that return the cursors at which its parts begin.
+        cursors: steps that return the cursors at which its parts begin.
         page: steps that return the page at a cursor.
         stale: the checksum of an item includes the indexes whose entry for it is wrong.
     """
 
-    cut: Callable[[], Steps[list[str]]]
+    cursors: Callable[[], Steps[list[str]]]
     page: Callable[[str], Steps[Page[RawItem]]]
     stale: bool = False
 
@@ -116,10 +116,10 @@ class Comparison:
         """Compare both sides."""
         ours, theirs = yield from self.sums(bucket)
         items = sum(count for count, _ in ours.values())
-        found = differing(ours, theirs)
-        if not found:
+        names = differing(ours, theirs)
+        if not names:
             return Verified(items)
-        some = frozenset(found[:NAMED])
+        some = frozenset(names[:NAMED])
 
         def named(item: RawItem) -> Name | None:  # only partitions of a few sums, to bound the memory
             return name_of(item) if bucket(item) in some else None
@@ -130,12 +130,12 @@ class Comparison:
             for name in differing(ours, theirs)
             for entity, partition in [name]
         )
-        return Verified(items, differences, len(found) - len(some))
+        return Verified(items, differences, len(names) - len(some))
 
     def sums(self, group: Group) -> Steps[tuple[Sums, Sums]]:
         """The sums of both sides by group; items whose group is None are ignored."""
-        begin = yield from self.source.cut()
-        other = yield from self.target.cut()
+        begin = yield from self.source.cursors()
+        other = yield from self.target.cursors()
         ours = [self._part(self.source, cursor, group) for cursor in begin]
         theirs = [self._part(self.target, cursor, group) for cursor in other]
         sums: list[Sums] = yield Concurrent([*ours, *theirs])
@@ -144,12 +144,12 @@ class Comparison:
     def _part(self, side: Side, cursor: str | None, group: Group) -> Steps[Sums]:
         sums: Sums = {}
         while cursor is not None:
-            found = yield from side.page(cursor)
-            for item in found.items:
+            side_page = yield from side.page(cursor)
+            for item in side_page.items:
                 if (item.expires is None or item.expires > self.instant) and (name := group(item)) is not None:
                     sums[name] = plus(sums.get(name, NONE), (1, checksum(item, stale=side.stale)))
-            self.tell(len(found.items))
-            cursor = found.cursor
+            self.tell(len(side_page.items))
+            cursor = side_page.cursor
         return sums
 
 
@@ -157,9 +157,9 @@ NONE: Final = (0, 0)
 """The sum of nothing."""
 
 
-def plus(one: Sum, other: Sum) -> Sum:
+def plus(first: Sum, second: Sum) -> Sum:
     """The sum of two sums."""
-    return one[0] + other[0], (one[1] + other[1]) % 2**128
+    return first[0] + second[0], (first[1] + second[1]) % 2**128
 
 
 def differing(ours: Sums, theirs: Sums) -> list[Name]:

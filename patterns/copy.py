@@ -169,10 +169,10 @@ class _Job:
         """An item of the target; None if the target is empty."""
         cursor: str | None = None
         while True:
-            found: Page[RawItem] = yield On(self.target, page(cursor, size=1, expired=True))
-            if found.items or found.cursor is None:
-                return found.items[0] if found.items else None
-            cursor = found.cursor
+            items_page: Page[RawItem] = yield On(self.target, page(cursor, size=1, expired=True))
+            if items_page.items or items_page.cursor is None:
+                return items_page.items[0] if items_page.items else None
+            cursor = items_page.cursor
 
     def _not_empty(self, held: RawItem) -> BadValue:
         return BadValue(
@@ -182,10 +182,10 @@ class _Job:
         )
 
     def _page(self, cursor: str) -> Steps[tuple[str | None, int]]:
-        found: Page[RawItem] = yield On(self.source, page(cursor, size=self.rate.page(self.size)))
-        if wait := self.rate.take(len(found.items)):
+        items_page: Page[RawItem] = yield On(self.source, page(cursor, size=self.rate.page(self.size)))
+        if wait := self.rate.take(len(items_page.items)):
             yield Pause(wait)
-        items = list(spread(found.items, lambda item: item.partition))
+        items = list(spread(items_page.items, lambda item: item.partition))
         if items:
             yield On(self.target, write(items))
-        return found.cursor, len(items)
+        return items_page.cursor, len(items)

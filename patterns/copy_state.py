@@ -54,13 +54,13 @@ class State:
             BadValue: the file is not a state, belongs to work between other stores, or cannot be read or written.
         """
         self._names = names
-        found = self._file.load()
-        if found is None:
+        content = self._file.load()
+        if content is None:
             return
-        if found.format != FORMAT or found.stores != tuple(names):
-            kept = " to ".join(found.stores)
+        if content.format != FORMAT or content.stores != tuple(names):
+            kept = " to ".join(content.stores)
             raise BadValue(f"{self._file.path} is the state of {self._of} from {kept}: name another file")
-        self.parts = [Part(cursor, items) for cursor, items in found.parts]
+        self.parts = [Part(cursor, items) for cursor, items in content.parts]
 
     def save(self) -> None:
         """Write the state durably."""

@@ -112,7 +112,7 @@ class Current(Companion):
         return f"Current({str(self.key)[len('PrimaryKey(') : -1]}{by})"
 
     def __get__(self, instance: object, owner: type[E]) -> Newest[E]:
-        return self._of.setdefault(owner, Newest(self, owner, partial(self._wanted, owner)))
+        return self._of.setdefault(owner, Newest(self, owner, partial(self._advice, owner)))
 
     def entities(self, entity: type[Entity]) -> Sequence[type[Entity]]:
         entity.model_rebuild(raise_errors=False)
@@ -147,10 +147,10 @@ class Current(Companion):
         if of.pattern is None and not transactions:
             raise Unsupported(
                 f"{entity.__name__}.{self.name}: this backend writes an item and then the copy; if that is "
-                f"interrupted, no pattern finds the newest item: {self._wanted(entity)}"
+                f"interrupted, no pattern finds the newest item: {self._advice(entity)}"
             )
 
-    def _wanted(self, entity: type[Entity]) -> str:
+    def _advice(self, entity: type[Entity]) -> str:
         """The pattern to add."""
         of = self._of[entity]
         partition = "#".join(filter(None, (self.key.partition, self.key.sort)))

@@ -164,7 +164,7 @@ async def aderive(
 
 
 def _queries(makes: Any) -> list[Query[Any]]:
-    return [query_of(one) for one in (makes if isinstance(makes, Sequence) else [makes])]
+    return [query_of(source) for source in (makes if isinstance(makes, Sequence) else [makes])]
 
 
 def _state(path: str | os.PathLike[str] | None) -> State:
@@ -199,7 +199,7 @@ class _Job:
         while True:
             continued = bool(self.state.parts)
             if not continued:
-                yield from work.begin((yield from self._cut()))
+                yield from work.begin((yield from self._cursors()))
             yield from work.steps(self._written)
             verified = (yield from self._verified(work)) if self.check or self.replace else None
             if not continued or verified is None or verified.same:
@@ -232,72 +232,72 @@ class _Job:
             if query != Query(query.entity, conditions=query.conditions) or owned.count(query.entity) > 1:
                 raise BadValue(f"makes={query}: give each entity once, or select(...).where(...) with conditions only")
 
-    def _cut(self) -> Steps[list[str]]:
-        found: list[str] = yield On(self.source, begin(self.query, self.parallel))
-        return found
+    def _cursors(self) -> Steps[list[str]]:
+        starts: list[str] = yield On(self.source, begin(self.query, self.parallel))
+        return starts
 
     def _derived(self, cursor: str) -> Steps[Page[tuple[RawItem, str]]]:
         """The derived items of a page, each with the name of its source."""
-        found: Page[tuple[Entity, str]] = yield On(self.source, entities(self.query, cursor, self.size))
+        source_page: Page[tuple[Entity, str]] = yield On(self.source, entities(self.query, cursor, self.size))
         rule = Rule(self.make, self.makes)
-        made = [(entity, name) for item, name in found.items for entity in rule.of(item, name)]
-        raw: list[tuple[RawItem, str]] = yield On(self.target, raw_items(made))
-        return Page(raw, found.cursor)
+        derived_items = [(entity, name) for item, name in source_page.items for entity in rule.of(item, name)]
+        raw: list[tuple[RawItem, str]] = yield On(self.target, raw_items(derived_items))
+        return Page(raw, source_page.cursor)
 
     def _written(self, cursor: str) -> Steps[tuple[str | None, int]]:
         """Derive and write a page; returns the next cursor and the number of derived items."""
-        found = yield from self._derived(cursor)
-        items = spread([item for item, _ in found.items], lambda item: item.partition)
+        derived_page = yield from self._derived(cursor)
+        items = spread([item for item, _ in derived_page.items], lambda item: item.partition)
         while some := list(islice(items, self.rate.page(BATCH))):
             if wait := self.rate.take(len(some)):
                 yield Pause(wait)
             yield On(self.target, write(some))
-        return found.cursor, len(found.items)
+        return derived_page.cursor, len(derived_page.items)
 
     def _comparison(self, work: Work) -> Steps[Comparison]:
         moment: float = yield On(self.target, now())
-        return Comparison(Side(self._cut, self._page), self._owned(), moment, work.compare)
+        return Comparison(Side(self._cursors, self._page), self._owned(), moment, work.compare)
 
     def _verified(self, work: Work) -> Steps[Verified]:
         """Compare what is derived with the target."""
-        found = yield from (yield from self._comparison(work)).verified()
+        verified = yield from (yield from self._comparison(work)).verified()
         lacking = {
             (difference.entity, difference.partition)
-            for difference in found.differences
+            for difference in verified.differences
             if difference.source > difference.target
         }
         if lacking:
             yield from self._check_once(lacking)
-        return found
+        return verified
 
     def _page(self, cursor: str) -> Steps[Page[RawItem]]:
-        found = yield from self._derived(cursor)
-        return Page([item for item, _ in found.items], found.cursor)
+        derived_page = yield from self._derived(cursor)
+        return Page([item for item, _ in derived_page.items], derived_page.cursor)
 
     def _owned(self) -> Side:
         """What the target has from this derivation."""
         owned: list[Query[Any] | None] = [*self.makes] or [None]
         sides = [side_of(self.target, self.parallel, self.size, where=where, stale=True) for where in owned]
 
-        def cut() -> Steps[list[str]]:
-            found: list[str] = []
+        def cursors() -> Steps[list[str]]:
+            starts: list[str] = []
             for number, side in enumerate(sides):
-                found += [f"{number} {cursor}" for cursor in (yield from side.cut())]
-            return found
+                starts += [f"{number} {cursor}" for cursor in (yield from side.cursors())]
+            return starts
 
         def page(cursor: str) -> Steps[Page[RawItem]]:
             number, _, rest = cursor.partition(" ")
-            found = yield from sides[int(number)].page(rest)
-            return Page(found.items, None if found.cursor is None else f"{number} {found.cursor}")
+            side_page = yield from sides[int(number)].page(rest)
+            return Page(side_page.items, None if side_page.cursor is None else f"{number} {side_page.cursor}")
 
-        return Side(cut, page, stale=True)
+        return Side(cursors, page, stale=True)
 
     def _check_once(self, partitions: set[tuple[str, str]]) -> Steps[None]:
         """Raise BadValue if two derived items of these partitions have the same key."""
         seen: dict[tuple[str, str], str] = {}
-        for begun in (yield from self._cut()):
+        for begun in (yield from self._cursors()):
             cursor: str | None = begun
             while cursor is not None:
-                found = yield from self._derived(cursor)
-                once([(item, name) for item, name in found.items if name_of(item) in partitions], seen)
-                cursor = found.cursor
+                derived_page = yield from self._derived(cursor)
+                once([(item, name) for item, name in derived_page.items if name_of(item) in partitions], seen)
+                cursor = derived_page.cursor

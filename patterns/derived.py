@@ -56,14 +56,14 @@ def begin(do: Calls, query: Query[Any], parallel: int) -> Gen[list[str]]:
 @procedure
 def entities(do: Calls, query: Query[Any], cursor: str, size: int) -> Gen[Page[tuple[Entity, str]]]:
     """A page of a query: each item with its key as text."""
-    found: Page[Any]
+    source_page: Page[Any]
     if _is_served(do, query):
-        found = yield from do.page(query, after=cursor or None, size=size)
-        items = found.items
+        source_page = yield from do.page(query, after=cursor or None, size=size)
+        items = source_page.items
     else:
-        found = yield from do.scan_page(cursor, size=size, where=query)
-        items = [item.entity for item in found.items]
-    return Page([(item, _text(item, *do.key_of(item))) for item in items], found.cursor)
+        source_page = yield from do.scan_page(cursor, size=size, where=query)
+        items = [item.entity for item in source_page.items]
+    return Page([(item, _text(item, *do.key_of(item))) for item in items], source_page.cursor)
 
 
 def _text(entity: Entity, partition: str, sort: str) -> str:
@@ -92,31 +92,33 @@ class Rule:
         Raises:
             BadValue: something else was made.
         """
-        made: Any = item if self.make is None else self.make(item)
-        if made is None:
+        answer: Any = item if self.make is None else self.make(item)
+        if answer is None:
             return []
-        found = [made] if isinstance(made, Entity) else list(made) if isinstance(made, Iterable) else [made]
+        derived_items = (
+            [answer] if isinstance(answer, Entity) else list(answer) if isinstance(answer, Iterable) else [answer]
+        )
         known = tuple(query.entity for query in self.makes)
-        for one in found:
-            if not isinstance(one, Entity):
-                raise BadValue(f"make({name}) returned {one!r}: return an entity, several in a list, or None")
-            if known and type(one) not in known:
+        for entity in derived_items:
+            if not isinstance(entity, Entity):
+                raise BadValue(f"make({name}) returned {entity!r}: return an entity, several in a list, or None")
+            if known and type(entity) not in known:
                 names = ", ".join(entity.__name__ for entity in known)
-                raise BadValue(f"make({name}) returned a {type(one).__name__}, but makes= has only {names}: add it")
-        return found
+                raise BadValue(f"make({name}) returned a {type(entity).__name__}, but makes= has only {names}: add it")
+        return derived_items
 
 
 @procedure
-def raw_items(do: Calls, made: Sequence[tuple[Entity, str]]) -> Gen[list[tuple[RawItem, str]]]:
+def raw_items(do: Calls, derivations: Sequence[tuple[Entity, str]]) -> Gen[list[tuple[RawItem, str]]]:
     """The items that the target would store, each with the name of its source; runs on the target.
 
     Raises:
         BadValue: an entity cannot be written in a batch, or two of the entities have the same key.
     """
     yield from ()
-    found = [(do.raw_item(entity), name) for entity, name in made]
-    once(found, {})
-    return found
+    named_items = [(do.raw_item(entity), name) for entity, name in derivations]
+    once(named_items, {})
+    return named_items
 
 
 def once(items: Iterable[tuple[RawItem, str]], seen: dict[tuple[str, str], str]) -> None:

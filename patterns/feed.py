@@ -157,17 +157,17 @@ class Feed:
             if error is not None:
                 failed = index
                 break
-        for one in self._many:
-            taken = [index for index, change in enumerate(changes[:failed]) if one.takes(change)]
+        for group_handler in self._many:
+            taken = [index for index, change in enumerate(changes[:failed]) if group_handler.takes(change)]
             if not taken:
                 continue
-            wrong = yield from _attempted(partial(one.handler, [changes[index] for index in taken]))
+            wrong = yield from _attempted(partial(group_handler.handler, [changes[index] for index in taken]))
             if wrong is not None:
                 failed, error = taken[0], wrong
         return failed, error
 
     def _calls(self, change: Change[Any]) -> Iterator[Callable[[], object]]:
-        return (partial(one.handler, change) for one in self._each if one.takes(change))
+        return (partial(subscription.handler, change) for subscription in self._each if subscription.takes(change))
 
 
 def _attempted(call: Callable[[], object]) -> Steps[Exception | None]:

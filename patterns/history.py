@@ -106,15 +106,15 @@ class History(Generic[E]):
             number: the number of the version, 1 or more.
             key: the key fields.
         """
-        return self._procedure(self._version, f"version({number}, {_shown(key)})", number, key)
+        return self._procedure(self._version, f"version({number}, {_text_of(key)})", number, key)
 
-    def compare(self, one: int, other: int, /, **key: Any) -> Procedure[dict[str, tuple[Any, Any]]]:
+    def compare(self, first: int, second: int, /, **key: Any) -> Procedure[dict[str, tuple[Any, Any]]]:
         """The differences between two versions, for ``db.run(...)``: by field name, both values.
 
         Raises:
             ItemNotFound: one of the versions is not kept, or never existed.
         """
-        return self._procedure(self._compare, f"compare({one}, {other}, {_shown(key)})", (one, other), key)
+        return self._procedure(self._compare, f"compare({first}, {second}, {_text_of(key)})", (first, second), key)
 
     def revert(self, *, to: int, **key: Any) -> Procedure[E]:
         """Make a new version with the content of an old one, for ``db.run(...)``, which returns it.
@@ -123,25 +123,25 @@ class History(Generic[E]):
             ItemNotFound: the old version is not kept, or never existed.
             Conflict: another writer changed the item meanwhile.
         """
-        return self._procedure(self._revert, f"revert(to={to}, {_shown(key)})", to, key)
+        return self._procedure(self._revert, f"revert(to={to}, {_text_of(key)})", to, key)
 
     def _procedure(self, steps: Any, text: str, /, *args: Any) -> Procedure[Any]:
         text = f"{self!r}.{text}"
         return Procedure(partial(steps, text, *args), text)
 
     def _version(self, text: str, number: int, key: Mapping[str, Any], do: Calls) -> Gen[E | None]:
-        _, (found,) = yield from self._read(do, text, key, (number,))
-        return found
+        _, (version,) = yield from self._read(do, text, key, (number,))
+        return version
 
     def _compare(self, text: str, numbers: Sequence[int], key: Mapping[str, Any], do: Calls) -> Gen[dict[str, Any]]:
-        _, found = yield from self._read(do, text, key, numbers)
-        one, other = (vars(_there(version, text)) for version in found)
+        _, versions = yield from self._read(do, text, key, numbers)
+        first, second = (vars(_there(version, text)) for version in versions)
         fields = [name for name in self._entity.model_fields if name != self._kept().number]
-        return {name: (one[name], other[name]) for name in fields if one[name] != other[name]}
+        return {name: (first[name], second[name]) for name in fields if first[name] != second[name]}
 
     def _revert(self, text: str, to: int, key: Mapping[str, Any], do: Calls) -> Gen[E]:
-        newest, (found,) = yield from self._read(do, text, key, (to,))
-        content = dict(vars(_there(found, text)))
+        newest, (version,) = yield from self._read(do, text, key, (to,))
+        content = dict(vars(_there(version, text)))
         del content[self._kept().number]
         return (yield from do.put(_there(newest, text).model_copy(update=content)))
 
@@ -157,9 +157,9 @@ class History(Generic[E]):
         last = kept.number_of(newest)
         older = [number for number in numbers if number < last]
         read = yield from do.get_many([kept.key({**key, kept.number: number}) for number in older])
-        of_this_life = (one if one and one.life_ == (mark or FIRST) else None for one in read)
-        found = {n: one and kept.item(one) for n, one in zip(older, of_this_life, strict=True)}
-        return newest, [newest if number == last else found.get(number) for number in numbers]
+        of_this_life = (stored if stored and stored.life_ == (mark or FIRST) else None for stored in read)
+        by_number = {n: stored and kept.item(stored) for n, stored in zip(older, of_this_life, strict=True)}
+        return newest, [newest if number == last else by_number.get(number) for number in numbers]
 
 
 def fields_of(entity: type[Entity], number: str) -> dict[str, Any]:
@@ -169,11 +169,11 @@ def fields_of(entity: type[Entity], number: str) -> dict[str, Any]:
     return {**fields, number: Annotated[(int, *others)] if others else int, LIFE: str}
 
 
-def _there(found: E | None, text: str) -> E:
-    if found is None:
+def _there(version: E | None, text: str) -> E:
+    if version is None:
         raise ItemNotFound(f"{text}: there is no such version, or it is no longer kept")
-    return found
+    return version
 
 
-def _shown(key: Mapping[str, Any]) -> str:
+def _text_of(key: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in key.items())

@@ -44,10 +44,10 @@ class Newest(Generic[E]):
     others: tuple[str, ...] = ()
     pattern: tuple[PatternView, bool] | None = None
 
-    def __init__(self, current: Companion, entity: type[E], wanted: Callable[[], str]) -> None:
+    def __init__(self, current: Companion, entity: type[E], advice: Callable[[], str]) -> None:
         self._current = current
         self._entity = entity
-        self._wanted = wanted
+        self._advice = advice
 
     def __repr__(self) -> str:
         return f"{self._entity.__name__}.{self._current.name}"
@@ -106,10 +106,14 @@ class Newest(Generic[E]):
             item = stored
         return item
 
-    def _procedure(self, steps: Callable[[Query[Any], Calls], Gen[R]], of: str, given: dict[str, Any]) -> Procedure[R]:
+    def _procedure(
+        self, steps: Callable[[Query[Any], Calls], Gen[R]], of: str, arguments: dict[str, Any]
+    ) -> Procedure[R]:
         entity = compiled(self._entity)
-        known = {name: entity.validate(name, given[name]) for name in given.keys() & self._entity.model_fields.keys()}
-        key: Query[Any] = self.entity.primary(**{**given, **known})
+        known = {
+            name: entity.validate(name, arguments[name]) for name in arguments.keys() & self._entity.model_fields.keys()
+        }
+        key: Query[Any] = self.entity.primary(**{**arguments, **known})
         return Procedure(partial(steps, key), f"{self!r}{of}({str(key).partition('(')[2]}")
 
     def _item(self, copy: Any) -> Any:
@@ -129,14 +133,14 @@ class Newest(Generic[E]):
                 item = (yield from do.get(self._own_key(copy))) if same else newest
                 if item is not None and (copy is None or self.copy(item) != copy):
                     with suppress(ConditionFailed):  # another writer was faster, with a newer one
-                        found: E = yield from self.follow(do, self._own_key(item), item)
-                        return found
+                        stored: E = yield from self.follow(do, self._own_key(item), item)
+                        return stored
                     copy = yield from do.get(key)
         return None if copy is None else self._item(copy)
 
     def _refresh(self, key: Query[Any], do: Calls) -> Gen[E | None]:
         if self.pattern is None:
-            raise Unsupported(f"{self!r}.refresh: no pattern finds the newest item: {self._wanted()}")
+            raise Unsupported(f"{self!r}.refresh: no pattern finds the newest item: {self._advice()}")
         for _ in range(ATTEMPTS):
             copy = yield from do.get(key)
             newest: E | None = yield from do.first(self._newest(key, None))
@@ -157,9 +161,9 @@ class Newest(Generic[E]):
         """The query that finds the newest item, at or above the copied one."""
         assert self.pattern is not None  # checked when the store connected
         (pattern, descending), values = self.pattern, key.values
-        given = {name: values[name] for name in pattern.partition_fields}
-        rest = [getattr(self._entity, name) == values[name] for name in values if name not in given]
+        partition = {name: values[name] for name in pattern.partition_fields}
+        rest = [getattr(self._entity, name) == values[name] for name in values if name not in partition]
         if copy is not None:
             rest.append(getattr(self._entity, self.by) >= getattr(copy, self.by))
-        query: Query[E] = getattr(self._entity, pattern.name)(**given).where(*rest)
+        query: Query[E] = getattr(self._entity, pattern.name)(**partition).where(*rest)
         return query if descending else query.reverse()

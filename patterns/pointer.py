@@ -127,10 +127,10 @@ class Pointer(Companion):
         if of.pattern is None and not transactions:
             raise Unsupported(
                 f"{entity.__name__}.{self.name}: this backend writes an item and then the pointer; if that is "
-                f"interrupted, no pattern finds the newest item: add {self._wanted(of, key)}"
+                f"interrupted, no pattern finds the newest item: add {self._advice(of, key)}"
             )
 
-    def _wanted(self, of: "Pointed[Any]", key: PatternView) -> str:
+    def _advice(self, of: "Pointed[Any]", key: PatternView) -> str:
         if key.lossy:
             return f"a field with the part of {', '.join(key.lossy)} in the key, use it there, and add a pattern by it"
         rest = "".join(f"#{{{name}}}" for name in of.key.fields if name not in (*key.fields, self.tracks))
@@ -218,13 +218,15 @@ class Pointed(Generic[E]):
         values = {name: getattr(item, name) for name in self.items.model_fields}
         return None if None in values.values() else self.items(**values)
 
-    def _procedure(self, steps: Callable[[Query[Any], Calls], Gen[R]], of: str, given: dict[str, Any]) -> Procedure[R]:
+    def _procedure(
+        self, steps: Callable[[Query[Any], Calls], Gen[R]], of: str, arguments: dict[str, Any]
+    ) -> Procedure[R]:
         """A procedure whose steps get the pointer's key; validates the values as the entity does."""
         if self._entity.__odm_table__ is None:
             raise self._pointer.fault(self._entity, "the class has no table=: use a subclass that has")
         entity = compiled(self._entity)
-        known = {name: entity.validate(name, given[name]) for name in given.keys() & self.items.model_fields}
-        key: Query[Any] = self.items.primary(**{**given, **known})
+        known = {name: entity.validate(name, arguments[name]) for name in arguments.keys() & self.items.model_fields}
+        key: Query[Any] = self.items.primary(**{**arguments, **known})
         return Procedure(partial(steps, key), f"{self!r}{of}({str(key).partition('(')[2]}")
 
     def _get(self, key: Query[Any], do: Calls) -> Gen[E | None]:
@@ -244,22 +246,22 @@ class Pointed(Generic[E]):
         """The pointer, moved forward if it was behind, and its item, or None if the item was not read."""
         pointer = yield from do.get(key)
         newest = None if do.transactions else (yield from do.first(self._newest(key.values, pointer)))
-        found, tracks = None if newest is None else self.at(newest), self._pointer.tracks
-        if found is None or found == pointer:
+        forward, tracks = None if newest is None else self.at(newest), self._pointer.tracks
+        if forward is None or forward == pointer:
             return pointer, newest
-        if pointer is not None and getattr(found, tracks) == getattr(pointer, tracks):
+        if pointer is not None and getattr(forward, tracks) == getattr(pointer, tracks):
             return pointer, None
         with suppress(ConditionFailed):  # another writer moved it first
-            yield from do.put(found, when=self._pointer.forward(found))
-        return found, newest
+            yield from do.put(forward, when=self._pointer.forward(forward))
+        return forward, newest
 
     def _newest(self, values: Mapping[str, Any], pointer: Any) -> Query[E]:
         """The query that finds the newest of a pointer's items, at or above its current value."""
         assert self.pattern is not None  # checked when the store connected
         (pattern, descending), tracks = self.pattern, self._pointer.tracks
-        given = {name: values[name] for name in pattern.partition_fields}
-        rest = [getattr(self._entity, name) == values[name] for name in values if name not in given]
+        partition = {name: values[name] for name in pattern.partition_fields}
+        rest = [getattr(self._entity, name) == values[name] for name in values if name not in partition]
         if pointer is not None:
             rest.append(getattr(self._entity, tracks) >= getattr(pointer, tracks))
-        query: Query[E] = getattr(self._entity, pattern.name)(**given).where(*rest)
+        query: Query[E] = getattr(self._entity, pattern.name)(**partition).where(*rest)
         return query if descending else query.reverse()

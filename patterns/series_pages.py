@@ -22,14 +22,14 @@ class Place:
 
     Attributes:
         most: the limit of the query, or None.
-        left: the number of results up to the limit from there on; None: no limit.
+        remaining: the number of results up to the limit from there on; None: no limit.
         period: that of its table; None: the first table.
         inner: the cursor in that table.
         back: the page before is wanted, with its items in the order of the query.
     """
 
     most: int | None
-    left: int | None
+    remaining: int | None
     period: date | None = None
     inner: str | None = None
     back: bool = False
@@ -37,7 +37,13 @@ class Place:
     @property
     def room(self) -> int | None:
         """The number of results that a page may have; None: no limit."""
-        return None if self.left is None or self.most is None else self.most - self.left if self.back else self.left
+        return (
+            None
+            if self.remaining is None or self.most is None
+            else self.most - self.remaining
+            if self.back
+            else self.remaining
+        )
 
     def passes(self, range_: Range, period: date) -> bool:
         """Whether a table is behind it."""
@@ -47,8 +53,8 @@ class Place:
 
     def moved(self, period: date, inner: str, items: int) -> "Place":
         """The place after so many items, in its direction."""
-        left = None if self.left is None else self.left + (items if self.back else -items)
-        return evolve(self, period=period, inner=inner, left=left)
+        remaining = None if self.remaining is None else self.remaining + (items if self.back else -items)
+        return evolve(self, period=period, inner=inner, remaining=remaining)
 
     def turned(self, period: date, inner: str) -> "Place":
         """The same place for the other direction, found in a table."""
@@ -93,9 +99,11 @@ def _read(
         if len(items) < want:
             after = place.inner if period == place.period else start
             options = {"size": want - len(items), "after": after, "consistent": consistent}
-            found: Page[Any] = yield from series.read(period, Page([]), "page", query, **options)
-            items = [*found.items, *items] if place.back else [*items, *found.items]
-            before, inner = (found.cursor, found.previous) if place.back else (found.previous, found.cursor)
+            in_period: Page[Any] = yield from series.read(period, Page([]), "page", query, **options)
+            items = [*in_period.items, *items] if place.back else [*items, *in_period.items]
+            before, inner = (
+                (in_period.cursor, in_period.previous) if place.back else (in_period.previous, in_period.cursor)
+            )
             if before is not None and period == tables[0][0]:
                 behind = place.turned(period, before)
         else:  # the page is full: is there another result?
@@ -112,7 +120,7 @@ def _read(
 def _sealed(series: "SeriesSteps[Any, Any]", place: Place | None) -> str | None:
     if place is None or place.period is None or place.room == 0:
         return None
-    body = [series.series.name, place.period.isoformat(), place.inner, place.most, place.left, place.back]
+    body = [series.series.name, place.period.isoformat(), place.inner, place.most, place.remaining, place.back]
     cursor: str = series.base.seal(body)
     return cursor
 
@@ -121,14 +129,14 @@ def _unsealed(series: "SeriesSteps[Any, Any]", range_: Range, after: str) -> Pla
     value = series.base.unseal(after)
     wrong = BadCursor(f"the cursor belongs to another query than {range_.query}, or to another series")
     try:
-        name, text, inner, most, left, back = value
+        name, text, inner, most, remaining, back = value
         period = date.fromisoformat(text)
     except (TypeError, ValueError) as error:
         raise wrong from error
     if (name, most) != (series.series.name, range_.query.most) or type(inner) is not str or type(back) is not bool:
         raise wrong
-    if left is not None if most is None else not (type(left) is int and 0 < left <= most - back):
+    if remaining is not None if most is None else not (type(remaining) is int and 0 < remaining <= most - back):
         raise wrong
     if series.series.period_of(period) != period or not range_.holds(period):
         raise wrong
-    return Place(most, left, period, inner, back)
+    return Place(most, remaining, period, inner, back)

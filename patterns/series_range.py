@@ -66,15 +66,15 @@ def range_of(series: "TimeSeries[Any]", query: Any, *, merged: bool = True) -> R
     order = plan.order
     splits = series.by not in plan.pattern.fields or series.splits(plan.pattern)
     by_time = order is None or (order[0] == series.by and splits)
-    found = Range(series, query, plan, low, high, query.descending if order is None else order[1])
+    range_ = Range(series, query, plan, low, high, query.descending if order is None else order[1])
     coarse = series.by in query.values and not splits  # the value stands for a unit of several periods
-    if coarse or (merged and not by_time and not found.single):
+    if coarse or (merged and not by_time and not range_.single):
         raise Unsupported(
             f"{query}: {plan.pattern.name} does not sort by {series.by} after the given fields, so the results of "
             f"several tables would not be in its order: give a range of {series.by} within one {series.period}, or "
             f"declare a pattern whose sort key begins with {{{series.by}}}"
         )
-    return found
+    return range_
 
 
 def _bounds(series: "TimeSeries[Any]", plan: PlanView) -> tuple[date | None, date | None]:

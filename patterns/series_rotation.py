@@ -76,7 +76,7 @@ def rotation(db: "SeriesSteps[Any, Any]", today: date, *, drop: bool, measures: 
         steps.append(_step(db, "check" if period in there else "create", period))
         if period in there:
             steps += yield from _altered(db, period, series.new)
-    for period in sorted(one for one in there if one < today):
+    for period in sorted(other for other in there if other < today):
         expired = oldest is not None and period < oldest
         if expired and drop:
             text = (yield from _held(db, period)) if measures else "with all its items"
@@ -86,8 +86,8 @@ def rotation(db: "SeriesSteps[Any, Any]", today: date, *, drop: bool, measures: 
         if expired:
             text = f"beyond the {series.keep} periods to keep; drop=True (--drop) deletes it"
             steps.append(_step(db, "expired", period, text))
-    made = sum(step.kind == "create" for step in steps)
-    return Rotation(tuple(steps), len(there) + made)
+    creations = sum(step.kind == "create" for step in steps)
+    return Rotation(tuple(steps), len(there) + creations)
 
 
 def _held(db: "SeriesSteps[Any, Any]", period: date) -> Steps[str]:

@@ -76,10 +76,10 @@ class SeriesSteps(Generic[E, S]):
 
     def opened(self) -> list[S]:
         """The stores that have been used."""
-        found = [self.base]
+        stores = [self.base]
         with self._lock:
-            found.extend(self._stores.values())
-        return found
+            stores.extend(self._stores.values())
+        return stores
 
     def today(self, now: date | None = None) -> date:
         """The present period, by the clock of the store."""
@@ -96,8 +96,8 @@ class SeriesSteps(Generic[E, S]):
             asked = time.monotonic()
             beginning = self.base.prefix + self.series.name.partition("{")[0]
             names = yield Ask(partial(self.base.list_tables, beginning))
-            found = (self.series.period_in(name[len(self.base.prefix) :]) for name in names)
-            self._listed = asked, frozenset(period for period in found if period is not None)
+            periods = (self.series.period_in(name[len(self.base.prefix) :]) for name in names)
+            self._listed = asked, frozenset(period for period in periods if period is not None)
         return self._listed[1]
 
     def forget(self) -> None:
@@ -150,8 +150,8 @@ class SeriesSteps(Generic[E, S]):
 
     def _timed(self, item: Any) -> Any:
         """The item; if the store assigns the time that names its table (CreatedAt), with that time."""
-        given = isinstance(item, self.series.entity) and getattr(item, self.series.by) is None
-        return self.base.assigned(item) if given else item
+        untimed = isinstance(item, self.series.entity) and getattr(item, self.series.by) is None
+        return self.base.assigned(item) if untimed else item
 
     def _write(self, period: date, name: str, *args: Any, **options: Any) -> Steps[Any]:
         oldest = self.oldest(self.today())
@@ -174,8 +174,8 @@ class SeriesSteps(Generic[E, S]):
         """Put items, those of a period together."""
         waiting: dict[date, list[E]] = {}
         total = 0
-        for total, given in enumerate(items, 1):
-            item = self._timed(given)
+        for total, entity in enumerate(items, 1):
+            item = self._timed(entity)
             waiting.setdefault(self._period_of(item, {}), []).append(item)
             if total % WINDOW == 0:
                 yield from self._load(waiting)
@@ -201,20 +201,20 @@ class SeriesSteps(Generic[E, S]):
     def tables(self, range_: Range) -> Steps[list[tuple[date, Query[Any]]]]:
         """The tables to read in order, each with its query."""
         if range_.single:
-            found = [range_.low] if range_.low == range_.high and range_.low else []
+            periods = [range_.low] if range_.low == range_.high and range_.low else []
         else:
             there = (yield from self.listed()) or (yield from self.listed(fresh=True))
             if not there:
                 raise TableNotFound(f"no table of {self.series!r} exists: make them with rotate(), or odm rotate")
-            found = sorted(filter(range_.holds, there), reverse=range_.descending)
-        return [(period, range_.within(period)) for period in found]
+            periods = sorted(filter(range_.holds, there), reverse=range_.descending)
+        return [(period, range_.within(period)) for period in periods]
 
     def count_steps(self, range_: Range, consistent: bool) -> Steps[int]:
         """The number of results, up to the limit."""
         total, most = 0, range_.query.most
         for period, query in (yield from self.tables(range_)):
-            wanted = query if most is None else query.limit(most - total)
-            total += yield from self.read(period, 0, "count", wanted, consistent=consistent)
+            limited = query if most is None else query.limit(most - total)
+            total += yield from self.read(period, 0, "count", limited, consistent=consistent)
             if total == most:
                 break
         return total
@@ -222,28 +222,28 @@ class SeriesSteps(Generic[E, S]):
     def first_steps(self, range_: Range, consistent: bool) -> Steps[E | None]:
         """The first result, or None."""
         for period, query in (yield from self.tables(range_)):
-            found: E | None = yield from self.read(period, None, "first", query, consistent=consistent)
-            if found is not None:
-                return found
+            item: E | None = yield from self.read(period, None, "first", query, consistent=consistent)
+            if item is not None:
+                return item
         return None
 
     def delete_steps(self, which: Any, when: When, key: Mapping[str, Any]) -> Steps[bool]:
         """Remove an item; returns whether it existed."""
-        given = key if when is None else {**key, "when": when}
+        arguments = key if when is None else {**key, "when": when}
         period = self._period_of(which, key)
-        existed: bool = yield from self.read(period, False, "delete", which, **given)
+        existed: bool = yield from self.read(period, False, "delete", which, **arguments)
         return existed
 
     def get_steps(self, which: Any, consistent: bool, key: Mapping[str, Any]) -> Steps[E | None]:
         """The item under a key, or None."""
         period = self._period_of(which, key)
-        found: E | None = yield from self.read(period, None, "get", which, consistent=consistent, **key)
-        return found
+        item: E | None = yield from self.read(period, None, "get", which, consistent=consistent, **key)
+        return item
 
     def one_steps(self, which: Any, consistent: bool, key: Mapping[str, Any]) -> Steps[E]:
         """The item under a key; raises ItemNotFound if it does not exist."""
         period = self._period_of(which, key)
-        found: E | None = yield from self.read(period, None, "one", which, consistent=consistent, **key)
-        if found is None:
+        item: E | None = yield from self.read(period, None, "one", which, consistent=consistent, **key)
+        if item is None:
             raise ItemNotFound(f"{self.series!r}: there is no such item, as {period} has no table")
-        return found
+        return item

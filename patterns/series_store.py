@@ -87,16 +87,16 @@ class SeriesStore(SeriesSteps[E, Store]):
         return self._each(range_of(self.series, query), consistent)
 
     def _each(self, range_: Range, consistent: bool) -> Iterator[E]:
-        left = range_.query.most
+        remaining = range_.query.most
         for period, query in run(self.tables(range_)):
-            wanted = query if left is None else query.limit(left)
+            limited = query if remaining is None else query.limit(remaining)
             try:
-                for item in self.store_of(period).query(wanted, consistent=consistent):
+                for item in self.store_of(period).query(limited, consistent=consistent):
                     yield item
-                    left = None if left is None else left - 1
+                    remaining = None if remaining is None else remaining - 1
             except TableNotFound as error:
                 run(self.passed(period, error))
-            if left == 0:
+            if remaining == 0:
                 return
 
     def page(self, query: Query[E], *, size: int = 25, after: str | None = None, consistent: bool = True) -> Page[E]:
@@ -221,16 +221,16 @@ class AsyncSeriesStore(SeriesSteps[E, AsyncStore]):
         return self._each(range_of(self.series, query), consistent)
 
     async def _each(self, range_: Range, consistent: bool) -> AsyncIterator[E]:
-        left = range_.query.most
+        remaining = range_.query.most
         for period, query in await arun(self.tables(range_)):
-            wanted = query if left is None else query.limit(left)
+            limited = query if remaining is None else query.limit(remaining)
             try:
-                async for item in self.store_of(period).query(wanted, consistent=consistent):
+                async for item in self.store_of(period).query(limited, consistent=consistent):
                     yield item
-                    left = None if left is None else left - 1
+                    remaining = None if remaining is None else remaining - 1
             except TableNotFound as error:
                 await arun(self.passed(period, error))
-            if left == 0:
+            if remaining == 0:
                 return
 
     async def page(

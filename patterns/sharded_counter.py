@@ -126,7 +126,7 @@ class ShardedCounter(Generic[E]):
         Raises:
             OutcomeUnknown: the response was lost: the increment may or may not have been applied.
         """
-        return Procedure(partial(self._add, by, key), f"{self!r}.add({by}, {_shown(key)})")
+        return Procedure(partial(self._add, by, key), f"{self!r}.add({by}, {_text_of(key)})")
 
     def total(self, *, consistent: bool = True, **key: Any) -> Procedure[int]:
         """The sum of the shards; 0 if nothing was counted.
@@ -135,7 +135,7 @@ class ShardedCounter(Generic[E]):
             consistent: False: an eventually consistent read at half the read units; may miss the newest counts.
             key: the key fields but the shard.
         """
-        return Procedure(partial(self._total, key, consistent), f"{self!r}.total({_shown(key)})")
+        return Procedure(partial(self._total, key, consistent), f"{self!r}.total({_text_of(key)})")
 
     def reset(self, to: int = 0, /, **key: Any) -> Procedure[None]:
         """Set the total, in one transaction: each concurrent ``add`` is applied either before or after it.
@@ -148,7 +148,7 @@ class ShardedCounter(Generic[E]):
             Unsupported: on Bigtable, in a table without ``transactions=True``.
             TransactionFailed: concurrent writers kept changing the shards; nothing was changed.
         """
-        return Procedure(partial(self._reset, to, key), f"{self!r}.reset({to}, {_shown(key)})")
+        return Procedure(partial(self._reset, to, key), f"{self!r}.reset({to}, {_text_of(key)})")
 
     def shard_key(self, **key: Any) -> Query[E]:
         """The key of a random shard, for your own update in a transaction.
@@ -216,5 +216,5 @@ class ShardedCounter(Generic[E]):
         return SchemaError(f"{self!r}: {wrong}")
 
 
-def _shown(key: Mapping[str, Any]) -> str:
+def _text_of(key: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in key.items())

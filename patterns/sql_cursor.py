@@ -18,19 +18,19 @@ SIZE: Final = 100
 
 
 @procedure
-def _load(do: Calls, made: Any, name: str) -> Gen[Any]:
-    return (yield from do.get(made.primary(name=name)))
+def _load(do: Calls, cursors: Any, name: str) -> Gen[Any]:
+    return (yield from do.get(cursors.primary(name=name)))
 
 
 @procedure
-def _save(do: Calls, made: Any, name: str, old: Any, position: str) -> Gen[Any]:
+def _save(do: Calls, cursors: Any, name: str, old: Any, position: str) -> Gen[Any]:
     """Store a position, unless another drain has stored one in the meantime; returns what this drain stored last."""
-    new = made(name=name, position=position)
+    new = cursors(name=name, position=position)
     try:
         if old is None:
             yield from do.insert(new)
         elif old.position != position:
-            yield from do.put(new, when=made.position == old.position)
+            yield from do.put(new, when=cursors.position == old.position)
     except (ConditionFailed, ItemExists):
         return old
     return new
@@ -41,14 +41,14 @@ class Cursors:
 
     def __init__(self, rows: Rows[Any], column: Column[Any], overlap: float) -> None:
         self.rows, self.column, self.overlap = rows, column, overlap
-        self.made = rows.cursors
+        self.cursors = rows.cursors
         self.name = f"{rows.table.fullname}.{column.name}"
 
     def drained(
         self, store: Either, engine: EitherEngine, each: Callable[[Mapping[str, Any]], Steps[bool]]
     ) -> Steps[int]:
         """Push each changed row; the position moves up to the first one that failed."""
-        known = yield On(store, _load(self.made, self.name))
+        known = yield On(store, _load(self.cursors, self.name))
         begin = None if known is None else self._before(_read(known.position))
         reached, done, failed, last = None if known is None else _read(known.position), 0, False, None
         while True:
@@ -60,7 +60,7 @@ class Cursors:
                     reached = value
             done += len(page)
             if reached is not None:
-                known = yield On(store, _save(self.made, self.name, known, _written(reached)))
+                known = yield On(store, _save(self.cursors, self.name, known, _written(reached)))
             if len(page) < SIZE:
                 return done
             last = page[-1]
@@ -78,18 +78,18 @@ class Cursors:
         text = connection.dialect.name == "sqlite" and isinstance(changed.type, DateTime)
         order: Any = type_coerce(changed, String) if text else changed
         columns = (*(key.label(key.name) for key in keys), changed.label("odm_changed"), order.label("odm_order"))
-        wanted = select(*columns).where(changed.is_not(None))
+        statement = select(*columns).where(changed.is_not(None))
         if begin is not None:
             least = to_sql(changed, begin)
-            wanted = wanted.where(order >= (least.isoformat(" ") if text else least))
+            statement = statement.where(order >= (least.isoformat(" ") if text else least))
         if last is not None:
             after = [order > last["odm_order"]]
             equal = [order == last["odm_order"]]
             for key in keys:
                 after.append(and_(*equal, key > last[key.name]))
                 equal.append(key == last[key.name])
-            wanted = wanted.where(or_(*after))
-        return rows_of(connection.execute(wanted.order_by(order, *keys).limit(SIZE)))
+            statement = statement.where(or_(*after))
+        return rows_of(connection.execute(statement.order_by(order, *keys).limit(SIZE)))
 
 
 def _written(value: Any) -> str:

@@ -37,7 +37,7 @@ from odm import (
 )
 from odm.patterns.sql_cursor import Cursors
 from odm.patterns.sql_rows import Rows
-from odm.patterns.sql_tables import EitherEngine, Found, check_engine, check_store, find, rows_of, sql
+from odm.patterns.sql_tables import EitherEngine, RowState, check_engine, check_store, find, rows_of, sql
 from odm.patterns.two_stores import Either, On, Steps, arun, now, run
 
 E = TypeVar("E", bound=Entity)
@@ -65,8 +65,8 @@ def _write(do: Calls, rows: Rows[Any], key: Query[Any], old: Any, new: Any) -> G
             # In two steps, so that the feed shows that no application deleted it.
             leaving = rows.leaving(old, do)
             mark = set_(getattr(rows.entity, rows.mark), getattr(leaving, rows.mark))
-            left = yield from do.update(key, mark, when=rows.unchanged(old), returning="new")
-            yield from do.delete(key, when=rows.unchanged(left))
+            marked = yield from do.update(key, mark, when=rows.unchanged(old), returning="new")
+            yield from do.delete(key, when=rows.unchanged(marked))
             return True, None
         copy = rows.copied(new, do)
         if old is None:
@@ -97,28 +97,28 @@ def bring(rows: Rows[E], store: Either, engine: EitherEngine, key: Query[E], *, 
     columns = rows.key_columns(key)
     for _ in range(TRIES):
         item = yield On(store, _get(key))
-        row: Found = yield sql(rows, engine, find(rows, columns))
+        row: RowState = yield sql(rows, engine, find(rows, columns))
         if (load and item is not None) or not _behind(rows, item, row, load=load):
             return item  # type: ignore[no-any-return]
         if row.wrong is not None:
             raise row.wrong
-        written, made = yield On(store, _write(rows, key, item, row.item))
+        written, stored = yield On(store, _write(rows, key, item, row.item))
         if written:
-            again: Found = yield sql(rows, engine, find(rows, columns))
+            again: RowState = yield sql(rows, engine, find(rows, columns))
             if again.digest == row.digest:
-                return made  # type: ignore[no-any-return]
+                return stored  # type: ignore[no-any-return]
             load = False
     raise Conflict(f"{rows!r}: other programs kept changing {key} and its row: try again later")
 
 
-def _behind(rows: Rows[Any], item: Any, row: Found, *, load: bool) -> bool:
+def _behind(rows: Rows[Any], item: Any, row: RowState, *, load: bool) -> bool:
     """Whether an item is to be made equal to its row."""
     digest = rows.digest(item)
     if row.digest == digest:
         return rows.leaves(item)  # the row is back: the item is a copy of it again
     if item is None and load:
         return True
-    if row.left is not None and row.digest == row.left:
+    if row.synced is not None and row.digest == row.synced:
         return False  # the row is what was written back: the item is newer, and its change follows
     # An item that is based on this row was changed by an application. If that change was already handled and the row
     # still differs, the row has been changed after it.

@@ -27,7 +27,7 @@ from odm import (
 )
 from odm.patterns.sql_push import bring
 from odm.patterns.sql_rows import Rows
-from odm.patterns.sql_tables import EitherEngine, Found, check_engine, check_store, find, sql
+from odm.patterns.sql_tables import EitherEngine, RowState, check_engine, check_store, find, sql
 from odm.patterns.two_stores import Either, On, Pause, Steps, arun, run
 
 E = TypeVar("E", bound=Entity)
@@ -87,7 +87,7 @@ class ReadThrough(Generic[E]):
             if value is not None and (isinstance(value, bool) or not 0 < value < float("inf")):
                 raise BadValue(f"ReadThrough({name}={value!r}): give seconds, more than 0")
         self.rows, self.lease, self.missing_ttl = rows, lease, missing_ttl
-        self.made = rows.leases
+        self.leases = rows.leases
 
     def __repr__(self) -> str:
         return f"ReadThrough({self.rows!r})"
@@ -123,7 +123,7 @@ class ReadThrough(Generic[E]):
         key = self.rows.key(values)
         view = compiled(self.rows.entity)
         name = "#".join(view.primary.key_text(field, key.values[field]) for field in self.rows.keys)
-        lease = self.made.primary(name=name)
+        lease = self.leases.primary(name=name)
         for pause in (*PAUSES, None):
             item, held, at = yield On(store, _look(key, lease))
             if item is not None or (held is not None and held.missing):
@@ -134,14 +134,14 @@ class ReadThrough(Generic[E]):
                     return (yield from self._loaded(store, engine, key, ours, lease, at))
             if pause is not None:
                 yield Pause(pause)
-        row: Found = yield sql(self.rows, engine, find(self.rows, self.rows.key_columns(key)))
+        row: RowState = yield sql(self.rows, engine, find(self.rows, self.rows.key_columns(key)))
         if row.wrong is not None:
             raise row.wrong
         return row.item  # type: ignore[no-any-return]
 
     def _lease(self, name: str, at: float, seconds: float, *, missing: bool = False, token: str | None = None) -> Any:
         until = datetime.fromtimestamp(at, UTC) + timedelta(seconds=seconds)
-        return self.made(name=name, token=token or uuid4().hex, until=until, missing=missing)
+        return self.leases(name=name, token=token or uuid4().hex, until=until, missing=missing)
 
     def _loaded(
         self, store: Either, engine: EitherEngine, key: Query[E], ours: Any, lease: Query[Any], at: float

@@ -172,7 +172,9 @@ class Rows(Generic[E]):
         if item is None:
             return ABSENT
         values = item.model_dump(include=set(self.columns), by_alias=False)
-        text = json.dumps({name: plain(one, mixed=name in self.mixed) for name, one in values.items()}, sort_keys=True)
+        text = json.dumps(
+            {name: plain(field, mixed=name in self.mixed) for name, field in values.items()}, sort_keys=True
+        )
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
     def base(self, item: E | None) -> str:
@@ -215,11 +217,11 @@ class Rows(Generic[E]):
 def _made_for(entity: type[Entity]) -> tuple[Any, Any]:
     """The classes of the items that these patterns add to the table: leases and positions."""
     lease = {"name": str, "token": str, "until": Annotated[datetime, TTL], "missing": (bool, False)}
-    made: dict[str, dict[str, Any]] = {"load": lease, "cursor": {"name": str, "position": str}}
+    by_part: dict[str, dict[str, Any]] = {"load": lease, "cursor": {"name": str, "position": str}}
     maker = Companion()
     maker.name = "sql"
-    keys = {part: PrimaryKey(f"SQL#{entity.__odm_tag__}#{part.upper()}#{{name}}") for part in made}
-    leases, cursors = (maker.make(entity, Entity, made[part], {"primary": keys[part]}, part) for part in made)
+    keys = {part: PrimaryKey(f"SQL#{entity.__odm_tag__}#{part.upper()}#{{name}}") for part in by_part}
+    leases, cursors = (maker.make(entity, Entity, by_part[part], {"primary": keys[part]}, part) for part in by_part)
     return leases, cursors
 
 
@@ -235,11 +237,11 @@ def _check(rows: Rows[Any], field: str | None, ttl: object) -> None:
     if ttl is not None and field is None:
         raise rows.fault(f"ttl= needs a field with the TTL marker: add one to {name}, or leave ttl= out")
     kept = {rows.mark, rows.expires}
-    if lacking := [one for one, info in fields.items() if info.is_required() and one not in {*rows.columns, *kept}]:
+    if lacking := [name for name, info in fields.items() if info.is_required() and name not in {*rows.columns, *kept}]:
         raise rows.fault(f"field {lacking[0]!r} is required, but no column is mapped to it: add it to columns=")
     _check_columns(rows)
     twice = [column.name for column in rows.columns.values()]
-    if again := sorted({one for one in twice if twice.count(one) > 1}):
+    if again := sorted({name for name in twice if twice.count(name) > 1}):
         raise rows.fault(f"column {again[0]!r} is mapped to several fields: give each field a column of its own")
     if lost := [key for key in rows.keys if key not in rows.columns]:
         raise rows.fault(f"field {lost[0]!r} of the primary key has no column: add it to columns=")
@@ -250,10 +252,10 @@ def _check(rows: Rows[Any], field: str | None, ttl: object) -> None:
             f"the columns of the SQL primary key are {have}, and those of the fields of "
             f"{primary_key(rows.entity)} are {', '.join(sorted(ours))}: they must be the same"
         )
-    for what, table, own in (("outbox", rows.outbox, OUTBOX), ("applied", rows.applied, APPLIED)):
-        wanted = {*own, *(rows.columns[key].name for key in rows.keys)}
-        if table is not None and (missing := sorted(wanted - set(table.c.keys()))):
-            raise rows.fault(f"{what}={table.name!r} lacks column {missing[0]!r}: make it with {what}_table(...)")
+    for option, table, own in (("outbox", rows.outbox, OUTBOX), ("applied", rows.applied, APPLIED)):
+        needed = {*own, *(rows.columns[key].name for key in rows.keys)}
+        if table is not None and (missing := sorted(needed - set(table.c.keys()))):
+            raise rows.fault(f"{option}={table.name!r} lacks column {missing[0]!r}: make it with {option}_table(...)")
 
 
 def _set_by_odm(entity: type[Entity]) -> set[str]:

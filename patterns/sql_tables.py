@@ -170,51 +170,53 @@ def check_engine(rows: Rows[Any], engine: object, *, sync: bool) -> None:
 
 
 @frozen
-class Found:
+class RowState:
     """A row and what was last written back, at one instant.
 
     Attributes:
         item: the item of the row, without a mark; None: there is no row, or it does not fit.
         digest: of the row; `ABSENT` without one.
         seen: the digest of the last item that `odm.patterns.sql.WriteBehind` handled; None: it handled none.
-        left: the digest of the row when it last was equal to that item; None: unknown, or it was not equal.
+        synced: the digest of the row when it last was equal to that item; None: unknown, or it was not equal.
         wrong: why the row does not fit the entity.
     """
 
     item: Any
     digest: str
     seen: str | None = None
-    left: str | None = None
+    synced: str | None = None
     wrong: ItemInvalid | None = None
 
 
-def find(rows: Rows[Any], key: Key) -> Callable[[Connection], Found]:
+def find(rows: Rows[Any], key: Key) -> Callable[[Connection], RowState]:
     """Read a row and what was last written back in one statement, so that they belong together."""
-    one = select(literal(1).label("one")).subquery()
-    wanted = _named(rows.table)
-    source = one.outerjoin(rows.table, matches(rows.table, key))
+    single = select(literal(1).label("one")).subquery()
+    selected = _named(rows.table)
+    source = single.outerjoin(rows.table, matches(rows.table, key))
     if rows.applied is not None:
-        wanted += [rows.applied.c.item_digest.label("odm_seen"), rows.applied.c.row_digest.label("odm_left")]
+        selected += [rows.applied.c.item_digest.label("odm_seen"), rows.applied.c.row_digest.label("odm_left")]
         source = source.outerjoin(rows.applied, matches(rows.applied, key))
-    statement = select(*wanted).select_from(source)
+    statement = select(*selected).select_from(source)
 
-    def work(connection: Connection) -> Found:
+    def work(connection: Connection) -> RowState:
         (row,) = rows_of(connection.execute(statement))
-        return found(rows, row, row.get("odm_seen"), row.get("odm_left"))
+        return row_state(rows, row, row.get("odm_seen"), row.get("odm_left"))
 
     return work
 
 
-def found(rows: Rows[Any], row: Mapping[str, Any] | None, seen: str | None = None, left: str | None = None) -> Found:
+def row_state(
+    rows: Rows[Any], row: Mapping[str, Any] | None, seen: str | None = None, synced: str | None = None
+) -> RowState:
     """What a row and a record of what was written back mean."""
     absent = row is None or any(row[column.name] is None for column in rows.table.primary_key)
     if row is None or absent or (rows.deleted is not None and row[rows.deleted.name]):
-        return Found(None, ABSENT, seen, left)
+        return RowState(None, ABSENT, seen, synced)
     try:
         item = rows.item(row)
     except ItemInvalid as error:
-        return Found(None, "invalid", seen, left, error)
-    return Found(item, rows.digest(item), seen, left)
+        return RowState(None, "invalid", seen, synced, error)
+    return RowState(item, rows.digest(item), seen, synced)
 
 
 def matches(table: Table, key: Key) -> ColumnElement[bool]:

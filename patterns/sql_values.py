@@ -63,8 +63,8 @@ def to_sql(column: Column[Any], value: Any) -> Any:
         return value.value
     if isinstance(value, set | frozenset | tuple):  # of an ARRAY
         return list(value)
-    shown = isinstance(value, UUID) if not isinstance(column.type, String) else isinstance(value, _SHOWN)
-    return str(value) if shown and not isinstance(column.type, Uuid) else value
+    as_text = isinstance(value, UUID) if not isinstance(column.type, String) else isinstance(value, _SHOWN)
+    return str(value) if as_text and not isinstance(column.type, Uuid) else value
 
 
 def plain(value: Any, *, mixed: bool = False) -> Any:
@@ -91,11 +91,11 @@ def plain(value: Any, *, mixed: bool = False) -> Any:
         case bytes() | bytearray():
             return value.hex()
         case Mapping():
-            return {str(name): plain(one, mixed=mixed) for name, one in value.items()}
+            return {str(name): plain(element, mixed=mixed) for name, element in value.items()}
         case set() | frozenset():
-            return sorted((plain(one, mixed=mixed) for one in value), key=repr)
+            return sorted((plain(element, mixed=mixed) for element in value), key=repr)
         case list() | tuple():
-            return [plain(one, mixed=mixed) for one in value]
+            return [plain(element, mixed=mixed) for element in value]
         case date() | time() | timedelta():
             return str(value)
         case _:
@@ -126,13 +126,13 @@ def comparisons(
             compared[name] = Comparison(cls, name, column)
         except Undefined as why:
             raise Undefined(f"field {name!r} {why}") from None
-    compressed = [name for name, one in compared.items() if one.compressed]
+    compressed = [name for name, comparison in compared.items() if comparison.compressed]
     if compressed and revision is None:
         raise Undefined(
             f"field {compressed[0]!r} is Compressed, and no condition of a write compares it: give {cls.__name__} a "
             "Revision"
         )
-    return {name for name, one in compared.items() if one.mixed}, revision if compressed else None
+    return {name for name, comparison in compared.items() if comparison.mixed}, revision if compressed else None
 
 
 class Comparison:

@@ -24,15 +24,15 @@ from odm import BadValue, Change, Changed, Conflict, Entity, Inserted, OdmError,
 from odm.patterns.sql_rows import ABSENT, GONE, Rows
 from odm.patterns.sql_tables import (
     EitherEngine,
-    Found,
     Key,
+    RowState,
     add_to_outbox,
     check_engine,
     delete_row,
-    found,
     insert_new,
     locked,
     matches,
+    row_state,
     sql,
     write_row,
 )
@@ -82,8 +82,8 @@ class WriteBehind(Generic[E]):
             raise BadValue(f"WriteBehind({rows!r}): pass Rows(..., applied=applied_table(...)): it orders the changes")
         known = {column.name for column in rows.columns.values()}
         for column in rows.table.c:
-            made = column.nullable or column.default is not None or column.server_default is not None
-            if column.name not in known and not made and column is not rows.deleted and column.identity is None:
+            optional = column.nullable or column.default is not None or column.server_default is not None
+            if column.name not in known and not optional and column is not rows.deleted and column.identity is None:
                 raise rows.fault(
                     f"column {column.name!r} is NOT NULL without a default, and no field is mapped to it: map one, or "
                     "give the column a default"
@@ -128,7 +128,7 @@ class WriteBehind(Generic[E]):
 
     def _steps(self, engine: EitherEngine, changes: Change[E] | Sequence[Change[E]]) -> Steps[None]:
         listed = [changes] if isinstance(changes, Change) else list(changes)
-        mine = [one for one in listed if one.entity is None or issubclass(one.entity, self.rows.entity)]
+        mine = [change for change in listed if change.entity is None or issubclass(change.entity, self.rows.entity)]
         for change in mine:
             if change.entity is None and isinstance(change, Inserted | Changed):
                 raise BadValue(
@@ -207,12 +207,12 @@ class WriteBehind(Generic[E]):
         ends = self._ends(change.old, before)
         return ends is not None and ends <= (change.at or datetime.now(UTC)).timestamp()
 
-    def _written(self, state: _State, key: Key, before: Key, connection: Connection) -> Found:
+    def _written(self, state: _State, key: Key, before: Key, connection: Connection) -> RowState:
         """Write the row if that is right; returns the row afterwards."""
         rows = self.rows
         for _ in range(TRIES):
             stored = locked(connection, rows.table, key)
-            row = found(rows, stored)
+            row = row_state(rows, stored)
             copy = state.mark not in {None, before["item_mark"]} and rows.base(state.item) == state.digest
             # A change of other fields only, or of a copy, or by the time, does not concern the row.
             same = bool(before["item_position"]) and state.digest == before["item_digest"]
@@ -225,7 +225,7 @@ class WriteBehind(Generic[E]):
                 delete_row(connection, rows, key)
             elif not write_row(connection, rows, state.item, exists=stored is not None):
                 continue
-            return found(rows, locked(connection, rows.table, key))
+            return row_state(rows, locked(connection, rows.table, key))
         raise Conflict(f"{self!r}: other programs keep inserting and deleting row {dict(key)}: apply the change again")
 
 

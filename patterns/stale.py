@@ -36,11 +36,11 @@ def remove_stale(comparison: Comparison, store: Either) -> Steps[int]:
     ours, theirs = yield from comparison.sums(bucket)
     removed = 0
     for some in _rounds(differing(ours, theirs), ours):
-        begun = yield from comparison.source.cut()
-        keys: list[Keys] = yield Concurrent([_keys(comparison.source, one, some) for one in begun])
+        begun = yield from comparison.source.cursors()
+        keys: list[Keys] = yield Concurrent([_keys(comparison.source, cursor, some) for cursor in begun])
         kept = set(chain.from_iterable(keys))
-        there = yield from comparison.target.cut()
-        removed += sum((yield Concurrent([_swept(store, comparison.target, one, some, kept) for one in there])))
+        there = yield from comparison.target.cursors()
+        removed += sum((yield Concurrent([_swept(store, comparison.target, cursor, some, kept) for cursor in there])))
     return removed
 
 
@@ -48,11 +48,11 @@ def _swept(store: Either, side: Side, cursor: str | None, some: frozenset[Name],
     """Remove the items of these sums from a part of the target, except those with these keys."""
     removed = 0
     while cursor is not None:
-        found = yield from side.page(cursor)
-        stale = [item for item in found.items if bucket(item) in some and key_of(item) not in kept]
+        side_page = yield from side.page(cursor)
+        stale = [item for item in side_page.items if bucket(item) in some and key_of(item) not in kept]
         if stale:
             yield On(store, remove(stale))
-        removed, cursor = removed + len(stale), found.cursor
+        removed, cursor = removed + len(stale), side_page.cursor
     return removed
 
 
@@ -60,9 +60,9 @@ def _keys(side: Side, cursor: str | None, some: frozenset[Name]) -> Steps[Keys]:
     """The keys of the items of these sums in a part of a side."""
     keys: Keys = set()
     while cursor is not None:
-        found = yield from side.page(cursor)
-        keys.update(key_of(item) for item in found.items if bucket(item) in some)
-        cursor = found.cursor
+        side_page = yield from side.page(cursor)
+        keys.update(key_of(item) for item in side_page.items if bucket(item) in some)
+        cursor = side_page.cursor
     return keys
 
 

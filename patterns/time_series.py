@@ -134,9 +134,9 @@ class TimeSeries(Generic[E]):
         self.table = table
         if period not in _PARTS:
             raise self.fault(f"period={period!r}: write 'month' or 'day'")
-        for option, given in (("keep", 1 if keep is None else keep), ("ahead", ahead)):
-            if type(given) is not int or given < 1:
-                raise self.fault(f"{option}={given!r}: give a number of periods, an int of 1 or more")
+        for option, number in (("keep", 1 if keep is None else keep), ("ahead", ahead)):
+            if type(number) is not int or number < 1:
+                raise self.fault(f"{option}={number!r}: give a number of periods, an int of 1 or more")
         self.name = name or f"{table.name}-{{period:{'-'.join(_PARTS[period])}}}"
         self._pattern = self._compiled_name()
         self._checked = False
@@ -153,16 +153,16 @@ class TimeSeries(Generic[E]):
         parts = _PARTS[self.period]
         wants = f"write text around {{period:...}} with {', '.join(parts)}, as in 'SENSOR_{{period:{''.join(parts)}}}'"
         try:
-            found = [(text, field, form) for text, field, form, _ in Formatter().parse(self.name)]
+            name_parts = [(text, field, form) for text, field, form, _ in Formatter().parse(self.name)]
         except ValueError as error:
             raise self.fault(f"name={self.name!r}: {wants}") from error
-        forms = [form or "" for _, field, form in found if field == "period"]
-        self._form, fields = "".join(forms), [field for _, field, _ in found if field is not None]
+        forms = [form or "" for _, field, form in name_parts if field == "period"]
+        self._form, fields = "".join(forms), [field for _, field, _ in name_parts if field is not None]
         if fields != ["period"] or sorted(re.findall("%.?", self._form)) != sorted(parts):
             raise self.fault(f"name={self.name!r}: {wants}")
         form = re.sub("%.", lambda part: parts[part[0]], re.escape(self._form).replace(r"\%", "%"))
-        text = "".join(re.escape(text) + (form if field else "") for text, field, _ in found)
-        self._texts = [(text, field) for text, field, _ in found]
+        text = "".join(re.escape(text) + (form if field else "") for text, field, _ in name_parts)
+        self._texts = [(text, field) for text, field, _ in name_parts]
         Table(self.name_of(date(2026, 1, 1)))  # raises for a name that no table can have
         return re.compile(text)
 
@@ -251,9 +251,9 @@ class TimeSeries(Generic[E]):
                 f"the primary key needs the {self.period} of a datetime or date: {{{self.by}}}, or a format with it"
             )
         bases = (vars(base).items() for base in self.entity.__mro__)
-        if made := [key for items in bases for key, value in items if isinstance(value, Companion)]:
+        if companions := [key for items in bases for key, value in items if isinstance(value, Companion)]:
             raise self.fault(
-                f"{name}.{made[0]} has items of its own, which would be apart in each table: leave it out; "
+                f"{name}.{companions[0]} has items of its own, which would be apart in each table: leave it out; "
                 "db.first(query.reverse()) finds the newest item"
             )
         self._checked = True

@@ -86,8 +86,8 @@ def run(steps: Steps[R], stop: Event | None = None) -> R:
 
 def _done(step: Step, stop: Event) -> Any:
     match step:
-        case On(store, made):
-            return store.run(made)
+        case On(store, operation):
+            return store.run(operation)
         case Ask(call):
             return _not_async(call())
         case Pause(seconds):
@@ -95,7 +95,7 @@ def _done(step: Step, stop: Event) -> Any:
         case Call(function):
             return function()
         case Concurrent(steps):
-            return in_threads([partial(run, one, stop) for one in steps], len(steps), stop.set)
+            return in_threads([partial(run, branch, stop) for branch in steps], len(steps), stop.set)
 
 
 def _not_async(result: object) -> object:
@@ -130,8 +130,8 @@ async def arun(steps: Steps[R]) -> R:
 
 async def _adone(step: Step) -> Any:
     match step:
-        case On(store, made):
-            return await store.run(made)
+        case On(store, operation):
+            return await store.run(operation)
         case Ask(call):
             result = call()
             return await result if isawaitable(result) else result
@@ -146,7 +146,7 @@ async def _adone(step: Step) -> Any:
                 await asyncio.wait([work])
                 raise
         case Concurrent(steps):
-            return await in_tasks([arun(one) for one in steps])
+            return await in_tasks([arun(branch) for branch in steps])
 
 
 def name_of_store(store: Either) -> str:

@@ -82,7 +82,7 @@ from odm import (
     missing,
     primary_key,
 )
-from odm.patterns.claims import OWN, Claims, Values, shown
+from odm.patterns.claims import OWN, Claims, Values, named_values
 
 E = TypeVar("E", bound=Entity)
 
@@ -123,9 +123,9 @@ class Unique(Companion):
         fields = {**self.copies(entity, (*self.fields, *self._check_fields(entity))), **OWN}
         literal = f"UNIQUE#{entity.__odm_tag__}#{self.name}"
         key = PrimaryKey("#".join((literal, *(f"{{{name}}}" for name in self.fields))))
-        made = self.make(entity, Entity, fields, {"primary": key})
-        self._claims[entity] = Claims(f"{entity.__name__}.{self.name}", entity, self.fields, made)
-        return [made]
+        claim_class = self.make(entity, Entity, fields, {"primary": key})
+        self._claims[entity] = Claims(f"{entity.__name__}.{self.name}", entity, self.fields, claim_class)
+        return [claim_class]
 
     def check(self, entity: type[Entity], schema: SchemaView, *, transactions: bool) -> None:
         """Refuse entities whose items expire."""
@@ -157,12 +157,14 @@ class Unique(Companion):
             tx.mark(None)
         else:
             claim = claims.new(effect.key, new, tx.now())
-            own = reduce(and_, (getattr(claims.made, name) == value for name, value in effect.key.values.items()))
-            when = missing(claims.made.claimed_at) | own
+            own = reduce(
+                and_, (getattr(claims.claim_class, name) == value for name, value in effect.key.values.items())
+            )
+            when = missing(claims.claim_class.claimed_at) | own
             tx.put(claim, when=when, refused=lambda there: claims.taken(effect.key, new, there))
             tx.mark(*claim.claim_ids)
         if old is not None:
-            tx.delete(claims.key(old), when=contains(claims.made.claim_ids, effect.mark), lose=True)
+            tx.delete(claims.key(old), when=contains(claims.claim_class.claim_ids, effect.mark), lose=True)
 
     def rekey_writes(
         self, tx: CompanionWrites, freed: CompanionWrites, before: Companion, old: Effect[Any], new: Effect[Any]
@@ -176,13 +178,13 @@ class Unique(Companion):
         former = None if old.mark is None else was.values(old.old)
         if values is not None:
             claim = claims.new(new.key, values, tx.now())
-            when = missing(claims.made.claimed_at)
+            when = missing(claims.claim_class.claimed_at)
             if former is not None:
-                when |= contains(claims.made.claim_ids, old.mark)
+                when |= contains(claims.claim_class.claim_ids, old.mark)
             tx.put(claim, when=when, refused=lambda there: claims.taken(new.key, values, there))
             tx.mark(*claim.claim_ids)
         if former is not None:
-            freed.delete(was.key(former), when=contains(was.made.claim_ids, old.mark), lose=True)
+            freed.delete(was.key(former), when=contains(was.claim_class.claim_ids, old.mark), lose=True)
 
     def without_transaction(self, do: Calls, effect: Effect[Any], commit: Callable[..., Gen[None]]) -> Gen[None]:
         """Claim the new value, write the item, free the old value; see `odm.patterns.claims`."""
@@ -249,7 +251,7 @@ class Holders(Generic[E]):
             claim = yield from do.get(key)
             return None if claim is None else (yield from claims.holder(do, claim))
 
-        return Procedure(find, f"{self!r}({shown(values)})")
+        return Procedure(find, f"{self!r}({named_values(values)})")
 
     def claim(self, **values: Any) -> Query[Any]:
         """The key of the claim on a value; the claim contains the key of the item with the value.
@@ -262,5 +264,5 @@ class Holders(Generic[E]):
         """
         claims = self._unique.claims(self._entity)
         if values.keys() != set(claims.fields):
-            raise BadValue(f"{self!r}({shown(values)}): give a value for each of {', '.join(claims.fields)}")
+            raise BadValue(f"{self!r}({named_values(values)}): give a value for each of {', '.join(claims.fields)}")
         return claims.key(claims.checked(values))

@@ -73,15 +73,15 @@ def check_pair(source: Either, target: Either) -> None:
 def side_of(store: Either, parallel: int, size: int, *, where: Query[Any] | None = None, stale: bool = False) -> Side:
     """All items of a store, or those of a query without an order or limit; also those that have expired."""
 
-    def cut() -> Steps[list[str]]:
-        found: list[str] = yield On(store, parts(parallel))
-        return found
+    def cursors() -> Steps[list[str]]:
+        starts: list[str] = yield On(store, parts(parallel))
+        return starts
 
     def read(cursor: str) -> Steps[Page[RawItem]]:
-        found: Page[RawItem] = yield On(store, page(cursor, size=size, expired=True, where=where))
-        return found
+        items_page: Page[RawItem] = yield On(store, page(cursor, size=size, expired=True, where=where))
+        return items_page
 
-    return Side(cut, read, stale)
+    return Side(cursors, read, stale)
 
 
 def steps(source: Either, target: Either, parallel: int, size: int, tell: Tell) -> Steps[Verified]:

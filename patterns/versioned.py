@@ -134,9 +134,9 @@ class Versioned(Companion):
         primary, key = primary_key(entity), PrimaryKey(self.partition, self.sort)
         number = self._check(entity, primary, key)
         declared = {"primary": key, "model_config": entity.model_config}
-        made = self.make(entity, Entity, fields_of(entity, number), declared, upgraded=True)
-        self._kept[entity] = Kept(entity, made, number, primary.name, key.fields, self.keep)
-        return [made]
+        version_class = self.make(entity, Entity, fields_of(entity, number), declared, upgraded=True)
+        self._kept[entity] = Kept(entity, version_class, number, primary.name, key.fields, self.keep)
+        return [version_class]
 
     def _check(self, entity: type[Entity], primary: PrimaryKey, key: PrimaryKey) -> str:
         """The field of the number. Raises SchemaError if the declaration is not valid for the entity."""
@@ -151,12 +151,12 @@ class Versioned(Companion):
             raise SchemaError(f"{owner}: versions have a field {LIFE!r} of their own: rename that of {entity.__name__}")
         if self.keep is not None and (type(self.keep) is not int or self.keep < 1):
             raise SchemaError(f"{owner}: keep= is the number of versions to keep: an int of 1 or more, or None for all")
-        wanted, before = {*primary.fields, numbers[0]}, PrimaryKey(self.partition).fields
+        needed, before = {*primary.fields, numbers[0]}, PrimaryKey(self.partition).fields
         ends = PrimaryKey(self.sort).fields[-1:] == (numbers[0],) and numbers[0] not in before
-        if {*key.fields} != wanted or not ends:
+        if {*key.fields} != needed or not ends:
             raise SchemaError(
                 f"{owner}: the key of a version is made of the fields of its item's and, at the end, of its number: "
-                f"write templates with {', '.join(sorted(wanted - {numbers[0]}))}, and {{{numbers[0]}}} last"
+                f"write templates with {', '.join(sorted(needed - {numbers[0]}))}, and {{{numbers[0]}}} last"
             )
         return numbers[0]
 
@@ -215,7 +215,7 @@ class Versioned(Companion):
             if page.items:
                 life, _ = yield from self._newest(do, kept, effect.key)
                 over = [item for item in page.items if item.life_ != life]
-                yield from do.concurrent([self._remove(do, kept.key(vars(one)), one.life_) for one in over])
+                yield from do.concurrent([self._remove(do, kept.key(vars(version)), version.life_) for version in over])
             cursor, more = page.cursor, page.cursor is not None
 
     def _newest(self, do: Calls, kept: Kept[Any], key: Query[Any]) -> Gen[tuple[str | None, int]]:
@@ -238,19 +238,19 @@ class Versioned(Companion):
         """
         version = kept.version(item, life)
         at = kept.key(vars(item))
-        found = None if fresh else (yield from do.get(at))
-        while found is None or found.life_ != life:
-            if found is not None and (yield from self._newest(do, kept, key))[0] != life:
+        stored = None if fresh else (yield from do.get(at))
+        while stored is None or stored.life_ != life:
+            if stored is not None and (yield from self._newest(do, kept, key))[0] != life:
                 return  # the item has another life: its write will be refused
             for gone in kept.goes(item, life):
                 yield from self._remove(do, gone, life)
             try:
-                if found is None:
-                    found = yield from do.insert(version)
+                if stored is None:
+                    stored = yield from do.insert(version)
                 else:
-                    found = yield from do.put(version, when=kept.cls.life_ == found.life_)
+                    stored = yield from do.put(version, when=kept.cls.life_ == stored.life_)
             except (ItemExists, ConditionFailed):
-                found = yield from do.get(at)
+                stored = yield from do.get(at)
                 continue
             now, newest = yield from self._newest(do, kept, key)
             if now != life or kept.gone(item, newest=newest):

@@ -138,8 +138,9 @@ def apply(target: str, options: Options, *, as_json: bool, yes: bool) -> int:
         stop = f"table {table_plan.table} is unchanged: {_count(table_plan)}{accept}"
     elif 2 * len(table_plan.removed_indexes) > table_plan.indexes and not options.remove_most:
         stop = (
-            f"table {table_plan.table} is unchanged: --drop would delete {len(table_plan.removed_indexes)} of its {table_plan.indexes} "
-            "indexes: check that these are the models of this table; if they are, add --remove-most"
+            f"table {table_plan.table} is unchanged: --drop would delete {len(table_plan.removed_indexes)} of its "
+            f"{table_plan.indexes} indexes: check that these are the models of this table; if they are, add "
+            "--remove-most"
         )
     elif table_plan.to_make and not yes and not agreed(_question(table_plan)):
         stop = f"table {table_plan.table} is unchanged: the changes were {NOT_CONFIRMED}"

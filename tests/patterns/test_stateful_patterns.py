@@ -333,7 +333,7 @@ class PatternMachine(RuleBasedStateMachine):
                     made = getattr(cls, name)._unique._claims[cls]
                     found = {
                         (cls, name, *(getattr(claim, f) for f in fields)): self.model.identity(made.owner(claim))
-                        for claim in store.scan(made.made)
+                        for claim in store.scan(made.claim_class)
                     }
                     assert found == {
                         claim: self.model.identity(item)
