@@ -109,10 +109,10 @@ def test_a_load_that_is_stopped_and_run_again_ends_as_inserts_do(
         db.create()
         items = inserted(expected, given_)
         for stop in stops:
-            watched.left = stop
+            watched.remaining = stop
             with suppress(Stopped):
                 db.run(in_parts(items, size))
-            watched.left = None
+            watched.remaining = None
             stored(db)
         db.run(in_parts(items, size))
         assert stored(db) == stored(expected)
