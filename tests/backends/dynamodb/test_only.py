@@ -34,9 +34,11 @@ def test_no_path_contains_another() -> None:
 
 def test_the_core_drops_paths_inside_others() -> None:
     from odm.procedures.context import Context
-    from odm.procedures.reading.partial import wanted
+    from odm.procedures.reading.partial import selection_of
 
-    asked = wanted(Context(metering.compile()), Meter, [Meter.readings["a"], Meter.readings, Meter.words[0]], "query")
+    asked = selection_of(
+        Context(metering.compile()), Meter, [Meter.readings["a"], Meter.readings, Meter.words[0]], "query"
+    )
     assert asked is not None
     assert asked.only is not None
     assert [str(path) for path in asked.only.paths] == ["_t", "_v", "_ttl", "meter", "number", "r", "words"]
