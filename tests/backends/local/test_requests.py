@@ -112,7 +112,7 @@ def test_changing_passed_or_returned_objects_does_not_change_the_store(send: Sen
         assert seen == {"list": [1], "map": {"a": [1]}, "new": [1]}
         seen["list"].append(3)
         seen["map"]["a"].clear()
-        getattr(seen, "made", seen)["new"] = 3
+        getattr(seen, "content", seen)["new"] = 3
 
 
 def test_a_condition_is_evaluated_on_the_stored_item(send: Send) -> None:
