@@ -166,7 +166,12 @@ VARIANTS: dict[str, tuple[Change, ...]] = {
             "chain(Family(ENTRIES), Newest(), Before(self.cutoff))",
             "chain(Family(ENTRIES), Newest())",
         ),
-        Change(garbage._Collector, "_entries", "DeleteColumn(column, ENTRIES, self.cutoff)", "DeleteColumn(column, ENTRIES)"),
+        Change(
+            garbage._Collector,
+            "_entries",
+            "DeleteColumn(column, ENTRIES, self.cutoff)",
+            "DeleteColumn(column, ENTRIES)",
+        ),
     ),
 }
 
