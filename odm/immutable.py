@@ -8,6 +8,7 @@ make a class of attrs takes ten times as long, and a value twice.
 class says ``dict=True``; `evolve` copies the fields and not what was computed from them.
 """
 
+import sys
 from abc import ABCMeta
 from collections.abc import Callable
 from inspect import Parameter, Signature
@@ -79,9 +80,7 @@ class _Meta(StructMeta):
     @property
     def __signature__(cls) -> Signature:
         """The constructor's. Annotations stay as written: what they name may be loaded later than the class."""
-        hints = {
-            name: hint for base in reversed(cls.__mro__) for name, hint in vars(base).get("__annotations__", {}).items()
-        }
+        hints = {name: hint for base in reversed(cls.__mro__) for name, hint in _annotations(base).items()}
         defaults = (
             *[NODEFAULT] * (len(cls.__struct_fields__) - len(cls.__struct_defaults__)),
             *cls.__struct_defaults__,
@@ -92,11 +91,21 @@ class _Meta(StructMeta):
                     name,
                     Parameter.POSITIONAL_OR_KEYWORD if name in cls.__match_args__ else Parameter.KEYWORD_ONLY,
                     default=Parameter.empty if default is NODEFAULT else default,
-                    annotation=hints[name],
+                    annotation=hints.get(name, Parameter.empty),
                 )
                 for name, default in zip(cls.__struct_fields__, defaults, strict=True)
             ]
         )
+
+
+def _annotations(cls: type) -> dict[str, Any]:
+    """What a class itself annotates. Python 3.14 evaluates it when it is asked for, and the class has no dict of it."""
+    if sys.version_info >= (3, 14):
+        from annotationlib import Format, get_annotations
+
+        return get_annotations(cls, format=Format.FORWARDREF)
+    annotations: dict[str, Any] = vars(cls).get("__annotations__", {})
+    return annotations
 
 
 class _AbstractMeta(_Meta, ABCMeta):

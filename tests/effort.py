@@ -10,7 +10,7 @@ leaves out. A release runs ``--full`` alone, which takes hours. What differs (te
 * of tests marked ``one_of(3)``, which are many of a kind, the checksums of their names choose a third;
   of those marked ``one_of(9, 2)``, a ninth, and a half with ``--full``;
 * tests marked ``full`` run only with ``--full``: each takes long, and shows what shorter ones next to it show too;
-* with ``--full --rest``, properties and random walks try a sixth of the examples and steps that they try with
+* with ``--full --rest``, properties and random walks try a fourth of the examples and steps that they try with
   ``--full``, and a fourth of the tests with parameters run, a seventh in the conformance suite.
 """
 
@@ -34,7 +34,7 @@ def times(light: int, many: int) -> int:
 
     Args:
         light: by default.
-        many: with ``--full``, multiplied by ``--times``; with ``--rest``, a sixth of it, or ``light`` if that is more.
+        many: with ``--full``, multiplied by ``--times``; with ``--rest``, a fourth of it, or ``light`` if that is more.
     """
     if not full():
         return light
