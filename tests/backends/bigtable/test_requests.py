@@ -93,7 +93,8 @@ class TestOneRow:
     def test_put_if_present(self, exists: bool) -> None:
         read = () if exists else (Read(()),)  # says why it is refused
         sent, answer = play(Put(HAT, ITEM, condition=EXISTS, presence="present"), exists, *read)
-        assert sent[0] == CheckAndMutateRow("shop", HAT_ROW, there(), matched=HAT_CELLS)
+        assert sent[:1] == [CheckAndMutateRow("shop", HAT_ROW, there(), matched=HAT_CELLS)]
+        assert [type(call) for call in sent[1:]] == [ReadRows] * len(read)
         assert answer == (Written() if exists else Refused(None))
 
     @pytest.mark.parametrize("exists", [False, True])
@@ -106,7 +107,8 @@ class TestOneRow:
     def test_delete_if_present(self, exists: bool) -> None:
         read = () if exists else (Read(()),)  # says why it is refused
         sent, answer = play(Delete(HAT, EXISTS, presence="present"), exists, *read)
-        assert sent[0] == CheckAndMutateRow("shop", HAT_ROW, there(), matched=REMOVED)
+        assert sent[:1] == [CheckAndMutateRow("shop", HAT_ROW, there(), matched=REMOVED)]
+        assert [type(call) for call in sent[1:]] == [ReadRows] * len(read)
         assert answer == (Written(existed=True) if exists else Refused(None))
 
     @pytest.mark.parametrize("exists", [False, True])
