@@ -94,7 +94,7 @@ def judged(writer: Writer, work: Work, row: Row | None) -> Part | Refused | BadV
         return error
     if isinstance(verdict, Refused):
         return verdict
-    if before is not None and not before.revision:
+    if before is not None and not before.revision and work.unrevised:
         raise writer.places.no_revision(work.row_key)
     return Part(work, row, before, verdict if isinstance(verdict, RowChange) else None)
 
@@ -242,14 +242,20 @@ def _judged(writer: Writer, resolver: Resolver, works: Sequence[Work]) -> Steps[
         rows |= yield from resolver.unlocked(reading, resolver.locks.cells.whole)
         parts = []
         verdicts: list[Refused | BadValue | None] = []
+        torn = False
         for work in works:
             row = loaded.get(work.row_key) if work.unread else rows.get(work.row_key)
             part = judged(writer, work, row)
+            if isinstance(part, Part) and work.torn(part.before):
+                rows.pop(work.row_key, None)
+                torn = True
             parts.append(part)
             verdicts.append(None if isinstance(part, Part) else part)
         unread = [work for work in works if work.unread]
         for work in works:
             work.unread = False
+        if torn:
+            continue
         if not any(verdicts):
             found = [part for part in parts if isinstance(part, Part)]
             yield from _check_space(writer, found)

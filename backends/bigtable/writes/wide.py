@@ -129,6 +129,8 @@ def write_together(writer: Writer, places: WideRows, request: Transact) -> Steps
         verdicts = [_verdict(writer, work, before) for work, before in zip(works, befores, strict=True)]
         if any(isinstance(verdict, Refused | BadValue) for verdict in verdicts):
             return Refusals(tuple(verdict if isinstance(verdict, Refused | BadValue) else None for verdict in verdicts))
+        if any(work.torn(before) for work, before in zip(works, befores, strict=True)):
+            continue
         asked = _Asked.of(writer, places, works, befores, verdicts)
         attempts = asked.attempts
         if not attempts:
