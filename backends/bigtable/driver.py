@@ -28,9 +28,8 @@ from odm.backends.bigtable.client.native import (
 )
 from odm.backends.bigtable.client.native_admin import UpdateTable
 from odm.backends.bigtable.client.read_rows import COLLECTORS, One
-from odm.backends.bigtable.client.retry import ATTEMPT_SECONDS, COMMIT_WITHIN, Retry
+from odm.backends.bigtable.client.retry import ATTEMPT_SECONDS, COMMIT_WITHIN, COMMITS, Retry
 from odm.backends.bigtable.client.wire import Message, Wire
-from odm.backends.bigtable.index.commit import COMMITS
 from odm.backends.bigtable.profiles import may_lag, reading_from
 from odm.backends.bigtable.rehearsal import rehearse
 from odm.backends.bigtable.requests import Procedures
@@ -141,9 +140,7 @@ class BigtableConnection(Connection[Native]):
 
     def transaction_unsupported_reason(self, keys: Sequence[Key]) -> str | None:
         """Why the items with these keys cannot be written in one transaction; None: they are one row."""
-        if self._procedures.writer.places.locks is not None:
-            return None
-        return self._procedures.transaction_unsupported_reason(keys)
+        return self._procedures.transactions.unsupported_reason(keys)
 
     def index_of(self, request: Request, native: Native) -> str | None:
         """The index whose table a native request reads or writes."""
@@ -159,12 +156,10 @@ class BigtableConnection(Connection[Native]):
 
     def rehearse(self, request: Request) -> Rehearsal:
         """The requests that a write would send, and the rows that it would store, if its item does not exist."""
-        if isinstance(request, Transact) and (costs := self._procedures.costs(request)):
+        if isinstance(request, Transact) and (costs := self._procedures.transactions.costs(request)):
             return Rehearsal((self.preview(request),), None, costs=costs)
         found = rehearse(self.steps(request), self._procedures.table, self._procedures.now())
-        if self._procedures.writer.places.locks is None:
-            return found
-        return evolve(found, most=None)  # it depends on the locks that are met
+        return evolve(found, most=self._procedures.writer.places.locks.at_most(found.most))
 
     def call(self, native: Native) -> Any:
         """Make one attempt at a native request, blocking."""

@@ -19,16 +19,16 @@ from odm.backends.bigtable.client.native import ITEM, Sample, SampleRowKeys, Ste
 from odm.backends.bigtable.client.native_admin import ABORT_AFTER, NO_OPTIONS, Options
 from odm.backends.bigtable.client.retry import Retry, read_many, until_answered
 from odm.backends.bigtable.index.pages import Entries
-from odm.backends.bigtable.rows.keys import Layout, entry_range, entry_row
+from odm.backends.bigtable.rows.keys import RowKeys, entry_range, entry_row
 from odm.backends.bigtable.rows.loading import Loader, RowItems
 from odm.backends.bigtable.rows.pages import CONCURRENT_ONLY, Documents, Items, Reader, cut, read_page, rows_of
 from odm.backends.bigtable.rows.wide import WideRows
 from odm.backends.bigtable.streams import Feed
 from odm.backends.bigtable.writer import Writer, new_id, now_micros
-from odm.backends.bigtable.writes import transact as transactions
-from odm.backends.bigtable.writes.batches import batch_merge, batch_write, merge, merge_document
-from odm.backends.bigtable.writes.single import transact, write
-from odm.backends.bigtable.writes.transact import read_at_once
+from odm.backends.bigtable.writes.batches import batch_merge, batch_write
+from odm.backends.bigtable.writes.single import ItemWrites
+from odm.backends.bigtable.writes.transact import Transactions, transactions_of
+from odm.backends.bigtable.writes.wide import writes_of
 from odm.codec import Lazy
 from odm.concurrency import Background
 from odm.errors import Unsupported
@@ -37,28 +37,6 @@ from odm.immutable import Immutable, evolve, field
 from odm.protocol import requests as req
 from odm.schema.entity import Key
 from odm.schema.model import Schema
-
-_INSTEAD = (
-    "declare Table(..., transactions=True), in all programs that use the table; write them one by one, in an order in "
-    "which stopping in between does no harm, or with batch() if the order does not matter; or keep what must change "
-    "together in one item"
-)
-
-ONCE = (
-    "an update with retry_safe=True on Bigtable: if the answer is lost and another writer changes the row, nothing "
-    "shows whether the update was applied. Declare Table(..., transactions=True), in all programs that use the table; "
-    "remove retry_safe, and read the item on an OutcomeUnknown; or give the item a Revision and update the entity that "
-    "you read, which cannot be applied twice"
-)
-"""Why an `odm.protocol.requests.Transact` with ``once`` is not supported."""
-
-
-def unsupported_reason(row_keys: Sequence[str]) -> str | None:
-    """Why these rows cannot be changed in one transaction, and what to do instead; None if they are one row."""
-    rows = tuple(dict.fromkeys(row_keys))
-    if len(rows) < 2:
-        return None
-    return f"Bigtable changes one row at a time, and these are {len(rows)}: {', '.join(map(repr, rows))}: {_INSTEAD}"
 
 
 class Procedures(Immutable, dict=True):
@@ -96,6 +74,16 @@ class Procedures(Immutable, dict=True):
         return Writer(self.schema, self.retry, self.now, self.ids, self.background, self.abort_after)
 
     @cached_property
+    def writes(self) -> ItemWrites:
+        """How items are written."""
+        return writes_of(self.writer)
+
+    @cached_property
+    def transactions(self) -> Transactions:
+        """How several items are written, or read, together."""
+        return transactions_of(self.writes)
+
+    @cached_property
     def loader(self) -> Loader:
         codecs, places = (entity.codec for entity in self.schema.entities.values()), self.writer.places
         return Documents(places, codecs) if isinstance(places, WideRows) else Loader(self.writer.form, codecs)
@@ -114,13 +102,11 @@ class Procedures(Immutable, dict=True):
                     return self.read_tags(request)
                 return self.batch_get(request.keys, self._wanted(request), atomic=request.atomic)
             case req.Put() | req.Update() | req.Delete():
-                return write(self.writer, request)
+                return self.writes.write(request)
             case req.BatchWrite():
                 return batch_write(self.writer, request.operations)
-            case req.Merge() if isinstance(self.writer.places, WideRows):
-                return merge_document(self.writer, request)
             case req.Merge():
-                return merge(self.writer, request)
+                return self.writes.merge(request)
             case req.BatchMerge():
                 return batch_merge(self.writer, request.operations)
             case req.Query():
@@ -140,7 +126,7 @@ class Procedures(Immutable, dict=True):
             case req.IdentifyTable() | req.MeasureTable():
                 return self._administer(request)
             case req.Transact():
-                return self.transact(request)
+                return self.transactions.transact(request)
             case _:
                 assert_never(request)
 
@@ -165,38 +151,15 @@ class Procedures(Immutable, dict=True):
     def _feed(self) -> Feed:
         return Feed(self.schema, self.writer.places, self.loader, self.retry, self.now)
 
-    def transact(self, request: req.Transact) -> Steps[req.Written | req.Refusals]:
-        """Apply operations, all or none.
-
-        Raises:
-            Unsupported: they are on several rows, or must be applied once, and the table has no locks.
-        """
-        locks, keys = self.writer.places.locks, [operation.key for operation in request.operations]
-        in_one_row = isinstance(self.writer.places, WideRows) and self._unsupported_reason(keys) is None
-        if locks is not None and (request.once or (len(keys) > 1 and not in_one_row)):
-            return transactions.transact(self.writer, locks, request)
-        if request.once:
-            raise Unsupported(f"table {self.table!r}: {ONCE}")
-        if (reason := self.transaction_unsupported_reason(keys)) is not None:
-            raise Unsupported(f"table {self.table!r}: no transaction of several items: {reason}")
-        return transact(self.writer, request)
-
-    def costs(self, request: req.Transact) -> str:
-        """Which calls a transaction makes, in words; "" if it is made as a single write."""
-        locks, count = self.writer.places.locks, len(request.operations)
-        if locks is None or (count < 2 and not request.once):
-            return ""
-        return transactions.COSTS.format(count, "the item" if count == 1 else f"{count} items")
-
     @property
     def table(self) -> str:
         """The table's name."""
         return self.schema.name
 
     @property
-    def layout(self) -> Layout:
+    def row_keys(self) -> RowKeys:
         """How the table's row keys are built."""
-        return self.writer.layout
+        return self.writer.row_keys
 
     @property
     def merge_unsupported_reason(self) -> str | None:
@@ -208,16 +171,9 @@ class Procedures(Immutable, dict=True):
             )
         return None
 
-    def transaction_unsupported_reason(self, keys: Sequence[Key]) -> str | None:
-        """Why the items with these keys cannot be written in one transaction; None: they are one row."""
-        return None if self.writer.places.locks is not None else self._unsupported_reason(keys)
-
-    def _unsupported_reason(self, keys: Sequence[Key]) -> str | None:
-        return unsupported_reason([self.writer.places.row(self.layout.row_key(key)) for key in keys])
-
     def get(self, request: req.Get) -> Steps[Item | None]:
         """Read one item."""
-        row_key = self.layout.row_key(request.key)
+        row_key = self.row_keys.row_key(request.key)
         rows = yield from self.writer.places.read((row_key,), self.retry, self._wanted(request))
         return self.loader.item(rows.get(row_key))
 
@@ -231,13 +187,12 @@ class Procedures(Immutable, dict=True):
         self, keys: Sequence[Key], wanted: Filter = ITEM, *, atomic: bool = False
     ) -> Steps[tuple[Item | None, ...]]:
         """Read items by key, in one request, unless there are very many; ``atomic``: those of a row at one instant."""
-        row_keys, places = tuple(map(self.layout.row_key, keys)), self.writer.places
-        if atomic and places.locks is not None and len(row_keys) > 1:
-            at_once = yield from read_at_once(self.writer, places.locks, keys, wanted)
-            return tuple(self.loader.item(at_once.get(row_key)) for row_key in row_keys)
-        read = places.read_together if atomic else places.read
-        found = yield from read(row_keys, self.retry, wanted)
-        return tuple(self.loader.item(found.get(row_key)) for row_key in row_keys)
+        row_keys = tuple(map(self.row_keys.row_key, keys))
+        if atomic:
+            rows = yield from self.transactions.read(keys, wanted)
+        else:
+            rows = yield from self.writer.places.read(row_keys, self.retry, wanted)
+        return tuple(self.loader.item(rows.get(row_key)) for row_key in row_keys)
 
     def read_tags(self, request: req.BatchGet) -> Steps[tuple[Item | None, ...]]:
         """Read the tags of rows; if one tag is expected, only those of the rows that may not have it.
@@ -245,11 +200,11 @@ class Procedures(Immutable, dict=True):
         The filter for these rows is not atomic (see `Owned.unexpected`), so they are read again without it.
         """
         owned, places = self.writer.form.owned, self.writer.places
-        if request.expected is not None and all(places.surely_own(self.layout.row_key(key)) for key in request.keys):
+        if request.expected is not None and all(places.surely_own(self.row_keys.row_key(key)) for key in request.keys):
             return (None,) * len(request.keys)
         if request.expected is None or self.reader is not None or not places.tagged:
             return (yield from self.batch_get(request.keys, owned.held))
-        row_keys = tuple(map(self.layout.row_key, request.keys))
+        row_keys = tuple(map(self.row_keys.row_key, request.keys))
         cells = places.shown(owned.unexpected(request.expected))
         others = yield from read_many(self.table, row_keys, self.retry, cells)
         if not others:
@@ -263,10 +218,13 @@ class Procedures(Immutable, dict=True):
             return self._query_index(request, request.index)
         if self.reader is not None:
             return self.reader.query(request)
-        layout = self.writer.layout
-        span, position = layout.range(request.partition, request.lo, request.hi), layout.positions(request.partition)
+        row_keys = self.row_keys
+        span, position = (
+            row_keys.range(request.partition, request.lo, request.hi),
+            row_keys.positions(request.partition),
+        )
         if request.after is not None:
-            span = span.beyond(layout.row_key(request.after.key), reverse=request.reverse)
+            span = span.beyond(row_keys.row_key(request.after.key), reverse=request.reverse)
         source = Items.of(request, self.writer.places, position, self.loader, self.retry)
         return read_page(request, source, span, self.retry)
 

@@ -13,10 +13,10 @@ from odm.backends.bigtable.client.retry import Retry
 from odm.backends.bigtable.rows.codec import TAG, Form
 from odm.backends.bigtable.rows.foreign import ForeignRows
 from odm.backends.bigtable.rows.items import ItemRows, PlacedRows
-from odm.backends.bigtable.rows.keys import Layout, is_wide
+from odm.backends.bigtable.rows.keys import RowKeys, is_wide
 from odm.backends.bigtable.rows.kinds import kinds_of
 from odm.backends.bigtable.rows.wide import WideRows
-from odm.backends.bigtable.transactions.committed import Locks, Resolver
+from odm.backends.bigtable.transactions.committed import NO_LOCKS, Locks
 from odm.backends.bigtable.transactions.locks import LockCells
 from odm.backends.bigtable.transactions.wide_locks import WideLockCells
 from odm.concurrency import Background
@@ -28,25 +28,25 @@ from odm.schema.entity import Key
 from odm.schema.model import Schema
 
 
-def places_of(schema: Schema, form: Form, layout: Layout, abort_after: float) -> ItemRows:
+def places_of(schema: Schema, form: Form, row_keys: RowKeys, abort_after: float) -> ItemRows:
     """Where the items of a table stand; ``abort_after`` as for `odm.backends.bigtable.transactions.committed.Locks`."""
     if schema.verbatim_rows:
-        return ForeignRows(schema.name, form, layout, kinds_of(schema, form))
+        return ForeignRows(schema.name, form, row_keys, kinds_of(schema, form))
     if is_wide(schema):
-        return _wide(schema, form, layout, abort_after)
+        return _wide(schema, form, row_keys, abort_after)
     cells = LockCells(schema.name, form.owned, loads_rows=not form.placements)
-    locks = Locks(schema.name, cells, abort_after) if schema.transactions else None
-    return (PlacedRows if form.placements else ItemRows)(schema.name, form, layout, locks=locks)
+    locks = Locks(schema.name, cells, abort_after) if schema.transactions else NO_LOCKS
+    return (PlacedRows if form.placements else ItemRows)(schema.name, form, row_keys, locks=locks)
 
 
-def _wide(schema: Schema, form: Form, layout: Layout, abort_after: float) -> WideRows:
+def _wide(schema: Schema, form: Form, row_keys: RowKeys, abort_after: float) -> WideRows:
     of_tag = {tag: entity.family for tag, entity in schema.entities.items() if entity.family is not None}
     families = (FAMILY, *sorted({*of_tag.values()}))
-    places = WideRows(schema.name, form, layout, families, of_tag)
+    places = WideRows(schema.name, form, row_keys, families, of_tag)
     if not schema.transactions:
         return places
     cells = WideLockCells(schema.name, form.owned, places=places)
-    return WideRows(schema.name, form, layout, families, of_tag, locks=Locks(schema.name, cells, abort_after))
+    return WideRows(schema.name, form, row_keys, families, of_tag, locks=Locks(schema.name, cells, abort_after))
 
 
 def now_micros() -> int:
@@ -81,7 +81,7 @@ class Writer(Immutable, dict=True):
         ids: returns a new id for each attempt to write.
         background: the work after the answers.
         abort_after: the age in seconds from which the lock of a transaction may be resolved by every writer.
-        layout: how row keys are built.
+        row_keys: how row keys are built.
         form: how attributes are stored.
         places: where items stand in rows.
         table: the table's name.
@@ -96,8 +96,8 @@ class Writer(Immutable, dict=True):
     abort_after: float = ABORT_AFTER
 
     @cached_property
-    def layout(self) -> Layout:
-        return Layout.of(self.schema)
+    def row_keys(self) -> RowKeys:
+        return RowKeys.of(self.schema)
 
     @cached_property
     def form(self) -> Form:
@@ -105,7 +105,7 @@ class Writer(Immutable, dict=True):
 
     @cached_property
     def places(self) -> ItemRows:
-        return places_of(self.schema, self.form, self.layout, self.abort_after)
+        return places_of(self.schema, self.form, self.row_keys, self.abort_after)
 
     @cached_property
     def table(self) -> str:
@@ -125,7 +125,7 @@ class Writer(Immutable, dict=True):
         Raises:
             ItemTooLarge: the row key is longer than Bigtable allows.
         """
-        return self.layout.row_key(key)
+        return self.row_keys.row_key(key)
 
     def read(self, ids: tuple[str, ...], needed: Filter = ITEM) -> Steps[dict[str, Row]]:
         """Read items for a write, as `ItemRows.read`; locks of transactions on their rows are resolved first.
@@ -133,12 +133,7 @@ class Writer(Immutable, dict=True):
         Raises:
             Throttled: other programs kept locking the rows until the time was up.
         """
-        places, locks = self.places, self.places.locks
-        if locks is None:
-            return (yield from places.read(ids, self.retry, needed))
-        cells = places.cells(needed)
-        found = yield from Resolver(locks, self.retry, self.now).unlocked(ids, cells)
-        return places.named(found, cells)
+        return self.places.locks.read_unlocked(self.places, ids, needed, self.retry, self.now)
 
     def unlisted(self, request: Put | Delete) -> bool:
         """Whether neither this item nor any item that may be stored under its key has index entries."""

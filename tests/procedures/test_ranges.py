@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from odm import Cell, Entity, PrimaryKey, Table
-from odm.backends.bigtable.rows.keys import Layout
+from odm.backends.bigtable.rows.keys import RowKeys
 from odm.backends.bigtable.rows.pages import rows_of
 from odm.expressions.evaluate import holds
 from odm.procedures.reading.scan import partitions_of
@@ -98,7 +98,7 @@ def is_in(given: dict[str, Any], options: dict[str, dict[str, Any]]) -> bool:
 def check(cls: type[Entity], data: st.DataObject) -> None:
     table: Any = cls.__odm_table__
     schema = table.compile()
-    entity, layout = schema.entity(cls), Layout.of(schema)
+    entity, row_keys = schema.entity(cls), RowKeys.of(schema)
     options = data.draw(
         st.fixed_dictionaries({"prefix": leading(cls)})
         | st.fixed_dictionaries({"start": leading(cls)}, optional={"stop": leading(cls)})
@@ -111,7 +111,7 @@ def check(cls: type[Entity], data: st.DataObject) -> None:
     for fields, sort in data.draw(st.lists(st.tuples(values(cls), SORTS), max_size=8)):
         item = cls.model_validate({**fields, "sort": sort})
         key, stored = entity.key(vars(item)), entity.codec.encode(item)
-        row = layout.row_key(key)
+        row = row_keys.row_key(key)
         passes = all(holds(condition, stored) for condition in conditions)
         wanted = is_in(fields, options)
         assert (found.partitions.has(key.partition) and passes) == wanted

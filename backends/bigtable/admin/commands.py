@@ -119,7 +119,7 @@ def _foreign(writer: Writer, subject: str, index: str) -> Steps[list[TableChange
     """The change that reports cells of other programs in the first rows of an index table, if there are any."""
     call = ReadRows(index_table(writer.table, index), limit=FEW_ROWS, filter=Newest())
     rows = yield from read_all(call, writer.retry)
-    foreign = [row.text for row in rows if not is_odms(row, writer.layout)]
+    foreign = [row.text for row in rows if not is_odms(row, writer.row_keys)]
     if not foreign:
         return []
     read = f"{len(foreign)} of {len(rows)} rows that were read"

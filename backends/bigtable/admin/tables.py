@@ -47,7 +47,7 @@ from odm.backends.bigtable.client.native_admin import (
 )
 from odm.backends.bigtable.client.retry import Retry, answers_of, read_all, until_answered
 from odm.backends.bigtable.index.repair import drop_index
-from odm.backends.bigtable.rows.keys import Layout, is_odms, is_wide
+from odm.backends.bigtable.rows.keys import RowKeys, is_odms, is_wide
 from odm.errors import BackendError
 from odm.expressions.collection import GCRule, MaxAge, MaxVersions
 from odm.immutable import evolve
@@ -427,4 +427,4 @@ def _holds_entries(schema: Schema, name: str, families: Families, retry: Retry) 
     if families.keys() != {ENTRIES}:
         return False
     rows = yield from read_all(ReadRows(name, limit=1, filter=Newest()), retry)
-    return all(is_odms(row, Layout.of(schema)) for row in rows)
+    return all(is_odms(row, RowKeys.of(schema)) for row in rows)

@@ -290,6 +290,10 @@ def _rest(call: ReadRows, read: Read) -> ReadRows | None:
     return None if span.empty else evolve(call, range=span, limit=limit)
 
 
+COMMITS = 16
+"""The maximum number of concurrent commits."""
+
+
 class Stuck(Immutable):
     """The result of a bulk write whose time was up before all rows were written.
 

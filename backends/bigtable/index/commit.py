@@ -48,7 +48,14 @@ from odm.backends.bigtable.client.native import (
     SetCell,
     Steps,
 )
-from odm.backends.bigtable.client.retry import COMMIT_WITHIN, all_of, pausing_later, until_answered, write_many
+from odm.backends.bigtable.client.retry import (
+    COMMIT_WITHIN,
+    COMMITS,
+    all_of,
+    pausing_later,
+    until_answered,
+    write_many,
+)
 from odm.backends.bigtable.rows.cells import qualifier, write_counter
 from odm.backends.bigtable.rows.codec import (
     LISTED,
@@ -258,9 +265,6 @@ def _updated(writer: Writer, request: Update, row_key: str, before: Stored) -> R
 
 
 _LOG = logging.getLogger("odm.bigtable")
-
-COMMITS = 16
-"""The maximum number of concurrent commits."""
 
 BOOKKEEPING = interleave(newest(FAMILY, TAG), newest(FAMILY, REVISION), newest(FAMILY, LISTED))
 """The tag, the revision and the list of index entries."""

@@ -71,14 +71,14 @@ class Entries(Immutable):
         It compares index keys, not qualifiers: another attempt may have claimed the same entry since the row was read.
         """
         request, hits = self.request, [position(row.text) for row in rows]
-        row_keys = tuple(dict.fromkeys(self.places.layout.row_key(hit.key) for hit in hits))
+        row_keys = tuple(dict.fromkeys(self.places.row_keys.row_key(hit.key) for hit in hits))
         cells = LIST_ONLY if request.count and request.filter is None else self.places.current
         if request.only is not None:
             cells = self.places.selection(request.only, roots_of(request), listed=True)
         items = yield from self.places.read(row_keys, self.retry, cells)
         kept: list[Hit] = []
         for hit in hits:
-            row = items.get(self.places.layout.row_key(hit.key))
+            row = items.get(self.places.row_keys.row_key(hit.key))
             item = self.loader.item(row)
             if row is None or item is None:
                 continue

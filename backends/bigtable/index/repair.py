@@ -121,7 +121,7 @@ def _listed(writer: Writer, rows: Iterable[Row]) -> Iterator[Lost]:
             _LOG.warning("the index entries of an item cannot be checked: %s", kind_of(error))
             continue
         for entry, row_key in zip(entries, rows_of, strict=True):
-            if entry.index in writer.schema.indexes and place_of(row_key, writer.layout) == (key, entry.key):
+            if entry.index in writer.schema.indexes and place_of(row_key, writer.row_keys) == (key, entry.key):
                 yield Lost(entry.index, row_key, entry.qualifier, row.text)
 
 
@@ -133,7 +133,7 @@ def _not_there(writer: Writer, entries: Sequence[Lost], absent: Collection[str])
         row_keys = tuple(dict.fromkeys(entry.row_key for entry in of_index)) if index not in absent else ()
         columns = chain(Family(ENTRIES), Newest())
         rows = yield from read_many(index_table(writer.table, index), row_keys, writer.retry, columns)
-        there = {key: frozenset(claims(row, writer.layout)) for key, row in rows.items()}
+        there = {key: frozenset(claims(row, writer.row_keys)) for key, row in rows.items()}
         lost += [entry for entry in of_index if entry.qualifier not in there.get(entry.row_key, ())]
     return lost
 
@@ -162,7 +162,7 @@ def drop_index(schema: Schema, index_table: str, retry: Retry) -> Steps[None]:
     while True:
         call = ReadRows(index_table, range=span, limit=PAGE_ROWS, filter=Newest())
         rows = yield from read_all(call, retry)
-        foreign = next((row.text for row in rows if not is_odms(row, writer.layout)), None)
+        foreign = next((row.text for row in rows if not is_odms(row, writer.row_keys)), None)
         if foreign is not None:
             raise BackendError(
                 f"table {index_table!r} was not deleted: row {foreign!r} has cells that odm did not write; move them "

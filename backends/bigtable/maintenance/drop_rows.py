@@ -110,7 +110,7 @@ def _look(writer: Writer, prefix: str | None, indexes: Sequence[str]) -> Steps[L
     for index in indexes:
         if found.foreign is None:
             _, foreign = yield from _look_at(
-                index, span, writer.retry, lambda row: not is_odms(row, writer.layout), _beside_entries
+                index, span, writer.retry, lambda row: not is_odms(row, writer.row_keys), _beside_entries
             )
             found = evolve(found, foreign=foreign, table=index)
     return found

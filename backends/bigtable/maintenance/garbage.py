@@ -32,7 +32,7 @@ removed, and one that says "committed" only after its rows have been carried for
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -75,9 +75,8 @@ from odm.backends.bigtable.rows.keys import claims, index_table, key_of, place_o
 from odm.backends.bigtable.rows.ownership import PROBE_PREFIX
 from odm.backends.bigtable.rows.pages import items_after
 from odm.backends.bigtable.rows.wide import REVISED, SIDE, WideRows
-from odm.backends.bigtable.transactions import records
-from odm.backends.bigtable.transactions.committed import MICROS, Locks, Resolver
-from odm.backends.bigtable.transactions.locks import LOCKED, Lock
+from odm.backends.bigtable.transactions.committed import MICROS, NO_LOCKS, NoLocks
+from odm.backends.bigtable.transactions.locks import LOCKED
 from odm.backends.bigtable.writer import Writer, new_id
 from odm.codec import TTL_ATTRIBUTE
 from odm.errors import BackendError, BadValue, OutcomeUnknown, Throttled, Unsupported, brief
@@ -127,29 +126,19 @@ LOCK_SECONDS: Final = 60.0
 """The age from which a scrub resolves a lock."""
 
 
-_OLDEST: Final = (0, "")
-"""Sorts before every transaction, so that its locks may be resolved."""
-
-
-def resolve_old(writer: Writer, locks: Locks, rows: Sequence[Row], now: int, seconds: float) -> Steps[int]:
+def resolve_old(writer: Writer, locks: NoLocks, rows: Sequence[Row], now: int, seconds: float) -> Steps[int]:
     """Resolve the locks among rows that are older than this. Returns their number.
 
     Args:
         writer: the writer of the table.
-        locks: the locks of the table.
+        locks: the locks to resolve.
         rows: rows that were read with their locks.
         now: the server's time, in microseconds.
         seconds: the age of a lock from which it is resolved.
     """
-    locks_of_rows = {row.text: locks.cells.lock_of(row) for row in locks.cells.held(rows)}
-    old = {key: lock for key, lock in locks_of_rows.items() if lock is not None and lock.at <= now - seconds * MICROS}
-    return (yield from _resolve(writer, locks, old.items())) if old else 0
-
-
-def _resolve(writer: Writer, locks: Locks, held: Iterable[tuple[str, Lock]]) -> Steps[int]:
-    resolver = Resolver(locks, writer.retry, writer.now, _OLDEST)
-    yield from resolver.resolve(held)
-    return resolver.resolved
+    locks_of_rows = locks.locks_in(rows).items()
+    old = [(key, lock) for key, lock in locks_of_rows if lock.at <= now - seconds * MICROS]
+    return (yield from locks.resolve(old, writer.retry, writer.now)) if old else 0
 
 
 class WideLocks(Immutable):
@@ -158,14 +147,14 @@ class WideLocks(Immutable):
     Attributes:
         writer: the writer of the table.
         places: where the items stand.
-        locks: the locks of the table.
+        locks: the locks to resolve.
         now: the server's time, in microseconds.
         seconds: the age of a lock from which it is resolved.
     """
 
     writer: Writer
     places: WideRows
-    locks: Locks
+    locks: NoLocks
     now: int
     seconds: float
 
@@ -178,6 +167,8 @@ class WideLocks(Immutable):
         Returns:
             The number of rows with locks, and of locks that were resolved; and the last row, if there may be more.
         """
+        if self.locks.any_lock is None:
+            return 0, 0, None
         first = self.places.row(span.start)
         if first != span.start:
             span = RowRange(first, span.end)
@@ -185,7 +176,7 @@ class WideLocks(Immutable):
         call = ReadRows(self.writer.table, range=span, limit=PAGE_ROWS, filter=revisions)
         rows = yield from read_all(call, self.writer.retry)
         ids = tuple(f"{row.text}{SIDE}{sort}" for row in rows for sort in _locked_in(row))
-        locks = yield from self.locks.cells.read_locks(ids, self.writer.retry)
+        locks = yield from self.locks.read_locks(ids, self.writer.retry)
         resolved = yield from resolve_old(self.writer, self.locks, [*locks.values()], self.now, self.seconds)
         return len(rows), resolved, rows[-1].text if len(rows) == PAGE_ROWS else None
 
@@ -208,39 +199,6 @@ def _locked_in(row: Row) -> Iterator[str]:
         sort, side, name = column.decode("utf-8", "surrogateescape").partition(SIDE)
         if side + name == REVISED:
             yield sort
-
-
-def remove_records(writer: Writer, locks: Locks, rows: Sequence[Row]) -> Steps[tuple[int, int]]:
-    """Remove old records. Returns the number of locks that were resolved before, and of records.
-
-    Args:
-        writer: the writer of the table.
-        locks: the locks of the table.
-        rows: the records, which are older than two leases.
-    """
-    resolved = 0
-    for record in rows:
-        if records.state_of(record) == "committed":
-            locked = yield from locks.cells.read_locks(records.rows_of(record), writer.retry)
-            held = {key: locks.cells.lock_of(row) for key, row in locked.items()}
-            mine = [(key, lock) for key, lock in held.items() if lock is not None and lock.id == record.text]
-            resolved += (yield from _resolve(writer, locks, mine)) if mine else 0
-        yield from records.remove(locks.records, (record.text,), writer.retry)
-    return resolved, len(rows)
-
-
-def both_states(writer: Writer, locks: Locks, row_keys: tuple[str, ...], cells: Filter) -> Steps[dict[str, list[Row]]]:
-    """Items as they are by both outcomes of the transaction that locks them, if one does."""
-    rows_of_keys = yield from locks.cells.read(row_keys, cells, writer.retry)
-    held = tuple(row.text for row in locks.cells.held(rows_of_keys.values()))
-    whole = (yield from locks.cells.read(held, locks.cells.whole, writer.retry)) if held else {}
-    states: dict[str, list[Row]] = {}
-    for key in row_keys:
-        row = whole.get(key) if key in held else rows_of_keys.get(key)
-        lock = None if row is None else locks.cells.lock_of(row)
-        rows = [row] if row is None or lock is None else [locks.cells.before(row, lock), locks.cells.after(row, lock)]
-        states[key] = [item for row in rows if row is not None and (item := writer.places.item_of(row)) is not None]
-    return states
 
 
 _LOG = logging.getLogger("odm.bigtable")
@@ -345,13 +303,13 @@ def collect(writer: Writer, rules: Rules, tell: Callable[[Scrubbed], object]) ->
         return Scrubbed()
     now = int(rules.clock() * MICROS) if rules.clock is not None else (yield from server_time(writer))
     cutoff = _stamp(now - int(rules.lease * MICROS))
-    collector = _Collector(writer, rules, now, cutoff)
-    steps = _begin(_tables(writer.schema), rules.after)
+    scrubs = _scrubs(_Scope(writer, rules, now, cutoff))
+    steps = _begin([*scrubs], rules.after)
     done = Scrubbed()
-    for table, index, span, following in steps:
+    for table, span, following in steps:
         remaining: RowRange | None = span
         while remaining is not None:
-            page, last = yield from collector.page(table, index, remaining)
+            page, last = yield from scrubs[table].page(remaining)
             remaining = None if last is None else remaining.beyond(last, reverse=False)
             done = evolve(done + page, following=following if last is None else f"{table}:{last}")
             tell(done)
@@ -362,28 +320,42 @@ def collect(writer: Writer, rules: Rules, tell: Callable[[Scrubbed], object]) ->
 
 def check_after(schema: Schema, after: str | None) -> None:
     """Refuse an ``after`` of other tables. Raises BadValue."""
-    if after is not None and after.partition(":")[0] not in dict(_tables(schema)):
+    if after is not None and after.partition(":")[0] not in _tables(schema):
         raise BadValue(
             f"after={brief(after)} is not of table {schema.name!r}: pass the `following` of an earlier scrub"
         )
 
 
-def _tables(schema: Schema) -> list[tuple[str, str | None]]:
-    """The tables to scrub, with the name of their index; None for the items' table, `RECORDS` for the records."""
+def _tables(schema: Schema) -> dict[str, str]:
+    """The tables to scrub, with the name of their index; "" for the items' table, `RECORDS` for the records."""
     indexes = [*schema.indexes, *([RECORDS] * schema.transactions)]
-    return [(schema.name, None), *((index_table(schema.name, index), index) for index in indexes)]
+    return {schema.name: "", **{index_table(schema.name, index): index for index in indexes}}
 
 
-def _begin(
-    tables: Sequence[tuple[str, str | None]], after: str | None
-) -> Iterator[tuple[str, str | None, RowRange, str | None]]:
-    """The remaining tables: name, index, the range of remaining rows, and the `Scrubbed.following` after the table."""
-    names = [table for table, _ in tables]
-    table, _, row_key = (f"{names[0]}:" if after is None else after).partition(":")
-    first = names.index(table)
-    for number, (name, index) in enumerate(tables[first:], first):
+def _scrubs(scope: "_Scope") -> "dict[str, _Scrub]":
+    """How to scrub each table, by its name."""
+    writer = scope.writer
+    items, *others = _tables(writer.schema).items()
+    scrubs: dict[str, _Scrub] = {items[0]: _items_of(scope)}
+    for table, index in others:
+        is_records = index == RECORDS and writer.schema.transactions
+        scrubs[table] = _RecordScrub(scope, table) if is_records else _IndexScrub(scope, table, index)
+    return scrubs
+
+
+def _items_of(scope: "_Scope") -> "_Scrub":
+    """How to scrub the items' table, by the layout of its rows."""
+    places = scope.writer.places
+    return _WideScrub(scope, places.table, places) if isinstance(places, WideRows) else _ItemScrub(scope, places.table)
+
+
+def _begin(tables: Sequence[str], after: str | None) -> Iterator[tuple[str, RowRange, str | None]]:
+    """The remaining tables: the name, the range of remaining rows, and the `Scrubbed.following` after the table."""
+    table, _, row_key = (f"{tables[0]}:" if after is None else after).partition(":")
+    first = tables.index(table)
+    for number, name in enumerate(tables[first:], first):
         span = RowRange(row_key, open=True) if number == first and row_key else RowRange()
-        yield name, index, span, f"{names[number + 1]}:" if number + 1 < len(names) else None
+        yield name, span, f"{tables[number + 1]}:" if number + 1 < len(tables) else None
 
 
 def _stamp(micros: int) -> int:
@@ -391,8 +363,8 @@ def _stamp(micros: int) -> int:
     return max(1000, micros // 1000 * 1000)
 
 
-class _Collector(Immutable, dict=True):
-    """One scrub.
+class _Scope(Immutable, dict=True):
+    """What the scrubs of all tables share.
 
     Attributes:
         writer: the writer of the items' table.
@@ -400,6 +372,8 @@ class _Collector(Immutable, dict=True):
         now: the time of the scrub, in microseconds.
         cutoff: only cells with a timestamp before this are checked, in microseconds.
         expiring: the tags of the entities that have a TTL.
+        locks: the locks to resolve; none in a dry run.
+        old_lock: the age in seconds from which a lock is resolved.
     """
 
     writer: Writer
@@ -411,141 +385,160 @@ class _Collector(Immutable, dict=True):
     def expiring(self) -> frozenset[str]:
         return _expiring(self.writer.schema)
 
-    def page(self, table: str, index: str | None, span: RowRange) -> Steps[tuple[Scrubbed, str | None]]:
-        """Scrub the next rows. Returns the progress, and the last row key, or None if there are no more rows."""
-        if index is None and isinstance(self.writer.places, WideRows):
-            return (yield from self._wide(self.writer.places, span))
-        if index is None:
-            columns = self._columns
-        elif index == RECORDS and self.writer.schema.transactions:
-            columns = None if self.rules.dry_run else chain(Newest(), Before(_stamp(2 * self.cutoff - self.now)))
-        elif self.rules.dry_run:
-            columns = chain(Family(ENTRIES), Newest())
-        else:
-            columns = chain(Family(ENTRIES), Newest(), Before(self.cutoff))
-        if columns is None:
-            return Scrubbed(), None
-        rows = yield from read_all(ReadRows(table, range=span, limit=PAGE_ROWS, filter=columns), self.writer.retry)
-        if index is None:
-            done = yield from self._items(rows, columns)
-        elif index == RECORDS and self.locks is not None:
-            resolved, removed = yield from remove_records(self.writer, self.locks, rows)
-            done = Scrubbed(locks=resolved, records=removed)
-        else:
-            done = yield from self._entries(table, index, rows)
-        return done + Scrubbed(len(rows)), rows[-1].text if len(rows) == PAGE_ROWS else None
+    @property
+    def locks(self) -> NoLocks:
+        return NO_LOCKS if self.rules.dry_run else self.writer.places.locks
 
     @property
-    def locks(self) -> Locks | None:
-        """The locks of the table, if it has any."""
-        return self.writer.places.locks
-
-    def _wide(self, places: WideRows, span: RowRange) -> Steps[tuple[Scrubbed, str | None]]:
-        """The same for the items of wide rows, which have ids in place of row keys."""
-        locks = None
-        if self.locks is not None and not self.rules.dry_run:
-            locks = WideLocks(self.writer, places, self.locks, self.now, self._old_lock)
-        reads = (self.rules.repair and self.writer.schema.indexes) or (self.rules.expired and self.expiring)
-        if not reads:
-            if locks is None:
-                return Scrubbed(), None
-            read, resolved, last = yield from locks.page(span)
-            return Scrubbed(read, locks=resolved), last
-        rows, last = yield from items_after(places, span.start, self.writer.retry)
-        resolved = 0 if locks is None else (yield from locks.all(span, last))
-        return (yield from self._items_in(rows)) + Scrubbed(len(rows), locks=resolved), last
-
-    @property
-    def _old_lock(self) -> float:
-        """The age in seconds from which a lock is resolved."""
+    def old_lock(self) -> float:
         return min(LOCK_SECONDS, self.rules.lease)
 
-    def _listed(self, items: Sequence[Row], index: str, place: Position) -> frozenset[str] | None:
+
+class _Scrub(Immutable):
+    """The scrub of one table, a page of rows at a time.
+
+    Attributes:
+        scope: what all tables share.
+        table: the table.
+    """
+
+    scope: _Scope
+    table: str
+
+    @property
+    def columns(self) -> Filter | None:
+        """The filter for the rows; None: none are needed."""
+        raise NotImplementedError
+
+    def scrub(self, rows: list[Row], columns: Filter) -> Steps[Scrubbed]:
+        """Scrub rows that were read with the filter."""
+        raise NotImplementedError
+
+    def page(self, span: RowRange) -> Steps[tuple[Scrubbed, str | None]]:
+        """Scrub the next rows. Returns the progress, and the last row key, or None if there are no more rows."""
+        columns = self.columns
+        if columns is None:
+            return Scrubbed(), None
+        call = ReadRows(self.table, range=span, limit=PAGE_ROWS, filter=columns)
+        rows = yield from read_all(call, self.scope.writer.retry)
+        page = yield from self.scrub(rows, columns)
+        return page + Scrubbed(len(rows)), rows[-1].text if len(rows) == PAGE_ROWS else None
+
+
+class _RecordScrub(_Scrub):
+    """Removes old records of transactions."""
+
+    @property
+    def columns(self) -> Filter | None:
+        scope = self.scope
+        return None if scope.rules.dry_run else chain(Newest(), Before(_stamp(2 * scope.cutoff - scope.now)))
+
+    def scrub(self, rows: list[Row], columns: Filter) -> Steps[Scrubbed]:
+        writer = self.scope.writer
+        resolved = yield from writer.places.locks.remove_records(rows, writer.retry, writer.now)
+        return Scrubbed(locks=resolved, records=len(rows))
+
+
+class _IndexScrub(_Scrub):
+    """Removes columns of an index that no item lists.
+
+    Attributes:
+        index: the name of the index.
+    """
+
+    index: str
+
+    @property
+    def columns(self) -> Filter | None:
+        if self.scope.rules.dry_run:  # it counts the columns of running writers, too
+            return chain(Family(ENTRIES), Newest())
+        return chain(Family(ENTRIES), Newest(), Before(self.scope.cutoff))
+
+    def _listed(self, items: Sequence[Row], place: Position) -> frozenset[str] | None:
         """The qualifiers under which an item lists an entry; None if its list cannot be read."""
         entries: list[Listed] = []
         for item in items:
             try:
-                entries += self.writer.places.listed(item)
+                entries += self.scope.writer.places.listed(item)
             except BackendError as error:
                 _LOG.warning("index columns are left alone: %s", kind_of(error))
                 return None
-        return frozenset(entry.qualifier for entry in entries if (entry.index, entry.key) == (index, place.index_key))
+        return frozenset(
+            entry.qualifier for entry in entries if (entry.index, entry.key) == (self.index, place.index_key)
+        )
 
-    def _states(self, ids: tuple[str, ...]) -> Steps[Mapping[str, Sequence[Row]]]:
-        """The lists of items; of an item that is locked, both the one that it has and the one that it may get."""
-        places = self.writer.places
-        if self.locks is None:
-            items = yield from places.read(ids, self.writer.retry, LIST_ONLY)
-            return {id: (row,) for id, row in items.items()}
-        return (yield from both_states(self.writer, self.locks, ids, places.cells(LIST_ONLY)))
-
-    def _entries(self, table: str, index: str, rows: list[Row]) -> Steps[Scrubbed]:
+    def scrub(self, rows: list[Row], columns: Filter) -> Steps[Scrubbed]:
         """Remove old columns that no item lists; ``rows`` are the index rows, and the items are read after them."""
-        layout = self.writer.layout
+        writer, scope = self.scope.writer, self.scope
         claimed: list[tuple[Row, Position, tuple[str, ...]]] = []
         looked_at = 0
-        if self.rules.dry_run:  # it reads the columns of running writers too, to count them
-            looked_at = sum(len(claims(row, layout)) for row in rows)
-            rows = [Row(row.key, (cell for cell in row.cells if cell.timestamp < self.cutoff)) for row in rows]
+        if scope.rules.dry_run:  # it reads the columns of running writers too, to count them
+            looked_at = sum(len(claims(row, writer.row_keys)) for row in rows)
+            rows = [Row(row.key, (cell for cell in row.cells if cell.timestamp < scope.cutoff)) for row in rows]
         for row in rows:
-            place, columns = place_of(row.text, layout), claims(row, layout)
-            if place is not None and columns:
-                claimed.append((row, place, columns))
-        row_keys = [layout.row_key(place.key) for _, place, _ in claimed]
+            place, claims_of_row = place_of(row.text, writer.row_keys), claims(row, writer.row_keys)
+            if place is not None and claims_of_row:
+                claimed.append((row, place, claims_of_row))
+        row_keys = [writer.row_key(place.key) for _, place, _ in claimed]
         ids = tuple(dict.fromkeys(row_keys))
-        items = yield from self._states(ids)
+        items = yield from writer.places.locks.outcomes(writer.places, ids, LIST_ONLY, writer.retry)
         entries: list[Entry] = []
-        for (row, place, columns), row_key in zip(claimed, row_keys, strict=True):
-            kept = self._listed(items.get(row_key, ()), index, place)
+        for (row, place, claims_of_row), row_key in zip(claimed, row_keys, strict=True):
+            kept = self._listed(items.get(row_key, ()), place)
             if kept is None:
                 continue
-            gone = (DeleteColumn(column, ENTRIES, self.cutoff) for column in columns if column not in kept)
+            gone = (DeleteColumn(column, ENTRIES, scope.cutoff) for column in claims_of_row if column not in kept)
             if mutations := tuple(gone):
                 entries.append(Entry(row.text, mutations))
         count = sum(len(entry.mutations) for entry in entries)
-        if self.rules.dry_run:
+        if scope.rules.dry_run:
             return Scrubbed(columns=count, entries=looked_at)
-        stuck = yield from write_many({table: entries}, self.writer.retry)
+        stuck = yield from write_many({self.table: entries}, writer.retry)
         if stuck is not None:
-            raise Throttled(f"index {table!r} could not be scrubbed: {stuck.reason}; try again later", [])
+            raise Throttled(f"index {self.table!r} could not be scrubbed: {stuck.reason}; try again later", [])
         return Scrubbed(columns=count)
 
+
+class _ItemScrub(_Scrub):
+    """Removes ghosts and expired items from rows of items, and writes missing index entries again."""
+
     @property
-    def _columns(self) -> Filter | None:
-        """The filter for the items' rows, which returns every row with a tag; None: the rows are not needed."""
-        expired, repair = self.rules.expired and self.expiring, self.rules.repair and self.writer.schema.indexes
-        places = self.writer.places
-        if not (self.writer.form.owned.counters or expired or repair):
-            return None if self.locks is None or self.rules.dry_run else self.locks.cells.any_lock
-        parts = [newest(FAMILY, TAG)]
+    def columns(self) -> Filter | None:
+        scope, places = self.scope, self.scope.writer.places
+        expired, repair = scope.rules.expired and scope.expiring, scope.rules.repair and scope.writer.schema.indexes
+        if not (scope.writer.form.owned.counters or expired or repair):
+            return scope.locks.any_lock
+        parts = [newest(FAMILY, TAG)]  # so that every row with a tag is returned
         parts += [newest(FAMILY, TTL_ATTRIBUTE)] * bool(expired)
         parts += [newest(FAMILY, LISTED)] * bool(repair)
         return places.shown(places.cells(interleave(*parts)))
 
-    def _items(self, rows: list[Row], columns: Filter) -> Steps[Scrubbed]:
-        """Scrub rows of items that were read with a filter; first their locks."""
-        places, resolved = self.writer.places, 0
-        if self.locks is not None and not self.rules.dry_run:
-            resolved = yield from resolve_old(self.writer, self.locks, rows, self.now, self._old_lock)
-        rows = yield from places.committed(rows, columns, self.writer.retry)
-        return (yield from self._items_in(places.items(rows))) + Scrubbed(locks=resolved)
+    def scrub(self, rows: list[Row], columns: Filter) -> Steps[Scrubbed]:
+        scope, places = self.scope, self.scope.writer.places
+        resolved = yield from resolve_old(scope.writer, scope.locks, rows, scope.now, scope.old_lock)
+        rows = yield from places.committed(rows, columns, scope.writer.retry)
+        return (yield from self._items(places.items(rows))) + Scrubbed(locks=resolved)
 
-    def _items_in(self, rows: list[Row]) -> Steps[Scrubbed]:
-        repaired = (yield from repair(self.writer, rows)) if self.rules.repair and not self.rules.dry_run else 0
-        marked = tuple(row.text for row in rows if self.writer.form.owned.counters and _cell(row, TAG) == b"")
+    def _items(self, rows: list[Row]) -> Steps[Scrubbed]:
+        repaired = (
+            (yield from repair(self.scope.writer, rows))
+            if self.scope.rules.repair and not self.scope.rules.dry_run
+            else 0
+        )
+        marked = tuple(row.text for row in rows if self.scope.writer.form.owned.counters and _cell(row, TAG) == b"")
         ghosts = (yield from self._remove_ghosts(marked)) if marked else 0
-        expired = (yield from self._remove_expired(rows)) if self.rules.expired else 0
-        items = len(rows) - len(marked) if self.rules.dry_run else 0
+        expired = (yield from self._remove_expired(rows)) if self.scope.rules.expired else 0
+        items = len(rows) - len(marked) if self.scope.rules.dry_run else 0
         return Scrubbed(ghosts=ghosts, expired=expired, repaired=repaired, items=items)
 
     def _remove_ghosts(self, row_keys: tuple[str, ...]) -> Steps[int]:
         removed = 0
-        families = (FAMILY, *self.writer.form.owned.families, COUNTERS)
+        families = (FAMILY, *self.scope.writer.form.owned.families, COUNTERS)
         own = chain(interleave(*map(Family, families)), Newest())
-        rows_of_keys = yield from read_many(self.writer.table, row_keys, self.writer.retry, own)
+        rows_of_keys = yield from read_many(self.scope.writer.table, row_keys, self.scope.writer.retry, own)
         for row_key, row in rows_of_keys.items():
             if (call := self._ghost(row_key, row)) is not None:
-                removed += 1 if self.rules.dry_run else (yield from until_answered(call, self.writer.retry))
+                removed += 1 if self.scope.rules.dry_run else (yield from until_answered(call, self.scope.writer.retry))
         return removed
 
     def _ghost(self, row_key: str, row: Row) -> CheckAndMutateRow | None:
@@ -556,40 +549,61 @@ class _Collector(Immutable, dict=True):
         ghost = {(home, TAG.encode()): b"", (home, REVISION.encode()): b""}
         if (
             marks != ghost
-            or home not in self.writer.form.owned.tag_families
+            or home not in self.scope.writer.form.owned.tag_families
             or not all(map(self._is_counter, counters))
         ):
             return None
         # a later increment writes both marks again, with new timestamps, and its writer undoes it
-        same = [chain(newest(home, mark), Before(self.cutoff), ValueIs(b"")) for mark in (TAG, REVISION)]
-        gone = [DeleteColumn(mark, home, self.cutoff) for mark in (TAG, REVISION)]
-        gone += [DeleteColumn(cell.qualifier.decode(), COUNTERS, self.cutoff) for cell in counters]
-        return CheckAndMutateRow(self.writer.table, row_key, chained(*same), matched=tuple(gone))
+        same = [chain(newest(home, mark), Before(self.scope.cutoff), ValueIs(b"")) for mark in (TAG, REVISION)]
+        gone = [DeleteColumn(mark, home, self.scope.cutoff) for mark in (TAG, REVISION)]
+        gone += [DeleteColumn(cell.qualifier.decode(), COUNTERS, self.scope.cutoff) for cell in counters]
+        return CheckAndMutateRow(self.scope.writer.table, row_key, chained(*same), matched=tuple(gone))
 
     def _is_counter(self, cell: Cell) -> bool:
         return (
-            cell.qualifier.decode(errors="replace") in self.writer.form.owned.counters
+            cell.qualifier.decode(errors="replace") in self.scope.writer.form.owned.counters
             and len(cell.value) == COUNTER_BYTES
         )
 
     def _remove_expired(self, rows: list[Row]) -> Steps[int]:
         """Remove the expired items of the models' entities. Ignores items whose tag no model has."""
-        now = Now(self.now // MICROS)
+        now = Now(self.scope.now // MICROS)
         works: list[Work] = []
         for row in rows:
-            marks = self.writer.places.marks(row)
-            if (tag := str(marks.get(TAG))) not in self.expiring or not now.expired(marks):
+            marks = self.scope.writer.places.marks(row)
+            if (tag := str(marks.get(TAG))) not in self.scope.expiring or not now.expired(marks):
                 continue
-            if (key := key_of(self.writer.schema, row.text, tag)) is not None:
+            if (key := key_of(self.scope.writer.schema, row.text, tag)) is not None:
                 works.append(Work(Delete(key, every(has_tag(tag), now.gone)), row.text))
-        if self.rules.dry_run:
+        if self.scope.rules.dry_run:
             return len(works)
         if works:
             try:
-                yield from settle(self.writer, works)
+                yield from settle(self.scope.writer, works)
             except OutcomeUnknown as error:
                 _LOG.warning("an expired item is left to the next scrub: %s", kind_of(error))
         return sum(isinstance(work.answer, Written) and work.answer.existed for work in works)
+
+
+class _WideScrub(_ItemScrub):
+    """The same for the items of wide rows, which have ids in place of row keys.
+
+    Attributes:
+        places: where the items stand.
+    """
+
+    places: WideRows
+
+    def page(self, span: RowRange) -> Steps[tuple[Scrubbed, str | None]]:
+        scope, writer = self.scope, self.scope.writer
+        locks = WideLocks(writer, self.places, scope.locks, scope.now, scope.old_lock)
+        reads = (scope.rules.repair and writer.schema.indexes) or (scope.rules.expired and scope.expiring)
+        if not reads:
+            read, resolved, last = yield from locks.page(span)
+            return Scrubbed(read, locks=resolved), last
+        rows, last = yield from items_after(self.places, span.start, writer.retry)
+        resolved = yield from locks.all(span, last)
+        return (yield from self._items(rows)) + Scrubbed(len(rows), locks=resolved), last
 
 
 def _expiring(schema: Schema) -> frozenset[str]:

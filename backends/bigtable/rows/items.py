@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from attrs import Factory, define
 
@@ -48,7 +48,7 @@ from odm.backends.bigtable.client.native import (
     Touched,
 )
 from odm.backends.bigtable.client.native import Column as Place
-from odm.backends.bigtable.client.retry import Retry, read_many
+from odm.backends.bigtable.client.retry import Retry
 from odm.backends.bigtable.rows.cells import LISTED, LOCK, REVISION, member_qualifier, qualifier, read
 from odm.backends.bigtable.rows.codec import (
     UNREADABLE,
@@ -62,11 +62,12 @@ from odm.backends.bigtable.rows.codec import (
     replacement,
     stored,
 )
-from odm.backends.bigtable.rows.keys import Layout
+from odm.backends.bigtable.rows.keys import RowKeys
 from odm.backends.bigtable.rows.mutations import merging
 from odm.backends.bigtable.rows.ownership import PROBE_PREFIX, REMOVED, outside
 from odm.backends.bigtable.rows.placement import Placement, Plan, usual_row
 from odm.backends.bigtable.rows.predicates import revision_is
+from odm.backends.bigtable.transactions.committed import NO_LOCKS, NoLocks
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
 from odm.errors import BackendError
 from odm.expressions.nodes import Action, Item, Path, Value
@@ -74,10 +75,6 @@ from odm.immutable import Immutable
 from odm.protocol.reading import Only
 from odm.protocol.requests import Merge, Operation
 from odm.schema.entity import Key
-
-if TYPE_CHECKING:
-    from odm.backends.bigtable.transactions.committed import Locks
-
 
 _KEPT = frozenset({TAG, TTL_ATTRIBUTE, VERSION})
 _MOST = 512
@@ -213,7 +210,7 @@ _SIDE: Final = frozenset({REVISION.encode(), LISTED.encode(), LOCK.encode()})
 
 
 class _Locked(Immutable, kw_only=True):
-    locks: "Locks | None" = None
+    locks: NoLocks = NO_LOCKS
 
 
 class ItemRows(_Locked, dict=True):
@@ -222,8 +219,8 @@ class ItemRows(_Locked, dict=True):
     Attributes:
         table: the table's name.
         form: how attributes are stored.
-        layout: how row keys are built.
-        locks: the locks of transactions; None: the table has no transactions of several rows.
+        row_keys: how row keys are built.
+        locks: the locks of transactions.
         current: the cells of whole items, without the former values that fields keep; see ``former`` of a `Get`.
         tagged: whether items have tags and revisions in cells of their own.
     """
@@ -232,7 +229,7 @@ class ItemRows(_Locked, dict=True):
 
     table: str
     form: Form
-    layout: Layout
+    row_keys: RowKeys
 
     @cached_property
     def _selections(self) -> dict[tuple[Only, frozenset[str], bool], Filter]:
@@ -250,6 +247,10 @@ class ItemRows(_Locked, dict=True):
         """The row key of the row that holds an item."""
         return id
 
+    def in_one_call(self, ids: Sequence[str]) -> bool:
+        """Whether one call can change these items together."""
+        return len(ids) < 2
+
     def read(self, ids: tuple[str, ...], retry: Retry, needed: Filter = ITEM) -> Steps[dict[str, Row]]:
         """Read items by id; missing items are omitted.
 
@@ -258,16 +259,13 @@ class ItemRows(_Locked, dict=True):
             retry: how long to retry.
             needed: the cells that are needed; more may be returned.
         """
-        if needed is ITEM and self.locks is None:
-            return read_many(self.table, ids, retry)
+        if needed is ITEM:
+            return self.locks.read(self.table, ids, ITEM, retry)
         return self._read(ids, retry, self.cells(needed))
 
     def _read(self, ids: tuple[str, ...], retry: Retry, cells: Filter) -> Steps[dict[str, Row]]:
-        """The same for cells that do not stand as they are needed, or may be locked."""
-        rows = yield from read_many(self.table, ids, retry, self.shown(cells))
-        if self.locks is not None:
-            rows = {row.text: row for row in (yield from self.committed([*rows.values()], cells, retry))}
-        return self.named(rows, cells)
+        """The same for cells that do not stand as they are needed."""
+        return self.named((yield from self.locks.read(self.table, ids, cells, retry)), cells)
 
     def named(self, rows: dict[str, Row], cells: Filter) -> dict[str, Row]:
         """The items in rows that were read with a filter, by id."""
@@ -275,13 +273,11 @@ class ItemRows(_Locked, dict=True):
 
     def shown(self, cells: Filter) -> Filter:
         """The filter for these cells of rows, and for the locks of transactions."""
-        return cells if self.locks is None else self.locks.cells.shown(cells)
+        return self.locks.shown(cells)
 
     def committed(self, rows: list[Row], cells: Filter, retry: Retry, *, cut: bool = False) -> Steps[list[Row]]:
-        """Rows that were read with `shown`, as they are by the committed state; see `Locks.committed`."""
-        if self.locks is None:
-            return rows
-        return (yield from self.locks.committed(rows, cells, retry, cut=cut))
+        """Rows that were read with `shown`, as they are by the committed state; see `NoLocks.committed`."""
+        return self.locks.committed(rows, cells, retry, cut=cut)
 
     def selection(self, only: Only, roots: frozenset[str] = frozenset(), *, listed: bool = False) -> Filter:
         """The cells for some attributes of items; those of whole items, if they cannot be selected.
@@ -334,6 +330,10 @@ class ItemRows(_Locked, dict=True):
         Raises:
             ItemTooLarge: a row has no space for them.
         """
+        yield from ()
+
+    def check_puts(self, puts: Iterable[tuple[str, Item]], retry: Retry) -> Steps[None]:
+        """The same for items that are put whole, by their ids."""
         yield from ()
 
     def read_together(self, ids: tuple[str, ...], retry: Retry, needed: Filter = ITEM) -> Steps[dict[str, Row]]:
@@ -398,8 +398,7 @@ class ItemRows(_Locked, dict=True):
 
     def strange(self, id: str, tag: str) -> Filter:
         """The same, except for an unlocked item with this tag; see `Owned.strange`."""
-        strange = self.form.owned.strange(tag)
-        return strange if self.locks is None else self.locks.cells.or_locked(id, strange)
+        return self.locks.strange_or_locked(id, self.form.owned.strange(tag))
 
     def unchanged(self, id: str, before: Stored) -> Filter:
         """Returns a cell if no write has changed the item since it was read."""

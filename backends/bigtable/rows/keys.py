@@ -65,7 +65,7 @@ _POSITION: Final = partial(tuple.__new__, Position)
 """Make a Key and a Position of a tuple; a scan makes one of each per row, and calls of the classes take longer."""
 
 
-class Layout(Immutable):
+class RowKeys(Immutable):
     """How the row keys of a table are built.
 
     Attributes:
@@ -79,8 +79,8 @@ class Layout(Immutable):
     binary: bool = False
 
     @classmethod
-    def of(cls, schema: Schema) -> "Layout":
-        """The layout of a table."""
+    def of(cls, schema: Schema) -> "RowKeys":
+        """Those of a table."""
         return cls(schema.row_key_separator, schema.hash_only, schema.binary_row_keys)
 
     def row_key(self, key: Key) -> str:
@@ -114,7 +114,7 @@ class Layout(Immutable):
 
 
 def is_wide(schema: Schema) -> bool:
-    """Whether a partition is a row. In a table without sort keys, it is one in either layout."""
+    """Whether a partition is a row. In a table without sort keys, it is one in either row_keys."""
     return schema.wide and not schema.hash_only
 
 
@@ -215,7 +215,7 @@ def row_key_of(schema: Schema, key: Key) -> str:
     Raises:
         ItemTooLarge: the row key is longer than Bigtable allows.
     """
-    return Layout.of(schema).row_key(_changed_key(key, escape) if schema.escapes_row_keys else key)
+    return RowKeys.of(schema).row_key(_changed_key(key, escape) if schema.escapes_row_keys else key)
 
 
 def stored_key(schema: Schema, key: Key) -> Key:
@@ -438,32 +438,32 @@ def position(row_key: str) -> Position:
     )
 
 
-def place_of(row_key: str, layout: Layout) -> Position | None:
-    """As `position`; None if the text is not the row key of an entry in a table with this layout."""
+def place_of(row_key: str, row_keys: RowKeys) -> Position | None:
+    """As `position`; None if the text is not the row key of an entry in a table with these row keys."""
     try:
         found = position(row_key)
     except BackendError:
         return None
-    return None if bool(found.key.sort) is layout.hash_only else found
+    return None if bool(found.key.sort) is row_keys.hash_only else found
 
 
-def claims(row: Row, layout: Layout) -> tuple[str, ...]:
+def claims(row: Row, row_keys: RowKeys) -> tuple[str, ...]:
     """The qualifiers of odm's claims among the given cells of an index row.
 
     A claim is a cell in the family of entries whose value is the row key of the item that the index row's key names.
     All other cells of an index table belong to other programs.
     """
-    place = place_of(row.text, layout)
+    place = place_of(row.text, row_keys)
     if place is None:
         return ()
-    item = layout.row_key(place.key).encode("utf-8", "surrogateescape")
+    item = row_keys.row_key(place.key).encode("utf-8", "surrogateescape")
     mine = (cell.qualifier for cell in row.cells if cell.family == ENTRIES and cell.value == item)
     return tuple(name.decode() for name in mine if name and _is_text(name))
 
 
-def is_odms(row: Row, layout: Layout) -> bool:
+def is_odms(row: Row, row_keys: RowKeys) -> bool:
     """Whether all given cells of an index row are odm's claims."""
-    return len(claims(row, layout)) == len(row.cells)
+    return len(claims(row, row_keys)) == len(row.cells)
 
 
 def _is_text(name: bytes) -> bool:

@@ -96,6 +96,7 @@ from odm.codec import TAG, VERSION
 from odm.errors import BackendError, BadValue, ItemTooLarge, brief
 from odm.expressions.nodes import Item, Path, Value
 from odm.immutable import field
+from odm.protocol.limits import size_at_most
 from odm.protocol.requests import Only
 from odm.schema.row_keys import UNAMBIGUOUS
 
@@ -206,7 +207,6 @@ DOCUMENT: Final = Column(FAMILY, b"")
 REVISION_OF: Final = Column(FAMILY, REVISION.encode())
 """The column of the revision in that row."""
 
-_LOCKED: Final = LOCKED.encode()
 _SIZE: Final = SENTINEL.encode("utf-8", "surrogateescape")
 
 
@@ -254,11 +254,6 @@ def item_column(family: str, qualifier: bytes, value: bytes | None, families: It
     if _place(family, side, name, families) in (None, REVISION_OF) or _is_mark(qualifier, value):
         return None
     return sort
-
-
-def has_locks(rows: Iterable[Row]) -> bool:
-    """Whether an item of these rows is locked."""
-    return any(column.endswith(_LOCKED) for row in rows for _, column in row.columns)
 
 
 def cut(rows: Iterable[Row], families: Iterable[str]) -> list[Row]:
@@ -415,8 +410,7 @@ class WideRows(ItemRows, dict=True):
     @cached_property
     def _longest(self) -> int:
         """The maximum bytes of a sort key; with locks, a filter names it twice as often."""
-        times = 1 if self.locks is None else 2
-        return (MAX_BYTES // (times * (len(self.families) + 1)) - MARGIN) // 2
+        return (MAX_BYTES // (self.locks.mentions * (len(self.families) + 1)) - MARGIN) // 2
 
     @property
     def counters(self) -> tuple[str, ...]:
@@ -425,6 +419,9 @@ class WideRows(ItemRows, dict=True):
 
     def row(self, id: str) -> str:
         return id.partition(SIDE)[0]
+
+    def in_one_call(self, ids: Sequence[str]) -> bool:
+        return len(set(map(self.row, ids))) < 2
 
     def sort(self, id: str) -> str:
         """The sort key of an item, which is the qualifier of its document.
@@ -515,7 +512,7 @@ class WideRows(ItemRows, dict=True):
             retry: how long to retry.
             asked: the ids of the items that are needed; None: all.
         """
-        if self.locks is None or not has_locks(rows):
+        if not self.locks.any_in(rows):
             items = self.items(rows)
             return items if asked is None else [item for item in items if item.text in asked]
         apart = [item for item in cut(rows, self.families) if asked is None or item.text in asked]
@@ -581,12 +578,15 @@ class WideRows(ItemRows, dict=True):
         if rows:
             yield from check_space(self.table, self.families, rows, retry)
 
-    def taken(self, id: str) -> Filter:
-        return interleave(self._documents(id), *self._locked(id), FULL)
+    def check_puts(self, puts: Iterable[tuple[str, Item]], retry: Retry) -> Steps[None]:
+        rows: dict[str, int] = {}
+        for id, item in puts:
+            row = self.row(id)
+            rows[row] = rows.get(row, 0) + size_at_most(item)
+        return self.check_space(rows, retry)
 
-    def _locked(self, id: str) -> tuple[Filter, ...]:
-        """Returns a cell if an item is locked."""
-        return () if self.locks is None else (self.locks.cells.locked(id),)
+    def taken(self, id: str) -> Filter:
+        return interleave(self._documents(id), *self.locks.locked(id), FULL)
 
     def _documents(self, id: str) -> Filter:
         """Returns the document of an item, in any family."""
@@ -594,7 +594,7 @@ class WideRows(ItemRows, dict=True):
 
     def strange(self, id: str, tag: str) -> Filter:
         others = (chain(newest(family, self.sort(id)), has_other_tag(tag)) for family in self.families)
-        return interleave(*others, *self._locked(id), FULL)
+        return interleave(*others, *self.locks.locked(id), FULL)
 
     def there(self, id: str, tag: str | None, said: Filter | None = None) -> Filter:
         """Returns a cell if there is an item with this tag, or any; ``said`` restricts its document (`documents`)."""

@@ -324,6 +324,10 @@ class LockCells(Immutable, dict=True):
         """Returns a cell if an item has a revision and is not locked."""
         return self._unlocked
 
+    def locked_absent(self, id: str) -> Filter:
+        """Returns a cell of the family ``d`` if there is no item with this id and its place is locked."""
+        return chain(newest(FAMILY, REVISION), LOCKED)
+
     def or_locked(self, id: str, strange: Filter) -> Filter:
         """Returns a cell if a filter for the cells of other programs does, or if an item is locked."""
         known = self._strange.get(strange)

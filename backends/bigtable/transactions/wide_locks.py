@@ -66,6 +66,9 @@ class WideLockCells(LockCells, kw_only=True):
     def unlocked(self, id: str) -> Filter:
         return self._revision(id, UNLOCKED)
 
+    def locked_absent(self, id: str) -> Filter:
+        return chain(newest(FAMILY, self.places.sort(id) + REVISED), LOCKED)
+
     def _revision(self, id: str, values: Filter) -> Filter:
         name = self.places.sort(id) + REVISED
         return interleave(*(chain(newest(family, name), values) for family in self.places.families))

@@ -4,41 +4,32 @@ Operations that affect no index entries are written in bulk, without a read. The
 one read, one claim for each index table, concurrent commits, one cleaning for each index table.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from odm.backends.bigtable.client.errors import NATIVE_FAILURES, is_throttled, passing, status, text_of
 from odm.backends.bigtable.client.filters import size
-from odm.backends.bigtable.client.native import Cookies, Entry, MutateRow, Mutation, Steps
+from odm.backends.bigtable.client.native import Entry, Mutation, Steps
 from odm.backends.bigtable.client.retry import (
     WRITE_BYTES,
-    Pauses,
     Refusal,
     Stuck,
     leading,
-    once,
-    pause,
-    together,
     weight,
-    write_many,
 )
-from odm.backends.bigtable.index.commit import COMMITS, Work, settle
-from odm.backends.bigtable.rows.mutations import MergedPut
-from odm.backends.bigtable.rows.wide import FILTER_BYTES, WideRows
+from odm.backends.bigtable.index.commit import Work, settle
+from odm.backends.bigtable.rows.wide import FILTER_BYTES
+from odm.backends.bigtable.transactions.committed import RowWrite
 from odm.backends.bigtable.writer import Writer
-from odm.backends.bigtable.writes.single import unless_locked, write
-from odm.codec import TAG, VERSION
+from odm.codec import VERSION
 from odm.errors import OdmError, OutcomeUnknown, Throttled
-from odm.expressions.nodes import Increment
-from odm.protocol.limits import size_at_most
-from odm.protocol.requests import Delete, Failed, Merge, Operation, Put, Refused, Update, Written, repeatable
+from odm.protocol.requests import Delete, Failed, Merge, Operation, Put, Written, repeatable
 
 GROUP = 256
 """The maximum number of writes that go through `commit` together."""
 
-Change: TypeAlias = tuple[Entry, list[Put | Delete]]
+Change: TypeAlias = tuple[RowWrite, list[Put | Delete]]
 """The change of a row, and its operations."""
 
 SHOWN = 10
@@ -53,11 +44,12 @@ def batch_write(writer: Writer, operations: Sequence[Put | Delete]) -> Steps[Non
         OdmError: the server refused rows with an error that is not retried; the others were written. ``left`` is the
             same.
     """
-    yield from writer.places.check_space(_sizes(writer, operations), writer.retry)
+    puts = (operation for operation in operations if isinstance(operation, Put))
+    yield from writer.places.check_puts([(writer.row_key(put.key), put.item) for put in puts], writer.retry)
     bulk = list(_entries(writer, [operation for operation in operations if writer.unlisted(operation)]))
     refused: list[Refusal] = []
-    stuck = yield from _write(writer, bulk, refused)
-    of = {id(entry): some for entry, some in bulk}
+    stuck = yield from _write_rows(writer, [write for write, _ in bulk], refused)
+    of = {id(write.entry): some for write, some in bulk}
     undone = [entry for entry, _ in refused] + ([] if stuck is None else [*stuck.remaining[writer.table]])
     remaining = [operation for entry in undone for operation in of[id(entry)]]
     others = [operation for operation in operations if not writer.unlisted(operation)]
@@ -78,67 +70,9 @@ def batch_write(writer: Writer, operations: Sequence[Put | Delete]) -> Steps[Non
     _raise_for(writer, operations, remaining, refused, error, reason)
 
 
-def _write(writer: Writer, changes: Sequence[Change], refused: list[Refusal]) -> Steps[Stuck | None]:
-    """Write rows without a condition."""
-    entries = [entry for entry, _ in changes]
-    if writer.places.locks is None:
-        return (yield from write_many({writer.table: entries}, writer.retry, refused=refused))
-    of = [tuple(writer.row_key(operation.key) for operation in operations) for _, operations in changes]
-    return (yield from _write_each(writer, [*zip(entries, of, strict=True)], refused))
-
-
-def _write_each(
-    writer: Writer,
-    entries: Sequence[tuple[Entry, tuple[str, ...]]],
-    refused: list[Refusal],
-    renewed: Callable[[Entry], Entry] = lambda entry: entry,
-    once: Callable[[Entry], bool] = lambda _: False,
-) -> Steps[Stuck | None]:
-    """Write rows of a table with locks, each in a call of its own, when its items are not locked.
-
-    Arguments and result are as for `write_many`, but for the ids of the items of each row.
-    """
-    stuck: list[Entry] = []
-    reason = ""
-    for start in range(0, len(entries), COMMITS):
-        some = entries[start : start + COMMITS]
-        errors = yield from together(
-            [_one(writer, operation, ids, renewed, once=once(operation)) for operation, ids in some]
-        )
-        silent = False
-        for (entry, _), error in zip(some, errors, strict=True):
-            unanswered = error is not None and _is_unanswered(error) and not once(entry)
-            if isinstance(error, Throttled) or unanswered:
-                stuck.append(entry)
-                reason = str(error)
-            elif error is not None:
-                refused.append((entry, error))
-            silent = silent or unanswered
-        if silent:  # the others would not be answered either, and would each wait as long
-            stuck += [entry for entry, _ in entries[start + COMMITS :]]
-            break
-    return Stuck({writer.table: tuple(stuck)}, reason) if stuck else None
-
-
-def _is_unanswered(error: OdmError) -> bool:
-    """Whether a call was retried until the time was up."""
-    cause = error.__cause__
-    return isinstance(cause, NATIVE_FAILURES) and (passing(cause) or is_throttled(status(cause), text_of(cause)))
-
-
-def _one(
-    writer: Writer, entry: Entry, ids: tuple[str, ...], renewed: Callable[[Entry], Entry], *, once: bool
-) -> Steps[OdmError | None]:
-    """Write one row. Returns the error if it is not, or may not be, written."""
-
-    def mutations() -> tuple[Mutation, ...]:
-        return renewed(entry).mutations
-
-    try:
-        yield from unless_locked(writer, ids, mutations, once=once, batch=True)
-    except OdmError as error:
-        return error
-    return None
+def _write_rows(writer: Writer, writes: Sequence[RowWrite], refused: list[Refusal]) -> Steps[Stuck | None]:
+    """Write rows without a condition on their items."""
+    return writer.places.locks.write_rows(writer.places, writes, writer.retry, writer.now, refused)
 
 
 def _raise_for(
@@ -176,34 +110,9 @@ def merge(writer: Writer, request: Merge) -> Steps[Written]:
         OutcomeUnknown: it adds to a sum, and the response was lost.
         OdmError: it was not answered, or refused.
     """
-    row_key = writer.row_key(request.key)
-    if writer.places.locks is not None:
-        yield from _merge_unless_locked(writer, request)
-        return Written()
-    if not repeatable(request):
-        yield from once(MutateRow(writer.table, _merging(writer, row_key, request)))
-        return Written()
-    pauses: Pauses | None = None
-    cookies: Cookies = ()
-    while True:
-        call = MutateRow(writer.table, _merging(writer, row_key, request), cookies=cookies)
-        try:
-            yield call
-        except NATIVE_FAILURES as failure:
-            pauses = pauses or writer.retry.pauses()
-            cookies = (yield from pause(pauses, failure, call)).cookies
-        else:
-            return Written()
-
-
-def merge_document(writer: Writer, request: Merge) -> Steps[Written | Refused]:
-    """Make a merge. The item is in one document, so it is read first, unless the merge only adds to sums of an item."""
-    if all(isinstance(action, Increment) for action in request.actions):
-        tag = str(request.marks[TAG])
-        answer = yield from write(writer, Update(request.key, request.actions, tag=tag, limits=request.limits))
-        if isinstance(answer, Written):
-            return answer
-    return (yield from write(writer, MergedPut.of(request)))
+    places = writer.places
+    yield from places.locks.write_row(places, _merging(writer, request), writer.retry, writer.now)
+    return Written()
 
 
 def batch_merge(writer: Writer, merges: Sequence[Merge]) -> Steps[tuple[Written | Failed, ...]]:
@@ -217,20 +126,8 @@ def batch_merge(writer: Writer, merges: Sequence[Merge]) -> Steps[tuple[Written 
         Throttled: ``left`` has the merges that are not known to be applied, and none was refused.
     """
     by_row = {writer.row_key(merge.key): merge for merge in merges}
-    entries = [_merging(writer, row_key, merge) for row_key, merge in by_row.items()]
-
-    def renewed(entry: Entry) -> Entry:
-        return _merging(writer, entry.key, by_row[entry.key])
-
-    def added(entry: Entry) -> bool:
-        return not repeatable(by_row[entry.key])
-
     refused: list[Refusal] = []
-    if writer.places.locks is None:
-        stuck = yield from write_many({writer.table: entries}, writer.retry, renewed, added, refused)
-    else:
-        of = [(row_key,) for row_key in by_row]
-        stuck = yield from _write_each(writer, [*zip(entries, of, strict=True)], refused, renewed, added)
+    stuck = yield from _write_rows(writer, [_merging(writer, merge) for merge in merges], refused)
     failed = {by_row[entry.key].key: Failed(error) for entry, error in refused}
     if stuck is not None:
         remaining = [by_row[entry.key] for entry in stuck.remaining[writer.table]]
@@ -245,57 +142,47 @@ def batch_merge(writer: Writer, merges: Sequence[Merge]) -> Steps[tuple[Written 
     return tuple(failed.get(merge.key) or Written() for merge in merges)
 
 
-def _merge_unless_locked(writer: Writer, request: Merge) -> Steps[None]:
-    row_key = writer.row_key(request.key)
+def _merging(writer: Writer, request: Merge) -> RowWrite:
+    """The change that a merge makes, each time with a new revision; only items of the first version are merged."""
+    row_key, places = writer.row_key(request.key), writer.places
 
-    def mutations() -> tuple[Mutation, ...]:
-        return _merging(writer, row_key, request).mutations
+    def entry() -> Entry:
+        return Entry(places.row(row_key), places.merged(request, row_key, writer.id_of(None), writer.now()))
 
-    yield from unless_locked(writer, (row_key,), mutations, once=not repeatable(request))
-
-
-def _merging(writer: Writer, row_key: str, request: Merge) -> Entry:
-    """The entry of a merge, with a new revision; only items of the first version are merged."""
-    places = writer.places
-    return Entry(places.row(row_key), places.merged(request, row_key, writer.id_of(None), writer.now()))
-
-
-def _sizes(writer: Writer, operations: Sequence[Put | Delete]) -> dict[str, int]:
-    """How many bytes the puts may add to each row."""
-    sizes: dict[str, int] = {}
-    for operation in operations if isinstance(writer.places, WideRows) else ():
-        if isinstance(operation, Put):
-            row = writer.places.row(writer.row_key(operation.key))
-            sizes[row] = sizes.get(row, 0) + size_at_most(operation.item)
-    return sizes
+    return RowWrite(entry(), (row_key,), not repeatable(request), entry)
 
 
 def _entries(writer: Writer, operations: Sequence[Put | Delete]) -> Iterator[Change]:
     """The changes of rows, each with its operations; a row with much to write has several."""
-    rows: dict[str, list[tuple[Put | Delete, tuple[Mutation, ...]]]] = {}
+    rows: dict[str, list[_Part]] = {}
     for operation in operations:
         id = writer.row_key(operation.key)
-        rows.setdefault(writer.places.row(id), []).append((operation, _mutations(writer, id, operation)))
+        rows.setdefault(writer.places.row(id), []).append(_Part(operation, id, _mutations(writer, id, operation)))
     for row, changes in rows.items():
         remaining = tuple(changes)
         while remaining:
             some = remaining if len(remaining) == 1 else leading(remaining, _weight, WRITE_BYTES)
             some = leading(some, partial(_asked, writer), FILTER_BYTES)
-            yield (
-                Entry(row, tuple(chain.from_iterable(change for _, change in some))),
-                [operation for operation, _ in some],
-            )
+            entry = Entry(row, tuple(chain.from_iterable(part.mutations for part in some)))
+            yield RowWrite(entry, tuple([part.id for part in some])), [part.operation for part in some]
             remaining = remaining[len(some) :]
 
 
-def _weight(change: tuple[Put | Delete, tuple[Mutation, ...]]) -> int:
-    return weight("", change[1])
+class _Part(NamedTuple):
+    """One operation of a change of a row."""
+
+    operation: Put | Delete
+    id: str
+    mutations: tuple[Mutation, ...]
 
 
-def _asked(writer: Writer, change: tuple[Put | Delete, tuple[Mutation, ...]]) -> int:
+def _weight(part: _Part) -> int:
+    return weight("", part.mutations)
+
+
+def _asked(writer: Writer, part: _Part) -> int:
     """The bytes of the filter for the lock of an item."""
-    locks = writer.places.locks
-    return 0 if locks is None else size(locks.cells.locked(writer.row_key(change[0].key)))
+    return sum(map(size, writer.places.locks.locked(part.id)))
 
 
 def _mutations(writer: Writer, id: str, operation: Put | Delete) -> tuple[Mutation, ...]:

@@ -101,7 +101,7 @@ def count(writer: Writer, row_key: str, rules: tuple[Increment, ...], request: U
 
 
 def _is_locked(writer: Writer, row: Row, home: str) -> bool:
-    return writer.places.locks is not None and is_lock(_held(row).get((home, REVISION), b""))
+    return writer.places.locks.is_lock(_held(row).get((home, REVISION), b""))
 
 
 def _marks(home: str) -> Filter:
@@ -230,7 +230,7 @@ def _undone(writer: Writer, row_key: str, rules: tuple[Increment, ...], held: He
     back = (*_counters_back(writer, rules, held), *(DeleteColumn(mark, home) for mark in marks))
     same = _counters_are(rules, held)
     locks = writer.places.locks
-    if TAG in marks and (locks is None or REVISION in marks) and len(same) == len({rule.qualifier for rule in rules}):
+    if locks.ghost_marks <= {*marks} and len(same) == len({rule.qualifier for rule in rules}):
         marked = [chain(newest(home, mark), ValueIs(b"")) for mark in marks]
         return CheckAndMutateRow(writer.table, row_key, chained(*marked, *same), matched=back)
     tag = newest(home, TAG)
@@ -239,6 +239,5 @@ def _undone(writer: Writer, row_key: str, rules: tuple[Increment, ...], held: He
         cell = held.get((COUNTERS, column))
         values = () if cell is None else (interleave(ValueRange(b"", cell), ValueRange(cell, open=True)),)
         other.append(chain(newest(COUNTERS, column), *values))
-    if locks is not None:
-        other.append(locks.cells.locked(row_key))
+    other += locks.locked(row_key)
     return CheckAndMutateRow(writer.table, row_key, interleave(*other), unmatched=back)

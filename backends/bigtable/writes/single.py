@@ -12,29 +12,28 @@
 * **All others**: read the item, evaluate the write here, and commit it on the condition that the revision is unchanged.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import Final, NamedTuple
+from typing import Final
 
-from odm.backends.bigtable.client.advice import advice_of
-from odm.backends.bigtable.client.errors import NATIVE_FAILURES, is_lost, is_throttled, status, text_of, translate
+from odm.backends.bigtable.client.errors import NATIVE_FAILURES, is_lost, translate
 from odm.backends.bigtable.client.filters import chained, fits, interleave
-from odm.backends.bigtable.client.native import CheckAndMutateRow, Cookies, Entry, MutateRow, Mutation, Steps
-from odm.backends.bigtable.client.retry import Pauses, pause, until_answered
+from odm.backends.bigtable.client.native import CheckAndMutateRow, Entry, MutateRow, Mutation, Steps
+from odm.backends.bigtable.client.retry import until_answered
 from odm.backends.bigtable.index.commit import Work, settle
 from odm.backends.bigtable.rows.mutations import CompiledUpdate, compiled, settled
 from odm.backends.bigtable.rows.predicates import Predicate, predicate, predicate_of_own
-from odm.backends.bigtable.rows.wide import WideRows
+from odm.backends.bigtable.transactions.committed import OneCall
 from odm.backends.bigtable.writer import Writer
+from odm.backends.bigtable.writes.batches import merge
 from odm.backends.bigtable.writes.counters import count, counts
-from odm.backends.bigtable.writes.wide import at_once, write_together
 from odm.codec import TAG, VERSION
 from odm.errors import BadValue, OdmError, OutcomeUnknown, Throttled
 from odm.expressions.nodes import Action, AddTo, Set, Value
-from odm.immutable import evolve
+from odm.immutable import Immutable, evolve
 from odm.protocol.limits import Limits, item_size
 from odm.protocol.predicates import EXISTS, condition_of, every
-from odm.protocol.requests import Delete, Operation, Put, Refusals, Refused, Sleep, Transact, Update, Written
+from odm.protocol.requests import Delete, Merge, Operation, Put, Refusals, Refused, Sleep, Transact, Update, Written
 
 BLIND_PART = 64
 """An update with values larger than 1/64 of the maximum size of an item is not written without a read.
@@ -49,81 +48,104 @@ _NUMBER_BYTES: Final = 40
 """The maximum size of a number as `item_size` counts it."""
 
 
-class _Shot(NamedTuple):
-    """A write in one call.
+class ItemWrites(Immutable):
+    """How one item is written in rows of items; the contract of all layouts.
 
     Attributes:
-        call: the call.
-        matches: True: the write is applied if the predicate matches; False: if it does not match.
-        id: the row's revision after the write; None: the row does not show whether it was applied.
-        refused: the answer if the write is refused; None: the item must be read to find the answer.
+        writer: the writer of the table.
     """
 
-    call: CheckAndMutateRow
-    matches: bool
-    id: str | None
-    refused: Written | None = None
+    writer: Writer
+
+    def write(self, request: Operation) -> Steps[Written | Refused]:
+        """Make one write, or a check.
+
+        Raises:
+            BadValue: the resulting item cannot be stored, or an action does not fit the item.
+            OutcomeUnknown: a response was lost, and the row does not show whether the write was applied.
+            Throttled: other writers kept changing the row until the time was up; the write was not applied.
+        """
+        writer, one_call = self.writer, None
+        row_key = writer.row_keys.row_key(request.key)
+        if isinstance(request, Put):
+            if request.condition is None and writer.unlisted(request):
+                return (yield from put_whole(writer, request, row_key))
+            one_call = self._put_call(request, row_key)
+        elif isinstance(request, Update):
+            form = compiled(request.actions, request.tag, request.version, writer.form)
+            if form.counts and (rules := counts(request, writer.form)) is not None:
+                counted = yield from count(writer, row_key, rules, request)
+                if counted is not None:
+                    return counted
+            one_call = self._update_call(request, row_key, form)
+        elif isinstance(request, Delete):
+            one_call = self._delete_call(request, row_key)
+        return (yield from self._send(request, row_key, one_call))
+
+    def transact(self, request: Transact) -> Steps[Written | Refusals]:
+        """Make a transaction of operations on items that one call can change together."""
+        for operation in request.operations:
+            try:
+                answer = yield from self.write(operation)
+            except BadValue as error:
+                return Refusals((error,))
+            if isinstance(answer, Refused):
+                return Refusals((answer,))
+        return Written()
+
+    def merge(self, request: Merge) -> Steps[Written | Refused]:
+        """Write parts of an item, which may not exist.
+
+        Raises:
+            OutcomeUnknown: it adds to a sum, and the response was lost.
+            OdmError: it was not answered, or refused.
+        """
+        return merge(self.writer, request)
+
+    def _put_call(self, request: Put, row_key: str) -> OneCall | None:
+        """The write in one call; None if it needs a read."""
+        return _put_at_once(self.writer, request, row_key)
+
+    def _update_call(self, request: Update, row_key: str, form: CompiledUpdate) -> OneCall | None:
+        return _update_at_once(self.writer, request, row_key, form)
+
+    def _delete_call(self, request: Delete, row_key: str) -> OneCall | None:
+        return _delete_at_once(self.writer, request, row_key)
+
+    def _send(self, request: Operation, row_key: str, one_call: OneCall | None) -> Steps[Written | Refused]:
+        """Send the write in one call, if that is possible, and else, or if it is refused, after a read."""
+        if one_call is not None:
+            one_call = self.writer.places.locks.one_call(one_call)
+        answer = None if one_call is None else (yield from _fire(self.writer, one_call))
+        if answer is None:
+            return (yield from _evaluated(self.writer, Work(request, row_key, refused=one_call is not None)))
+        return answer
 
 
-def write(writer: Writer, request: Operation) -> Steps[Written | Refused]:
-    """Make one write, or a check.
+class ForeignWrites(ItemWrites):
+    """How an item is written in a row of other programs: such a row does not show which write was the last."""
 
-    Raises:
-        BadValue: the resulting item cannot be stored, or an action does not fit the item.
-        OutcomeUnknown: a response was lost, and the row does not show whether the write was applied.
-        Throttled: other writers kept changing the row until the time was up; the write was not applied.
-    """
-    row_key, places, shot = writer.layout.row_key(request.key), writer.places, None
-    if isinstance(request, Put) and request.condition is None and writer.unlisted(request):
-        return (yield from _put(writer, request, row_key))
-    if isinstance(places, WideRows):
-        shot = _wide_at_once(writer, places, request, row_key)
-    elif isinstance(request, Update):
-        form = compiled(request.actions, request.tag, request.version, writer.form)
-        if form.counts and (rules := counts(request, writer.form)) is not None:
-            counted = yield from count(writer, row_key, rules, request)
-            if counted is not None:
-                return counted
-        if places.tagged:  # else the row does not show which write was the last
-            shot = _update_at_once(writer, request, row_key, form)
-    elif isinstance(request, Put) and places.tagged:
-        shot = _put_at_once(writer, request, row_key)
-    elif isinstance(request, Delete) and places.tagged:
-        shot = _delete_at_once(writer, request, row_key)
-    if shot is not None and places.locks is not None:
-        shot = _unless_locked(shot)
-    answer = None if shot is None else (yield from _fire(writer, shot))
-    if answer is None:
-        return (yield from _evaluated(writer, Work(request, row_key, refused=shot is not None)))
-    return answer
+    def _put_call(self, request: Put, row_key: str) -> OneCall | None:
+        return None
+
+    def _update_call(self, request: Update, row_key: str, form: CompiledUpdate) -> OneCall | None:
+        return None
+
+    def _delete_call(self, request: Delete, row_key: str) -> OneCall | None:
+        return None
 
 
-def transact(writer: Writer, request: Transact) -> Steps[Written | Refusals]:
-    """Make a transaction of one operation, or of operations on items of one wide row."""
-    if len(request.operations) > 1 and isinstance(writer.places, WideRows):
-        return (yield from write_together(writer, writer.places, request))
-    for operation in request.operations:
-        try:
-            answer = yield from write(writer, operation)
-        except BadValue as error:
-            return Refusals((error,))
-        if isinstance(answer, Refused):
-            return Refusals((answer,))
-    return Written()
-
-
-def _put(writer: Writer, request: Put, row_key: str) -> Steps[Written | Refused]:
+def put_whole(writer: Writer, request: Put, row_key: str) -> Steps[Written | Refused]:
     """Replace the item of a row, unless the row holds cells of another program."""
-    places, locks, id = writer.places, writer.places.locks, writer.id_of(request.item.get(VERSION))
+    places, id = writer.places, writer.id_of(request.item.get(VERSION))
     mutations, row = places.replaced(request.item, row_key, id, (), writer.now()), places.row(row_key)
+    others = places.locks.locked(row_key)
     if request.tag is not None and not places.surely_own(row_key):
-        other = places.strange(row_key, request.tag)
-    elif locks is not None:
-        other = locks.cells.locked(row_key)
-    else:
+        others = (places.strange(row_key, request.tag),)
+    if not others:
         yield from until_answered(MutateRow(writer.table, Entry(row, mutations)), writer.retry)
         return Written()
-    call = CheckAndMutateRow(writer.table, row, other, unmatched=mutations)
+    call = CheckAndMutateRow(writer.table, row, others[0], unmatched=mutations)
     pauses: Iterator[Sleep] | None = None
     while (yield from until_answered(call, writer.retry)):
         pauses = pauses or writer.retry.contention()
@@ -140,68 +162,7 @@ def _put(writer: Writer, request: Put, row_key: str) -> Steps[Written | Refused]
     return Written()
 
 
-def unless_locked(
-    writer: Writer,
-    ids: tuple[str, ...],
-    mutations: Callable[[], tuple[Mutation, ...]],
-    *,
-    once: bool = False,
-    batch: bool = False,
-) -> Steps[None]:
-    """Change items of a row without a condition on them, in a table with locks: when none of them is locked.
-
-    Args:
-        writer: the writer of the table.
-        ids: the items.
-        mutations: returns the change, for each time that it is sent.
-        once: the change must not be applied twice.
-        batch: it is one of many, and so is retried when a quota is exhausted.
-
-    Raises:
-        OutcomeUnknown: the response was lost, and the change must not be applied twice; or no response came until the
-            time was up.
-        Throttled: other programs kept locking the items until the time was up, or a quota is exhausted.
-    """
-    locks = writer.places.locks
-    assert locks is not None
-    row, asked = writer.places.row(ids[0]), interleave(*map(locks.cells.locked, ids))
-    pauses: Pauses | None = None
-    cookies: Cookies = ()
-    while True:
-        call = CheckAndMutateRow(writer.table, row, asked, unmatched=mutations(), cookies=cookies)
-        try:
-            locked = yield call
-        except NATIVE_FAILURES as failure:
-            throttled = batch and is_throttled(status(failure), text_of(failure))
-            if once and not throttled:
-                raise translate(failure, call) from failure
-            pauses = pauses or writer.retry.pauses()
-            if throttled and (wait := pauses.at_least(advice_of(failure).seconds or 0)) is not None:
-                yield wait
-                continue
-            cookies = (yield from pause(pauses, failure, call)).cookies
-        else:
-            if not locked:
-                return
-            yield from writer.read(ids, locks.cells.any_lock)
-
-
-def _wide_at_once(writer: Writer, places: WideRows, request: Operation, row_key: str) -> _Shot | None:
-    """The write of an item of a wide row in one call; None if it needs more calls."""
-    call = at_once(writer, places, request, row_key)
-    refused = _not_there(request) if isinstance(request, Delete) else None
-    return None if call is None else _Shot(call, matches=True, id=None, refused=refused)
-
-
-def _unless_locked(shot: _Shot) -> _Shot | None:
-    """The write in one call, in a table with locks; None if its condition is too large with the one about locks.
-
-    If it is refused, only a read shows whether the row is locked.
-    """
-    return shot._replace(refused=None) if shot.call.predicate is None or fits(shot.call.predicate) else None
-
-
-def _put_at_once(writer: Writer, request: Put, row_key: str) -> _Shot | None:
+def _put_at_once(writer: Writer, request: Put, row_key: str) -> OneCall | None:
     if request.presence == "absent" or not writer.unlisted(request):
         return None  # an insert through `commit` needs only one call, too
     asked = _over_own(writer, request)
@@ -209,7 +170,7 @@ def _put_at_once(writer: Writer, request: Put, row_key: str) -> _Shot | None:
         return None
     id = writer.id_of(request.item.get(VERSION))
     mutations = writer.places.replaced(request.item, row_key, id, (), writer.now())
-    return _Shot(_if(writer, row_key, asked, mutations), asked.holds, id)
+    return OneCall(_if(writer, row_key, asked, mutations), asked.holds, id)
 
 
 def _over_own(writer: Writer, request: Put) -> Predicate | None:
@@ -225,7 +186,7 @@ def _over_own(writer: Writer, request: Put) -> Predicate | None:
     return evolve(asked, filter=both) if fits(both) else None
 
 
-def _update_at_once(writer: Writer, request: Update, row_key: str, form: CompiledUpdate) -> _Shot | None:
+def _update_at_once(writer: Writer, request: Update, row_key: str, form: CompiledUpdate) -> OneCall | None:
     if form.ages or request.entries or request.returning != "none":
         return None
     actions = request.actions
@@ -244,20 +205,22 @@ def _update_at_once(writer: Writer, request: Update, row_key: str, form: Compile
         return None
     id = writer.id_of(form.version)
     call = _if(writer, row_key, asked, (*changes.mutations, *form.revised(id, now)))
-    return _Shot(call, asked.holds, id)
+    return OneCall(call, asked.holds, id)
 
 
-def _delete_at_once(writer: Writer, request: Delete, row_key: str) -> _Shot | None:
+def _delete_at_once(writer: Writer, request: Delete, row_key: str) -> OneCall | None:
     """A delete whose predicate also checks that there is an item, so that the answer shows whether it existed."""
     if not writer.unlisted(request) or (request.tag is None and writer.form.placements):
         return None  # the tag decides where the cells stand
     asked = _of_item(writer, request)
     if asked is None:
         return None
-    return _Shot(_if(writer, row_key, asked, writer.places.removed(row_key)), asked.holds, None, _not_there(request))
+    return OneCall(
+        _if(writer, row_key, asked, writer.places.removed(row_key)), asked.holds, None, answer_absent(request)
+    )
 
 
-def _not_there(request: Delete) -> Written | None:
+def answer_absent(request: Delete) -> Written | None:
     """The answer to a delete that found no item; None: the row must be read."""
     return Written(existed=False) if (request.condition, request.tag) == (None, None) else None
 
@@ -295,13 +258,12 @@ def _are_small(actions: Sequence[Action], limits: Limits) -> bool:
 def _if(writer: Writer, row_key: str, asked: Predicate, mutations: tuple[Mutation, ...]) -> CheckAndMutateRow:
     locks = writer.places.locks
     if asked.holds:
-        said = asked.filter if locks is None else chained(asked.filter, locks.cells.unlocked(row_key))
-        return CheckAndMutateRow(writer.table, row_key, said, matched=mutations)
-    said = asked.filter if locks is None else interleave(asked.filter, locks.cells.locked(row_key))
-    return CheckAndMutateRow(writer.table, row_key, said, unmatched=mutations)
+        unlocked = chained(asked.filter, *locks.unlocked(row_key))
+        return CheckAndMutateRow(writer.table, row_key, unlocked, matched=mutations)
+    return CheckAndMutateRow(writer.table, row_key, locks.or_locked(row_key, asked.filter), unmatched=mutations)
 
 
-def _fire(writer: Writer, shot: _Shot) -> Steps[Written | Refused | None]:
+def _fire(writer: Writer, shot: OneCall) -> Steps[Written | Refused | None]:
     """Send the call. Returns the answer, or None if the write was refused and the item must be read to say why.
 
     Raises:

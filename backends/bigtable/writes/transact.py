@@ -49,9 +49,11 @@ from odm.backends.bigtable.transactions import records
 from odm.backends.bigtable.transactions.committed import Locks, Resolver
 from odm.backends.bigtable.transactions.locks import Lock, LockCells
 from odm.backends.bigtable.writer import Writer
+from odm.backends.bigtable.writes.single import ItemWrites
 from odm.codec import TAG
 from odm.errors import BackendError, BadValue, ItemTooLarge, OdmError, OutcomeUnknown, Throttled, Unsupported
 from odm.expressions.nodes import Value
+from odm.immutable import Immutable
 from odm.protocol.connection import Later
 from odm.protocol.requests import Check, Notice, Put, Refusals, Refused, Transact, Written
 from odm.schema.entity import EntitySchema, Key
@@ -189,23 +191,117 @@ COSTS = (
 """The requests of a transaction without rivals; see docs/bigtable.md, "Transactions"."""
 
 
-def transact(writer: Writer, locks: Locks, request: Transact) -> Steps[Written | Refusals]:
-    """Apply operations, all or none.
+_INSTEAD = (
+    "declare Table(..., transactions=True), in all programs that use the table; write them one by one, in an order in "
+    "which stopping in between does no harm, or with batch() if the order does not matter; or keep what must change "
+    "together in one item"
+)
 
-    Raises:
-        OutcomeUnknown: the commit was not answered, and neither were the calls that would show its outcome.
-        Throttled: other transactions and writers kept changing the items until the time was up; nothing was written.
-        Unsupported: an item has too many counters for the condition of one request.
-        ItemTooLarge: an item does not fit into its lock.
-        OdmError: an item cannot be written; nothing was written.
+ONCE = (
+    "an update with retry_safe=True on Bigtable: if the answer is lost and another writer changes the row, nothing "
+    "shows whether the update was applied. Declare Table(..., transactions=True), in all programs that use the table; "
+    "remove retry_safe, and read the item on an OutcomeUnknown; or give the item a Revision and update the entity that "
+    "you read, which cannot be applied twice"
+)
+"""Why an `odm.protocol.requests.Transact` with ``once`` is not supported."""
+
+
+def unsupported_reason(row_keys: Sequence[str]) -> str | None:
+    """Why these rows cannot be changed in one transaction, and what to do instead; None if they are one row."""
+    rows = tuple(dict.fromkeys(row_keys))
+    if len(rows) < 2:
+        return None
+    return f"Bigtable changes one row at a time, and these are {len(rows)}: {', '.join(map(repr, rows))}: {_INSTEAD}"
+
+
+class Transactions(Immutable):
+    """The transactions of a table without locks: of items that one call can change together.
+
+    Attributes:
+        writes: how items are written.
     """
-    done = yield from commit(writer, locks, request)
-    return done if isinstance(done, Refusals) else Written()
+
+    writes: ItemWrites
+
+    def transact(self, request: Transact) -> Steps[Written | Refusals]:
+        """Apply operations, all or none.
+
+        Raises:
+            Unsupported: they are on several rows, or must be applied once.
+        """
+        table = self.writes.writer.table
+        if request.once:
+            raise Unsupported(f"table {table!r}: {ONCE}")
+        if (reason := self.unsupported_reason([operation.key for operation in request.operations])) is not None:
+            raise Unsupported(f"table {table!r}: no transaction of several items: {reason}")
+        return self.writes.transact(request)
+
+    def costs(self, request: Transact) -> str:
+        """Which calls a transaction makes, in words; "" if it is made as a single write."""
+        return ""
+
+    def unsupported_reason(self, keys: Sequence[Key]) -> str | None:
+        """Why the items with these keys cannot be written in one transaction; None: they are one row."""
+        writer = self.writes.writer
+        return unsupported_reason([writer.places.row(writer.row_key(key)) for key in keys])
+
+    def read(self, keys: Sequence[Key], needed: Filter) -> Steps[dict[str, Row]]:
+        """Read the items of each row as they were at one instant, by row key; missing items are omitted."""
+        writer = self.writes.writer
+        return writer.places.read_together(tuple(map(writer.row_key, keys)), writer.retry, needed)
+
+
+class LockTransactions(Transactions):
+    """The transactions of a table with locks.
+
+    Attributes:
+        locks: the locks.
+    """
+
+    locks: Locks
+
+    def transact(self, request: Transact) -> Steps[Written | Refusals]:
+        """Apply operations, all or none.
+
+        Raises:
+            OutcomeUnknown: the commit was not answered, and neither were the calls that would show its outcome.
+            Throttled: other transactions and writers kept changing the items until the time was up; nothing was
+                written.
+            Unsupported: an item has too many counters for the condition of one request.
+            ItemTooLarge: an item does not fit into its lock.
+            OdmError: an item cannot be written; nothing was written.
+        """
+        writer = self.writes.writer
+        ids = [writer.row_key(operation.key) for operation in request.operations]
+        if not request.once and writer.places.in_one_call(ids):
+            return (yield from self.writes.transact(request))
+        outcome = yield from commit(writer, self.locks, request)
+        return outcome if isinstance(outcome, Refusals) else Written()
+
+    def costs(self, request: Transact) -> str:
+        count = len(request.operations)
+        if count < 2 and not request.once:
+            return ""
+        return COSTS.format(count, "the item" if count == 1 else f"{count} items")
+
+    def unsupported_reason(self, keys: Sequence[Key]) -> str | None:
+        return None
+
+    def read(self, keys: Sequence[Key], needed: Filter) -> Steps[dict[str, Row]]:
+        if len(keys) < 2:
+            return super().read(keys, needed)
+        return read_at_once(self.writes.writer, self.locks, keys, needed)
+
+
+def transactions_of(writes: ItemWrites) -> Transactions:
+    """The transactions of a table, with or without locks."""
+    locks = writes.writer.places.locks
+    return LockTransactions(writes, locks) if isinstance(locks, Locks) else Transactions(writes)
 
 
 def commit(writer: Writer, locks: Locks, request: Transact) -> "Steps[Refusals | Sequence[Stored | None]]":
     """As `transact`; returns the items before the commit, as they were at one instant."""
-    row_keys = [writer.layout.row_key(operation.key) for operation in request.operations]
+    row_keys = [writer.row_keys.row_key(operation.key) for operation in request.operations]
     works = list(map(Work, request.operations, row_keys))
     since = writer.now()
     pauses: Pauses | None = None

@@ -25,11 +25,9 @@ from odm.backends.bigtable.client.filters import (
     Interleave,
     Newest,
     ValueMatches,
-    chain,
     chained,
     fits,
     interleave,
-    newest,
 )
 from odm.backends.bigtable.client.native import (
     COUNTERS,
@@ -57,56 +55,95 @@ from odm.backends.bigtable.index.commit import (
     tidy,
 )
 from odm.backends.bigtable.rows.codec import Stored
+from odm.backends.bigtable.rows.foreign import ForeignRows
+from odm.backends.bigtable.rows.mutations import MergedPut
 from odm.backends.bigtable.rows.wide import (
-    REVISED,
     SENTINEL,
     SIDE,
     WideRows,
     cut,
     has_counter,
     has_first_version,
-    has_locks,
     has_version,
     is_full,
 )
-from odm.backends.bigtable.transactions.committed import Resolver
-from odm.backends.bigtable.transactions.locks import LOCKED
+from odm.backends.bigtable.transactions.committed import OneCall
 from odm.backends.bigtable.writer import Writer
 from odm.backends.bigtable.writes.counters import counts
+from odm.backends.bigtable.writes.single import ForeignWrites, ItemWrites, answer_absent, put_whole
 from odm.codec import TAG
 from odm.errors import BadValue, OdmError, OutcomeUnknown, Throttled, Unsupported
+from odm.expressions.nodes import Increment
 from odm.immutable import Immutable
-from odm.protocol.requests import Delete, Operation, Put, Refusals, Refused, Transact, Update, Written
+from odm.protocol.requests import Delete, Merge, Operation, Put, Refusals, Refused, Transact, Update, Written
 
 
-def at_once(writer: Writer, places: WideRows, request: Operation, id: str) -> CheckAndMutateRow | None:
-    """The call that makes a write without a read, if its predicate matches; None if the item must be read.
+class WideWrites(ItemWrites):
+    """How items are written in wide rows.
 
-    If the predicate does not match, the item must be read to find out why.
+    Attributes:
+        places: where the items stand.
     """
-    row = places.row(id)
-    if isinstance(request, Delete) and writer.unlisted(request) and request.condition is None:
-        asked = chained(places.there(id, request.tag), *_unlocked(places, id))
-        return CheckAndMutateRow(writer.table, row, asked, matched=places.removed(id))
-    if not isinstance(request, Update) or (rules := counts(request, writer.form)) is None:
-        return None
-    tag = request.tag
-    if tag is None:
-        return None
-    counted = [has_counter(tag, action.path.root) for action in request.actions]
-    if None in counted:
-        return None
-    version = request.version
-    said = None if version is None else has_first_version(tag) if version == 1 else has_version(tag, version)
-    named = (places.there(id, tag, filter_) for filter_ in dict.fromkeys(counted))
-    asked = chained(places.there(id, tag, said), *named, *_unlocked(places, id))
-    added = (AddToCell(f"{places.sort(id)}{SIDE}{rule.qualifier}", rule.by, COUNTERS) for rule in rules)
-    return CheckAndMutateRow(writer.table, row, asked, matched=tuple(added))
+
+    places: WideRows
+
+    def write(self, request: Operation) -> Steps[Written | Refused]:
+        writer = self.writer
+        row_key = writer.row_keys.row_key(request.key)
+        if isinstance(request, Put) and request.condition is None and writer.unlisted(request):
+            return (yield from put_whole(writer, request, row_key))
+        return (yield from self._send(request, row_key, self._one_call(request, row_key)))
+
+    def transact(self, request: Transact) -> Steps[Written | Refusals]:
+        if len(request.operations) > 1:
+            return write_together(self.writer, self.places, request)
+        return super().transact(request)
+
+    def merge(self, request: Merge) -> Steps[Written | Refused]:
+        """The item is in one document, so it is read first, unless the merge only adds to sums of an item."""
+        if all(isinstance(action, Increment) for action in request.actions):
+            tag = str(request.marks[TAG])
+            answer = yield from self.write(Update(request.key, request.actions, tag=tag, limits=request.limits))
+            if isinstance(answer, Written):
+                return answer
+        return (yield from self.write(MergedPut.of(request)))
+
+    def _one_call(self, request: Operation, id: str) -> OneCall | None:
+        """The write in one call; None if the item must be read.
+
+        If the predicate does not match, the item must be read to find out why.
+        """
+        writer, places = self.writer, self.places
+        row = places.row(id)
+        if isinstance(request, Delete) and writer.unlisted(request) and request.condition is None:
+            asked = chained(places.there(id, request.tag), *places.locks.unlocked(id))
+            call = CheckAndMutateRow(writer.table, row, asked, matched=places.removed(id))
+            return OneCall(call, matches=True, id=None, refused=answer_absent(request))
+        if not isinstance(request, Update) or (rules := counts(request, writer.form)) is None:
+            return None
+        tag = request.tag
+        if tag is None:
+            return None
+        counted = [has_counter(tag, action.path.root) for action in request.actions]
+        if None in counted:
+            return None
+        version = request.version
+        said = None if version is None else has_first_version(tag) if version == 1 else has_version(tag, version)
+        named = (places.there(id, tag, filter_) for filter_ in dict.fromkeys(counted))
+        asked = chained(places.there(id, tag, said), *named, *places.locks.unlocked(id))
+        added = (AddToCell(f"{places.sort(id)}{SIDE}{rule.qualifier}", rule.by, COUNTERS) for rule in rules)
+        return OneCall(CheckAndMutateRow(writer.table, row, asked, matched=tuple(added)), matches=True, id=None)
 
 
-def _unlocked(places: WideRows, id: str) -> tuple[Filter, ...]:
-    """In a table with locks: returns a cell if an item is not locked."""
-    return () if places.locks is None else (places.locks.cells.unlocked(id),)
+def writes_of(writer: Writer) -> ItemWrites:
+    """How the items of a table are written, by the layout of its rows."""
+    match writer.places:
+        case WideRows() as places:
+            return WideWrites(writer, places)
+        case ForeignRows():
+            return ForeignWrites(writer)
+        case _:
+            return ItemWrites(writer)
 
 
 def write_together(writer: Writer, places: WideRows, request: Transact) -> Steps[Written | Refusals]:
@@ -160,23 +197,15 @@ def _read(writer: Writer, places: WideRows, works: Sequence[Work]) -> Steps[tupl
     """The items at one instant, and the row that has them."""
     ids = [work.row_key for work in works]
     sentinels = [Column(family, SENTINEL) for family in (*places.families, COUNTERS)]
-    rows = yield from _unlocked_row(writer, places, ids, *sentinels)
+    asked = frozenset(ids)
+
+    def cells(rows: Sequence[Row]) -> dict[str, Row]:
+        return {item.text: item for item in cut(rows, places.families) if item.text in asked}
+
+    read = partial(places.row_with, ids, writer.retry, *sentinels)
+    rows = yield from places.locks.unlocked_rows(read, cells, writer.retry, writer.now)
     items = {item.text: item for item in places.items(rows)}
     return [places.stored(items.get(id)) for id in ids], rows
-
-
-def _unlocked_row(writer: Writer, places: WideRows, ids: Sequence[str], *others: Filter) -> Steps[list[Row]]:
-    """The row of some items, read at one instant at which none of them is locked."""
-    resolver: Resolver | None = None
-    while True:
-        rows = yield from places.row_with(ids, writer.retry, *others)
-        if places.locks is None or not has_locks(rows):
-            return rows
-        resolver = resolver or Resolver(places.locks, writer.retry, writer.now)
-        asked = frozenset(ids)
-        held = {item.text: item for item in cut(rows, places.families) if item.text in asked}
-        if not (yield from resolver.free(held)):
-            return rows
 
 
 def _verdict(writer: Writer, work: Work, before: Stored | None) -> RowChange | Written | Refused | BadValue:
@@ -334,9 +363,8 @@ class _Asked(Immutable):
         for work, before in zip(self.works, self.befores, strict=True):
             for family in self._families(work.request) if before is None else ():
                 by_family.setdefault(family, []).append(Column(family, self.places.sort(work.row_key)))
-            if before is None and self.places.locks is not None:  # the lock on no item stands in the first family
-                revision = newest(FAMILY, self.places.sort(work.row_key) + REVISED)
-                by_family.setdefault(FAMILY, []).append(chain(revision, LOCKED))
+            for lock in self.places.locks.locked_absent(work.row_key) if before is None else ():
+                by_family.setdefault(FAMILY, []).append(lock)
         return by_family
 
     def _families(self, request: Operation) -> Sequence[str]:

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from odm import Entity, PrimaryKey, Table
-from odm.backends.bigtable.rows.keys import Layout
+from odm.backends.bigtable.rows.keys import RowKeys
 
 cases = Table("cases", row_key_join="#")
 
@@ -40,4 +40,4 @@ class Hat(Entity, table=cases):
 )
 def test_row_keys_equal_the_published_ones(entity: Entity, row_key: str) -> None:
     schema = cases.compile().entity(type(entity))
-    assert Layout("#", hash_only=False).row_key(schema.key(vars(entity))) == row_key
+    assert RowKeys("#", hash_only=False).row_key(schema.key(vars(entity))) == row_key

@@ -11,7 +11,7 @@ from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.client.native import Cell, Row, RowRange
 from odm.backends.bigtable.rows.keys import (
     MAX_ROW_KEY,
-    Layout,
+    RowKeys,
     check_entries,
     claims,
     entry_range,
@@ -208,19 +208,19 @@ def test_the_key_of_a_row_without_a_sort_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row_key", "layout", "item"),
+    ("row_key", "row_keys", "item"),
     [
-        (b"P##1##C#a##O#1", Layout("#", hash_only=False), b"C#a#O#1"),
-        (b"P##1##C#a##O#1", Layout("##", hash_only=False), b"C#a##O#1"),
-        (b"P##1##C#a", Layout("#", hash_only=True), b"C#a"),
+        (b"P##1##C#a##O#1", RowKeys("#", hash_only=False), b"C#a#O#1"),
+        (b"P##1##C#a##O#1", RowKeys("##", hash_only=False), b"C#a##O#1"),
+        (b"P##1##C#a", RowKeys("#", hash_only=True), b"C#a"),
     ],
 )
-def test_a_claim_is_a_column_whose_cell_is_the_items_row_key(row_key: bytes, layout: Layout, item: bytes) -> None:
+def test_a_claim_is_a_column_whose_cell_is_the_items_row_key(row_key: bytes, row_keys: RowKeys, item: bytes) -> None:
     mine = Cell("i", b"q", item)
     others = (Cell("i", b"", item), Cell("i", b"\xff", item), Cell("i", b"r", b"C#a#O#2"), Cell("MD", b"s", item))
-    assert claims(Row(row_key, (mine, *others)), layout) == ("q",)
-    assert is_odms(Row(row_key, (mine,)), layout)
-    assert not any(is_odms(Row(row_key, (mine, other)), layout) for other in others)
-    assert claims(Row(row_key + b"##x##y", (mine,)), layout) == ()
-    other_layout = Layout(layout.join, hash_only=not layout.hash_only)
+    assert claims(Row(row_key, (mine, *others)), row_keys) == ("q",)
+    assert is_odms(Row(row_key, (mine,)), row_keys)
+    assert not any(is_odms(Row(row_key, (mine, other)), row_keys) for other in others)
+    assert claims(Row(row_key + b"##x##y", (mine,)), row_keys) == ()
+    other_layout = RowKeys(row_keys.join, hash_only=not row_keys.hash_only)
     assert claims(Row(row_key, (mine, Cell("i", b"t", b"C#a"), Cell("i", b"u", b"C#a#"))), other_layout) == ()

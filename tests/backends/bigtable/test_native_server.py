@@ -59,6 +59,7 @@ from odm.backends.bigtable.client.native_admin import ColumnFamily, CreateTable,
 from odm.backends.bigtable.driver import BigtableConnection
 from odm.backends.bigtable.index.pages import LIST_ONLY, ROW_ONLY
 from odm.backends.bigtable.requests import Procedures
+from odm.backends.bigtable.transactions.committed import Locks
 from odm.schema.model import Schema
 from tests.backends.bigtable.native_server import NativeServer
 from tests.effort import times
@@ -77,7 +78,7 @@ _WRITER = Procedures(Schema(name="x", entities={}, indexes={}, transactions=True
 def backends() -> list[Filter]:
     """Filters that the backend makes."""
     owned = _WRITER.form.owned
-    assert _WRITER.places.locks is not None
+    assert isinstance(_WRITER.places.locks, Locks)
     locks = _WRITER.places.locks.cells
     locked, unlocked = locks.locked("a"), locks.unlocked("a")
     return [

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from odm import Entity, PrimaryKey, Store, Table, Unsupported
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.client.native import Read, ReadRows, RowRange, Sample, SampleRowKeys
-from odm.backends.bigtable.rows.keys import Layout
+from odm.backends.bigtable.rows.keys import RowKeys
 from odm.backends.bigtable.rows.pages import cut
 from odm.protocol.requests import Part, Scan, Split
 from odm.schema.entity import Key
@@ -63,8 +63,8 @@ def tables(draw: st.DrawFn) -> tuple[Schema, list[Key]]:
 @given(tables(), st.integers(2, 6), st.data())
 def test_every_partition_lies_in_one_part(table: tuple[Schema, list[Key]], most: int, data: st.DataObject) -> None:
     schema, keys = table
-    layout = Layout.of(schema)
-    rows = sorted({layout.row_key(key).encode() for key in keys})
+    row_keys = RowKeys.of(schema)
+    rows = sorted({row_keys.row_key(key).encode() for key in keys})
     picked = data.draw(st.lists(st.tuples(st.sampled_from(rows), st.integers(1, 20)), max_size=6))
     shortened = sorted({row[:length] for row, length in picked})  # samples need not be existing row keys
     parts = cut(schema, [Sample(key, n) for n, key in enumerate([*shortened, b""])], most)
@@ -76,7 +76,7 @@ def test_every_partition_lies_in_one_part(table: tuple[Schema, list[Key]], most:
     assert bounds == sorted(set(bounds))
 
     def number(key: Key) -> int:
-        return sum(bound <= layout.row_key(key).encode() for bound in bounds)
+        return sum(bound <= row_keys.row_key(key).encode() for bound in bounds)
 
     assert len({(key.partition, number(key)) for key in keys}) == len({key.partition for key in keys})
 

@@ -9,9 +9,9 @@ import pytest
 from odm.backends.bigtable.client.native import Call
 from odm.backends.bigtable.client.retry import LEASE_SECONDS
 from odm.backends.bigtable.maintenance import garbage
-from odm.backends.bigtable.maintenance import garbage as lock_garbage
 from odm.backends.bigtable.maintenance.garbage import Rules, Scrubbed, collect
 from odm.backends.bigtable.requests import Procedures
+from odm.backends.bigtable.transactions.committed import Locks
 from odm.protocol.requests import Delete, Transact
 from tests.backends.bigtable.exploring import Moment, World, Wrong
 from tests.backends.bigtable.native_server import NativeServer
@@ -147,29 +147,29 @@ TEARS = tx(move(X, "B"), change(Y, 1))
 VARIANTS: dict[str, tuple[Change, ...]] = {
     "records of aborted transactions are removed early": (
         Change(
-            garbage._Collector,
-            "page",
-            "chain(Newest(), Before(_stamp(2 * self.cutoff - self.now)))",
+            garbage._RecordScrub,
+            "columns",
+            "chain(Newest(), Before(_stamp(2 * scope.cutoff - scope.now)))",
             "Newest()",
         ),
     ),
     "old records are removed without a look at the rows": (
-        Change(lock_garbage, "remove_records", 'if records.state_of(record) == "committed":', "if False:"),
+        Change(Locks, "remove_records", 'if records.state_of(record) == "committed":', "if False:"),
     ),
     "index columns are judged by what a locked row shows": (
-        Change(lock_garbage, "both_states", ", locks.cells.after(row, lock)]", "]"),
+        Change(Locks, "outcomes", ", self.cells.after(row, lock)]", "]"),
     ),
     "index columns are removed without a lease": (
         Change(
-            garbage._Collector,
-            "page",
-            "chain(Family(ENTRIES), Newest(), Before(self.cutoff))",
+            garbage._IndexScrub,
+            "columns",
+            "chain(Family(ENTRIES), Newest(), Before(self.scope.cutoff))",
             "chain(Family(ENTRIES), Newest())",
         ),
         Change(
-            garbage._Collector,
-            "_entries",
-            "DeleteColumn(column, ENTRIES, self.cutoff)",
+            garbage._IndexScrub,
+            "scrub",
+            "DeleteColumn(column, ENTRIES, scope.cutoff)",
             "DeleteColumn(column, ENTRIES)",
         ),
     ),

@@ -16,7 +16,7 @@ from attrs import frozen
 from odm.backends.bigtable.rows import items as places
 from odm.backends.bigtable.transactions import committed, locks, records
 from odm.backends.bigtable.transactions import committed as resolving
-from odm.backends.bigtable.writes import batches, counters
+from odm.backends.bigtable.writes import counters
 from odm.backends.bigtable.writes import single as writes
 from odm.backends.bigtable.writes import transact as transactions
 
@@ -176,18 +176,27 @@ VARIANTS: dict[str, Sequence[Change]] = {
             "answer = yield from until_answered(call, self.writer.retry)\n",
         )
     ],
-    "a put does not ask for a lock": [Change(writes, "_put", "elif locks is not None:", "elif False:")],
+    "a put does not ask for a lock": [
+        Change(writes, "put_whole", "others = places.locks.locked(row_key)", "others = ()")
+    ],
     "a put over an item with its tag does not ask for a lock": [
         Change(
             places.ItemRows,
             "strange",
-            "strange if self.locks is None else",
-            "strange if True else",
+            "self.locks.strange_or_locked(id, self.form.owned.strange(tag))",
+            "self.form.owned.strange(tag)",
         )
     ],
-    "a batch does not ask for locks": [Change(batches, "_write", "if writer.places.locks is None:", "if True:")],
+    "a batch does not ask for locks": [
+        Change(
+            committed.Locks,
+            "change",
+            "return ",
+            "return NoLocks.change(self, table, row, ids, mutations, cookies)\n    return ",
+        )
+    ],
     "an update in one call does not ask for a lock": [
-        Change(writes, "_if", " if locks is None else chained(asked.filter, locks.cells.unlocked(row_key))", "")
+        Change(writes, "_if", "chained(asked.filter, *locks.unlocked(row_key))", "asked.filter")
     ],
     "a lock leaves the revision alone": [
         Change(

@@ -11,7 +11,7 @@ from attrs import Factory, define, evolve, field, frozen
 
 from odm.backends.bigtable.client.native import Call
 from odm.backends.bigtable.requests import Procedures
-from odm.backends.bigtable.transactions.committed import Resolver
+from odm.backends.bigtable.transactions.committed import Locks, Resolver
 from odm.backends.bigtable.transactions.locks import MARK
 from odm.errors import OdmError, OutcomeUnknown
 from odm.protocol.connection import run
@@ -148,7 +148,7 @@ def resolves(name: str, *keys: Any) -> Role:
 
     def make(procedures: Procedures) -> Any:
         writer = procedures.writer
-        assert writer.places.locks is not None
+        assert isinstance(writer.places.locks, Locks)
         resolver = Resolver(writer.places.locks, writer.retry, writer.now)
         return resolver.unlocked([key.partition for key in keys], writer.places.locks.cells.whole)
 
@@ -267,7 +267,7 @@ class Observer:
         state = committed(server)
         procedures = Procedures(SCHEMA, now=lambda: server.now, ids=lambda: "end", abort_after=0)
         places = procedures.writer.places
-        assert places.locks is not None
+        assert isinstance(places.locks, Locks)
         resolver = Resolver(places.locks, procedures.retry, procedures.now)
         rows = [key for table, key in server.rows if table == SCHEMA.name]
         run(resolver.unlocked(rows, places.locks.cells.whole), server.call)
