@@ -15,8 +15,9 @@ from odm.backends.bigtable.rows.foreign import ForeignRows
 from odm.backends.bigtable.rows.items import ItemRows, PlacedRows
 from odm.backends.bigtable.rows.keys import RowKeys, is_wide
 from odm.backends.bigtable.rows.kinds import kinds_of
+from odm.backends.bigtable.rows.locks import NO_LOCKS
 from odm.backends.bigtable.rows.wide import WideRows
-from odm.backends.bigtable.transactions.committed import NO_LOCKS, Locks
+from odm.backends.bigtable.transactions.committed import Locks
 from odm.backends.bigtable.transactions.locks import LockCells
 from odm.backends.bigtable.transactions.wide_locks import WideLockCells
 from odm.concurrency import Background

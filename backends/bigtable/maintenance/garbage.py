@@ -72,10 +72,11 @@ from odm.backends.bigtable.index.pages import LIST_ONLY
 from odm.backends.bigtable.index.repair import repair
 from odm.backends.bigtable.rows.codec import LISTED, REVISION, TAG, Listed
 from odm.backends.bigtable.rows.keys import claims, index_table, key_of, place_of
+from odm.backends.bigtable.rows.locks import NO_LOCKS, NoLocks
 from odm.backends.bigtable.rows.ownership import PROBE_PREFIX
 from odm.backends.bigtable.rows.pages import items_after
 from odm.backends.bigtable.rows.wide import REVISED, SIDE, WideRows
-from odm.backends.bigtable.transactions.committed import MICROS, NO_LOCKS, NoLocks
+from odm.backends.bigtable.transactions.committed import MICROS
 from odm.backends.bigtable.transactions.locks import LOCKED
 from odm.backends.bigtable.writer import Writer, new_id
 from odm.codec import TTL_ATTRIBUTE

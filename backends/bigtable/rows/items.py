@@ -63,11 +63,11 @@ from odm.backends.bigtable.rows.codec import (
     stored,
 )
 from odm.backends.bigtable.rows.keys import RowKeys
+from odm.backends.bigtable.rows.locks import NO_LOCKS, NoLocks
 from odm.backends.bigtable.rows.mutations import merging
 from odm.backends.bigtable.rows.ownership import PROBE_PREFIX, REMOVED, outside
 from odm.backends.bigtable.rows.placement import Placement, Plan, usual_row
 from odm.backends.bigtable.rows.predicates import revision_is
-from odm.backends.bigtable.transactions.committed import NO_LOCKS, NoLocks
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
 from odm.errors import BackendError
 from odm.expressions.nodes import Action, Item, Path, Value

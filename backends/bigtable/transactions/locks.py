@@ -25,7 +25,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 
-from odm.backends.bigtable.client.filters import Filter, ValueIs, ValueRange, chain, interleave, newest
+from odm.backends.bigtable.client.filters import Filter, ValueIs, ValueRange, chain, chained, interleave, newest
 from odm.backends.bigtable.client.native import (
     COUNTERS,
     FAMILY,
@@ -44,12 +44,13 @@ from odm.backends.bigtable.client.native import (
 from odm.backends.bigtable.client.retry import Retry, read_many
 from odm.backends.bigtable.rows.cells import LOCK, REVISION, read_counter, write_counter
 from odm.backends.bigtable.rows.codec import UNREADABLE, Stored
+from odm.backends.bigtable.rows.locks import OneCall
 from odm.backends.bigtable.rows.ownership import Owned
 from odm.backends.bigtable.rows.placement import JOINED, VERSIONS
 from odm.codec import TAG
 from odm.errors import BackendError
 from odm.expressions.nodes import Value
-from odm.immutable import Immutable
+from odm.immutable import Immutable, evolve
 
 MARK: Final = "~"
 """Begins the revision of a locked row."""
@@ -327,6 +328,15 @@ class LockCells(Immutable, dict=True):
     def locked_absent(self, id: str) -> Filter:
         """Returns a cell of the family ``d`` if there is no item with this id and its place is locked."""
         return chain(newest(FAMILY, REVISION), LOCKED)
+
+    def unless_locked(self, id: str, write: OneCall) -> CheckAndMutateRow:
+        """The call of a write whose predicate also checks that the item is not locked."""
+        call = write.call
+        if call.predicate is None:
+            return call
+        if write.matches:
+            return evolve(call, predicate=chained(call.predicate, self.unlocked(id)))
+        return evolve(call, predicate=interleave(call.predicate, self.locked(id)))
 
     def or_locked(self, id: str, strange: Filter) -> Filter:
         """Returns a cell if a filter for the cells of other programs does, or if an item is locked."""

@@ -18,6 +18,7 @@ from odm.backends.bigtable.client.native import (
     ITEM,
     AddToCell,
     Cell,
+    CheckAndMutateRow,
     DeleteColumn,
     Mutation,
     Row,
@@ -27,6 +28,7 @@ from odm.backends.bigtable.client.native import (
 from odm.backends.bigtable.client.retry import Retry
 from odm.backends.bigtable.rows.cells import qualifier, read_counter
 from odm.backends.bigtable.rows.codec import Stored
+from odm.backends.bigtable.rows.locks import OneCall
 from odm.backends.bigtable.rows.wide import COUNTED, FILTER_BYTES, REVISED, SIDE, WideRows, apart, cut, grown, is_size
 from odm.backends.bigtable.rows.wide import LOCKED as LOCK
 from odm.backends.bigtable.transactions.locks import (
@@ -68,6 +70,9 @@ class WideLockCells(LockCells, kw_only=True):
 
     def locked_absent(self, id: str) -> Filter:
         return chain(newest(FAMILY, self.places.sort(id) + REVISED), LOCKED)
+
+    def unless_locked(self, id: str, write: OneCall) -> CheckAndMutateRow:
+        return write.call  # it names the item's lock already, with its other columns
 
     def _revision(self, id: str, values: Filter) -> Filter:
         name = self.places.sort(id) + REVISED

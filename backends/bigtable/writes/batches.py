@@ -19,8 +19,8 @@ from odm.backends.bigtable.client.retry import (
     weight,
 )
 from odm.backends.bigtable.index.commit import Work, settle
+from odm.backends.bigtable.rows.locks import RowWrite
 from odm.backends.bigtable.rows.wide import FILTER_BYTES
-from odm.backends.bigtable.transactions.committed import RowWrite
 from odm.backends.bigtable.writer import Writer
 from odm.codec import VERSION
 from odm.errors import OdmError, OutcomeUnknown, Throttled

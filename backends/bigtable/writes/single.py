@@ -17,13 +17,13 @@ from decimal import Decimal
 from typing import Final
 
 from odm.backends.bigtable.client.errors import NATIVE_FAILURES, is_lost, translate
-from odm.backends.bigtable.client.filters import chained, fits, interleave
+from odm.backends.bigtable.client.filters import Filter, chained, fits, interleave
 from odm.backends.bigtable.client.native import CheckAndMutateRow, Entry, MutateRow, Mutation, Steps
 from odm.backends.bigtable.client.retry import until_answered
 from odm.backends.bigtable.index.commit import Work, settle
+from odm.backends.bigtable.rows.locks import OneCall
 from odm.backends.bigtable.rows.mutations import CompiledUpdate, compiled, settled
 from odm.backends.bigtable.rows.predicates import Predicate, predicate, predicate_of_own
-from odm.backends.bigtable.transactions.committed import OneCall
 from odm.backends.bigtable.writer import Writer
 from odm.backends.bigtable.writes.batches import merge
 from odm.backends.bigtable.writes.counters import count, counts
@@ -115,7 +115,7 @@ class ItemWrites(Immutable):
     def _send(self, request: Operation, row_key: str, one_call: OneCall | None) -> Steps[Written | Refused]:
         """Send the write in one call, if that is possible, and else, or if it is refused, after a read."""
         if one_call is not None:
-            one_call = self.writer.places.locks.one_call(one_call)
+            one_call = self.writer.places.locks.one_call(row_key, one_call)
         answer = None if one_call is None else (yield from _fire(self.writer, one_call))
         if answer is None:
             return (yield from _evaluated(self.writer, Work(request, row_key, refused=one_call is not None)))
@@ -139,9 +139,10 @@ def put_whole(writer: Writer, request: Put, row_key: str) -> Steps[Written | Ref
     """Replace the item of a row, unless the row holds cells of another program."""
     places, id = writer.places, writer.id_of(request.item.get(VERSION))
     mutations, row = places.replaced(request.item, row_key, id, (), writer.now()), places.row(row_key)
-    others = places.locks.locked(row_key)
     if request.tag is not None and not places.surely_own(row_key):
-        others = (places.strange(row_key, request.tag),)
+        others: tuple[Filter, ...] = (places.strange(row_key, request.tag),)
+    else:
+        others = places.locks.locked(row_key)
     if not others:
         yield from until_answered(MutateRow(writer.table, Entry(row, mutations)), writer.retry)
         return Written()
@@ -256,11 +257,9 @@ def _are_small(actions: Sequence[Action], limits: Limits) -> bool:
 
 
 def _if(writer: Writer, row_key: str, asked: Predicate, mutations: tuple[Mutation, ...]) -> CheckAndMutateRow:
-    locks = writer.places.locks
     if asked.holds:
-        unlocked = chained(asked.filter, *locks.unlocked(row_key))
-        return CheckAndMutateRow(writer.table, row_key, unlocked, matched=mutations)
-    return CheckAndMutateRow(writer.table, row_key, locks.or_locked(row_key, asked.filter), unmatched=mutations)
+        return CheckAndMutateRow(writer.table, row_key, asked.filter, matched=mutations)
+    return CheckAndMutateRow(writer.table, row_key, asked.filter, unmatched=mutations)
 
 
 def _fire(writer: Writer, shot: OneCall) -> Steps[Written | Refused | None]:

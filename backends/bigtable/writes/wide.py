@@ -56,6 +56,7 @@ from odm.backends.bigtable.index.commit import (
 )
 from odm.backends.bigtable.rows.codec import Stored
 from odm.backends.bigtable.rows.foreign import ForeignRows
+from odm.backends.bigtable.rows.locks import OneCall
 from odm.backends.bigtable.rows.mutations import MergedPut
 from odm.backends.bigtable.rows.wide import (
     SENTINEL,
@@ -67,7 +68,6 @@ from odm.backends.bigtable.rows.wide import (
     has_version,
     is_full,
 )
-from odm.backends.bigtable.transactions.committed import OneCall
 from odm.backends.bigtable.writer import Writer
 from odm.backends.bigtable.writes.counters import counts
 from odm.backends.bigtable.writes.single import ForeignWrites, ItemWrites, answer_absent, put_whole

@@ -196,7 +196,7 @@ VARIANTS: dict[str, Sequence[Change]] = {
         )
     ],
     "an update in one call does not ask for a lock": [
-        Change(writes, "_if", "chained(asked.filter, *locks.unlocked(row_key))", "asked.filter")
+        cells("unless_locked", "chained(call.predicate, self.unlocked(id))", "call.predicate")
     ],
     "a lock leaves the revision alone": [
         Change(
