@@ -94,7 +94,8 @@ def member_class(into: type[Entity], of: type[Entity], fields: Mapping[str, Kind
         "item": str,
         "order": str,
         "counted": bool,
-        "until": (Annotated[datetime, TTL] | None, None),
+        # pyright knows | only of types, and Annotated has it as well at run time.
+        "until": (Annotated[datetime, TTL] | None, None),  # pyright: ignore[reportOperatorIssue]
     }
     member_fields |= {f"key_{name}": (kind | None, None) for name, kind in keys.items()}
     member_fields |= {name: (types[source] | None, None) for name, source in used.items()}

@@ -89,7 +89,7 @@ class Cursors:
                 after.append(and_(*equal, key > last[key.name]))
                 equal.append(key == last[key.name])
             statement = statement.where(or_(*after))
-        return rows_of(connection.execute(statement.order_by(order, *keys).limit(SIZE)))
+        return rows_of(connection.execute(statement.order_by(order, *keys).limit(SIZE)).mappings())
 
 
 def _written(value: Any) -> str:

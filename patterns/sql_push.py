@@ -226,7 +226,7 @@ class Push(Generic[E]):
         take = update(outbox).where(outbox.c.outbox_id.in_(some.scalar_subquery()), free)
         connection.execute(take.values(taken_by=token, taken_until=at + LEASE))
         mine = select(outbox).where(outbox.c.taken_by == token, outbox.c.taken_until == at + LEASE)
-        return rows_of(connection.execute(mine.order_by(outbox.c.outbox_id)))
+        return rows_of(connection.execute(mine.order_by(outbox.c.outbox_id)).mappings())
 
     def _entries(
         self,

@@ -4,7 +4,7 @@ They run as functions of a connection, in a transaction each: of an `sqlalchemy.
 its ``run_sync``.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
 from attrs import frozen
@@ -13,7 +13,6 @@ from sqlalchemy import (
     Boolean,
     Column,
     Connection,
-    CursorResult,
     Engine,
     Float,
     Integer,
@@ -199,7 +198,7 @@ def find(rows: Rows[Any], key: Key) -> Callable[[Connection], RowState]:
     statement = select(*selected).select_from(source)
 
     def work(connection: Connection) -> RowState:
-        (row,) = rows_of(connection.execute(statement))
+        (row,) = rows_of(connection.execute(statement).mappings())
         return row_state(rows, row, row.get("odm_seen"), row.get("odm_left"))
 
     return work
@@ -226,13 +225,14 @@ def matches(table: Table, key: Key) -> ColumnElement[bool]:
 
 def locked(connection: Connection, table: Table, key: Key) -> Mapping[str, Any] | None:
     """Read a row and lock it until the transaction ends; SQLite locks the whole database with its first write."""
-    rows = rows_of(connection.execute(select(*_named(table)).where(matches(table, key)).with_for_update()))
+    statement = select(*_named(table)).where(matches(table, key)).with_for_update()
+    rows = rows_of(connection.execute(statement).mappings())
     return rows[0] if rows else None
 
 
-def rows_of(answer: CursorResult[Any]) -> list[Mapping[str, Any]]:
-    """The rows of an answer, by the names of their columns."""
-    return [{str(name): value for name, value in row.items()} for row in answer.mappings()]
+def rows_of(mappings: Iterable[Mapping[Any, Any]]) -> list[Mapping[str, Any]]:
+    """The rows of ``Result.mappings()``, by the names of their columns."""
+    return [{str(name): value for name, value in row.items()} for row in mappings]
 
 
 def _named(table: Table) -> list[Any]:

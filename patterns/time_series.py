@@ -126,7 +126,8 @@ class TimeSeries(Generic[E]):
         old: object = None,
         refresh: float = 60.0,
     ) -> None:
-        self.entity, self.by, self.period, self.keep, self.ahead = entity, by, period, keep, ahead
+        self.entity, self.by, self.keep, self.ahead = entity, by, keep, ahead
+        self.period: Period = period
         self.new, self.old, self.refresh = new, old, refresh
         table = getattr(entity, "__odm_table__", None)
         if not isinstance(table, Table):

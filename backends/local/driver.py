@@ -28,6 +28,7 @@ from odm.protocol.connection import Backend, Connection, ForwardingConnection, N
 from odm.protocol.limits import Limits
 from odm.protocol.requests import Request, Split
 from odm.protocol.turns import Turns
+from odm.schema.evidence import Stored
 from odm.schema.misfits import other_keys
 from odm.schema.model import Schema
 
@@ -393,8 +394,13 @@ def _engine(schema: Schema, storage: Storage, page_bytes: int) -> Engine:
         local,
         held,
         hash_only,
-        partial(other_keys, schema, read=lambda _, item: item),
+        partial(other_keys, schema, read=_as_stored),
     )
+
+
+def _as_stored(_: Schema, item: Stored) -> Stored:
+    """Read an item for a schema: this backend stores items as the core has them."""
+    return item
 
 
 def _is_number(value: object) -> bool:

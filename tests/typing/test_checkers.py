@@ -8,6 +8,7 @@ It is one test a checker: workers that share out several would each start the ch
 import json
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -144,6 +145,13 @@ def test_every_public_entry_has_its_type_and_every_mistake_is_found(
     first = MISTAKES_ARE.count("\n") + 1
     assert "totl" in found["mistakes.py", first]
     assert ">" in found["mistakes.py", first + 1]
+
+
+def test_pyright_is_given_the_linked_packages() -> None:
+    """It skips links below a folder without a word, and "no errors" would then be said of a part of odm only."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pyright"]
+    links = {path.relative_to(ROOT).as_posix() for path in (ROOT / "odm").iterdir() if path.is_symlink()}
+    assert {"odm", "odm/backends", "odm/patterns"} | links <= set(settings["include"])
 
 
 def write(file: Path, before: str, mistakes: Sequence[str]) -> Found:

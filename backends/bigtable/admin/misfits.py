@@ -267,7 +267,7 @@ def _others(schema: Schema) -> Iterator[_Other]:
             variant = other
         differ = [] if verbatim is schema.verbatim else [(style_of(variant), style_of(schema))]
         if flipped:
-            differ.append(_SORTS if sorts else _SORTS[::-1])
+            differ.append(_SORTS if sorts else (_SORTS[1], _SORTS[0]))
         variant = evolve(variant, hash_only=not sorts)
         for join in (variant.row_key_join,) if variant.has_verbatim_keys or variant.wide else ("#", UNAMBIGUOUS):
             # Keys as they are need "##", which no table declares for them.

@@ -8,6 +8,7 @@ from odm.backends.bigtable.client.native import COUNTERS, ENTRIES, FAMILY, RECOR
 from odm.backends.bigtable.client.native_admin import (
     NEWEST_ONLY,
     NO_OPTIONS,
+    Aggregate,
     ColumnFamily,
     CreateTable,
     Families,
@@ -168,7 +169,7 @@ def _of_roles(schema: Schema) -> Families:
         return {}
     entities = schema.entities.values()
     counts = [count for entity in entities for count in entity.versioned.values()]
-    kinds = sorted({kind for entity in entities for kind in entity.aggregates.values()})
+    kinds: list[Aggregate] = sorted({kind for entity in entities for kind in entity.aggregates.values()})
     versions = {VERSIONS: ColumnFamily(MaxVersions(max(counts)))} if counts else {}
     return {**versions, **{kind: ColumnFamily(aggregate=kind) for kind in kinds}}
 

@@ -193,4 +193,7 @@ def _read_type(family: Any) -> Aggregate | None:
     if value.WhichOneof("kind") != "aggregate_type":
         return "other"
     kind = value.aggregate_type.WhichOneof("aggregator")
-    return next((name for name, field in _AGGREGATORS.items() if field == kind), "other")
+    for aggregate, field in _AGGREGATORS.items():
+        if field == kind:
+            return aggregate
+    return "other"

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 from weakref import WeakSet
 
 import grpc
@@ -139,6 +139,10 @@ class AsyncClient(_Client):
         _OPEN.discard(self)
 
 
+_SyncClients: TypeAlias = "dict[Kind, SyncClient | http2.SyncClient]"
+
+_AsyncClients: TypeAlias = "dict[asyncio.AbstractEventLoop, dict[Kind, AsyncClient | http2.AsyncClient]]"
+
 _OPEN: Final[WeakSet[AsyncClient]] = WeakSet()
 """The async clients that are not closed. One thread of gRPC serves them all, and a forked process does not have it."""
 
@@ -157,9 +161,9 @@ class Clients:
         self._credentials = credentials
         self._transport = transport
         self._route: Route | str | None = None
-        self._sync: dict[Kind, Any] = {}
-        self._loops: dict[asyncio.AbstractEventLoop, dict[Kind, Any]] = {}
-        self._of_parents: list[tuple[dict[Kind, Any], dict[asyncio.AbstractEventLoop, dict[Kind, Any]]]] = []
+        self._sync: _SyncClients = {}
+        self._loops: _AsyncClients = {}
+        self._of_parents: list[tuple[_SyncClients, _AsyncClients]] = []
         self._begin()
 
     def _begin(self) -> None:
@@ -182,7 +186,7 @@ class Clients:
             self._begin()  # two processes that share a connection read each other's responses
         with self._lock:
             kind = service if streamed or service == "admin" else self._usual or self._decided()
-            client: SyncClient | http2.SyncClient | None = self._sync.get(kind)
+            client = self._sync.get(kind)
             if client is None:
                 client = self._sync[kind] = self._open(kind)
             return client
@@ -200,7 +204,7 @@ class Clients:
                 self._loops = {known: clients for known, clients in self._loops.items() if not known.is_closed()}
                 clients = self._loops[loop] = {}
             kind = service if streamed or service == "admin" else self._usual or self._decided()
-            client: AsyncClient | http2.AsyncClient | None = clients.get(kind)
+            client = clients.get(kind)
             if client is None:
                 client = clients[kind] = self._open_async(kind)
             return client
@@ -240,7 +244,7 @@ class Clients:
             _LOG.info("requests to Bigtable go through Google's client, not the lean transport: %s", route)
         return route
 
-    def _open(self, kind: Kind) -> Any:
+    def _open(self, kind: Kind) -> "SyncClient | http2.SyncClient":
         if kind == "lean":
             from odm.backends.bigtable.client import http2
 
@@ -254,7 +258,7 @@ class Clients:
         channel = grpc.insecure_channel(self._emulator, (*_UNLIMITED, *_IN_PLACE))
         return SyncClient(vendor.client(transport=vendor.transport(channel=channel)))
 
-    def _open_async(self, kind: Kind) -> Any:
+    def _open_async(self, kind: Kind) -> "AsyncClient | http2.AsyncClient":
         if kind == "lean":
             from odm.backends.bigtable.client import http2
 

@@ -179,7 +179,7 @@ class _Client:
         _started = os.getpid()
         self.closed = False
         self._route = route
-        self._options = _OPTIONS if route.roots is None else _OPTIONS | {"tls_ca_cert": route.roots}
+        self._options: dict[str, Any] = _OPTIONS if route.roots is None else _OPTIONS | {"tls_ca_cert": route.roots}
         self._methods: dict[str, str] = {}
         self._headers: dict[Any, pyqwest.Headers] = {}
         self._opened = self._open()

@@ -464,7 +464,7 @@ def together(procedures: Sequence[Steps[R]]) -> Steps[list[R]]:
         for number, answer in answers:
             procedure = procedures[number]
             try:
-                following[number] = (procedure.throw if isinstance(answer, Exception) else procedure.send)(answer)
+                following[number] = procedure.throw(answer) if isinstance(answer, Exception) else procedure.send(answer)
             except StopIteration as done:
                 following.pop(number, None)
                 results[number] = done.value

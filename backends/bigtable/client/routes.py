@@ -130,7 +130,7 @@ class _Authorizer:
                 credentials, _ = google.auth.default(default_scopes=scopes)
             if isinstance(credentials, Credentials):
                 credentials = credentials.with_always_use_jwt_access(True)  # type: ignore[no-untyped-call]
-            self.credentials = with_scopes_if_required(credentials, None, scopes)  # type: ignore[no-untyped-call]
+            self.credentials: Any = with_scopes_if_required(credentials, None, scopes)  # type: ignore[no-untyped-call]
         self._request = Request()
 
     def headers(self, url: str) -> Authorization:

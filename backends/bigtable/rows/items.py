@@ -553,9 +553,9 @@ class PlacedRows(ItemRows, dict=True):
     def _plans(self) -> _Plans:
         return _Plans()
 
-    def named(self, found: dict[str, Row], cells: Filter) -> dict[str, Row]:
-        rows = self.items(found.values(), former=cells == self.form.owned.former, needed=cells)
-        return {row.text: row for row in rows}
+    def named(self, rows: dict[str, Row], cells: Filter) -> dict[str, Row]:
+        items = self.items(rows.values(), former=cells == self.form.owned.former, needed=cells)
+        return {item.text: item for item in items}
 
     @cached_property
     def current(self) -> Filter:

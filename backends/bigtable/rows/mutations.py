@@ -313,7 +313,8 @@ def compiled(actions: Sequence[Action], tag: Value, version: int | None, form: F
     shape = (tag, version, *[(type(action), action.path.segments[0], len(action.path.segments)) for action in actions])
     known: CompiledUpdate | None = form.updates.get(shape)
     if known is None:
-        known = form.updates.keep(shape, _compiled(actions, tag, version, form))
+        known = _compiled(actions, tag, version, form)
+        form.updates.keep(shape, known)
     return known
 
 

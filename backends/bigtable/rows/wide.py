@@ -182,7 +182,7 @@ def _measure(table: str, families: Sequence[str], row: str, retry: Retry) -> Ste
         while True:
             some = chain(ColumnRange(family, start, SENTINEL), Newest(), First(most))
             rows = yield from read_all(ReadRows(table, keys=(row,), filter=some), retry)
-            cells = rows[0].cells if rows else ()
+            cells = [cell for row_read in rows for cell in row_read.cells]
             read = sum(len(cell.qualifier) + len(cell.value) for cell in cells)
             total += read
             if len(cells) < most:

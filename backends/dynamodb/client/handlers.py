@@ -18,6 +18,7 @@ class HandledRequest(AWSPreparedRequest):
         self.method, self.url, self.body = "POST", url, body
         self.stream_output, self.context = False, {}
 
+    # A property with a setter is read and assigned like the base class's attribute; pyright accepts none in its place.
     @property
     def headers(self) -> Any:
         if type(self.sent) is dict:
@@ -25,5 +26,5 @@ class HandledRequest(AWSPreparedRequest):
         return self.sent
 
     @headers.setter
-    def headers(self, headers: Any) -> None:
+    def headers(self, headers: Any) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         self.sent = headers

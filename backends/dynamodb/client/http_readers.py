@@ -26,6 +26,7 @@ class Reader(Protocol):
 
     def begin(self) -> None:
         """Expect a response."""
+        ...
 
     def feed(self, data: bytes) -> bool:
         """Read data, and return whether the response is complete.
@@ -33,6 +34,7 @@ class Reader(Protocol):
         Raises:
             Broken: it is not HTTP, or where it ends is not certain.
         """
+        ...
 
     def end(self) -> None:
         """The server has closed the connection.
@@ -40,6 +42,7 @@ class Reader(Protocol):
         Raises:
             Broken: the response is not complete.
         """
+        ...
 
 
 def reader_class() -> "type[Reader]":
