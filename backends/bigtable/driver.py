@@ -94,12 +94,12 @@ class BigtableConnection(Connection[Native]):
     @property
     def reads_backwards(self) -> bool:
         """False if a partition is one row."""
-        return self._procedures.reader is None
+        return self._procedures.writer.places.reads_backwards
 
     @property
     def merges_together(self) -> bool:
         """True: thousands of rows are one request; False if an item is one cell, which must be read."""
-        return self._procedures.reader is None
+        return self._procedures.writer.places.merges_together
 
     def with_retry_policy(self, policy: RetryPolicy) -> "BigtableConnection":
         """A connection with another policy that shares the clients; closing one closes both.

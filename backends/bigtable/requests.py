@@ -20,20 +20,18 @@ from odm.backends.bigtable.client.native_admin import ABORT_AFTER, NO_OPTIONS, O
 from odm.backends.bigtable.client.retry import Retry, read_many, until_answered
 from odm.backends.bigtable.index.pages import Entries
 from odm.backends.bigtable.rows.keys import RowKeys, entry_range, entry_row
-from odm.backends.bigtable.rows.loading import Loader, RowItems
-from odm.backends.bigtable.rows.pages import CONCURRENT_ONLY, Documents, Items, Reader, cut, read_page, rows_of
-from odm.backends.bigtable.rows.wide import WideRows
+from odm.backends.bigtable.rows.loading import Loader
+from odm.backends.bigtable.rows.pages import CONCURRENT_ONLY, cut, read_page
 from odm.backends.bigtable.streams import Feed
 from odm.backends.bigtable.writer import Writer, new_id, now_micros
 from odm.backends.bigtable.writes.batches import batch_merge, batch_write
 from odm.backends.bigtable.writes.single import ItemWrites
 from odm.backends.bigtable.writes.transact import Transactions, transactions_of
 from odm.backends.bigtable.writes.wide import writes_of
-from odm.codec import Lazy
 from odm.concurrency import Background
 from odm.errors import Unsupported
 from odm.expressions.nodes import Item
-from odm.immutable import Immutable, evolve, field
+from odm.immutable import Immutable, field
 from odm.protocol import requests as req
 from odm.schema.entity import Key
 from odm.schema.model import Schema
@@ -63,13 +61,6 @@ class Procedures(Immutable, dict=True):
     instance: Mapping[str, str] = field(factory=dict)
 
     @cached_property
-    def reader(self) -> Reader | None:
-        places, loader = self.writer.places, self.loader
-        if not (isinstance(places, WideRows) and isinstance(loader, Documents)):
-            return None
-        return Reader(places, loader, self.retry)
-
-    @cached_property
     def writer(self) -> Writer:
         return Writer(self.schema, self.retry, self.now, self.ids, self.background, self.abort_after)
 
@@ -85,8 +76,7 @@ class Procedures(Immutable, dict=True):
 
     @cached_property
     def loader(self) -> Loader:
-        codecs, places = (entity.codec for entity in self.schema.entities.values()), self.writer.places
-        return Documents(places, codecs) if isinstance(places, WideRows) else Loader(self.writer.form, codecs)
+        return self.writer.places.loader(entity.codec for entity in self.schema.entities.values())
 
     def steps(self, request: req.Request) -> Steps[Any]:
         """The procedure for a request.
@@ -114,7 +104,7 @@ class Procedures(Immutable, dict=True):
             case req.Split():
                 return self.split(request)
             case req.Scan(segment=None):
-                return self.scan(request)
+                return self.writer.places.scan(request, self.loader, self.retry)
             case req.Scan():
                 raise Unsupported(f"table {self.table!r}: {CONCURRENT_ONLY}")
             case req.ListShards():
@@ -202,11 +192,11 @@ class Procedures(Immutable, dict=True):
         owned, places = self.writer.form.owned, self.writer.places
         if request.expected is not None and all(places.surely_own(self.row_keys.row_key(key)) for key in request.keys):
             return (None,) * len(request.keys)
-        if request.expected is None or self.reader is not None or not places.tagged:
+        cells = None if request.expected is None else places.tags_unless(request.expected)
+        if cells is None:
             return (yield from self.batch_get(request.keys, owned.held))
         row_keys = tuple(map(self.row_keys.row_key, request.keys))
-        cells = places.shown(owned.unexpected(request.expected))
-        others = yield from read_many(self.table, row_keys, self.retry, cells)
+        others = yield from read_many(self.table, row_keys, self.retry, places.shown(cells))
         if not others:
             return (None,) * len(row_keys)
         found = yield from self.writer.places.read(tuple(others), self.retry, owned.held)
@@ -216,17 +206,7 @@ class Procedures(Immutable, dict=True):
         """Read a page of one partition, of the table or of an index."""
         if request.index is not None:
             return self._query_index(request, request.index)
-        if self.reader is not None:
-            return self.reader.query(request)
-        row_keys = self.row_keys
-        span, position = (
-            row_keys.range(request.partition, request.lo, request.hi),
-            row_keys.positions(request.partition),
-        )
-        if request.after is not None:
-            span = span.beyond(row_keys.row_key(request.after.key), reverse=request.reverse)
-        source = Items.of(request, self.writer.places, position, self.loader, self.retry)
-        return read_page(request, source, span, self.retry)
+        return self.writer.places.query(request, self.loader, self.retry)
 
     def _query_index(self, request: req.Query, index: str) -> Steps[req.Page]:
         span = entry_range(request.partition, request.lo, request.hi)
@@ -235,25 +215,7 @@ class Procedures(Immutable, dict=True):
         source = Entries(request, self.writer.places, index, self.retry, self.loader)
         return read_page(request, source, span, self.retry)
 
-    def scan(self, request: req.Scan) -> Steps[req.Page]:
-        """Read a page of the whole table.
-
-        A row key cannot be split into partition and sort if its entity is not known. To continue a scan, the row key
-        suffices, so the positions have the whole row key as their partition, and no sort.
-        """
-        if self.reader is not None:
-            return (yield from self.reader.scan(request))
-        span = rows_of(request, self.schema)
-        if request.after is not None:
-            span = span.beyond(request.after.key.partition, reverse=False)
-        source = Items.of(
-            request, self.writer.places, lambda row_key: req.Position(Key(row_key)), self.loader, self.retry
-        )
-        page = yield from read_page(request, source, span, self.retry)
-        rows = page.items.parts if request.entries and isinstance(page.items, RowItems) else ()
-        return evolve(page, entries=Lazy(rows, self.writer.places.entries))
-
     def split(self, request: req.Split) -> Steps[tuple[req.Part, ...]]:
         """Divide the table into parts to scan."""
         samples: tuple[Sample, ...] = yield from until_answered(SampleRowKeys(self.table), self.retry)
-        return cut(self.schema, samples, request.parts)
+        return cut(self.row_keys, samples, request.parts)

@@ -35,7 +35,6 @@ from odm.backends.bigtable.client.native import (
 from odm.backends.bigtable.client.native_admin import GetTable, TableInfo
 from odm.backends.bigtable.client.retry import Retry, once, pause, until_answered
 from odm.backends.bigtable.rows.items import ItemRows
-from odm.backends.bigtable.rows.keys import key_in, key_of
 from odm.backends.bigtable.rows.loading import Loader
 from odm.codec import TAG
 from odm.errors import BadCursor, Unsupported, brief
@@ -215,9 +214,10 @@ class Feed(Immutable):
     def _key(self, id: str, item: Item | None) -> Key | None:
         """The key of an item; None: it is gone, and no model makes such row keys."""
         if item is None:
-            return key_in(self.schema, id)
+            return self.places.row_keys.key_in(id)
         tag = item.get(TAG)
-        return key_of(self.schema, id, tag if isinstance(tag, str) else "") or key_in(self.schema, id) or Key(id)
+        row_keys = self.places.row_keys
+        return row_keys.key_of(id, tag if isinstance(tag, str) else "") or row_keys.key_in(id) or Key(id)
 
 
 def _page(records: list[ChangeRecord], read: Streamed, span: Span, before: str) -> ChangePage:

@@ -107,7 +107,7 @@ def check(cls: type[Entity], data: st.DataObject) -> None:
     found = partitions_of(entity, options.get("prefix"), options.get("start"), options.get("stop"), None)
     assert found is not None
     conditions = [entity.codec.lower(condition) for condition in found.conditions]
-    rows = rows_of(Scan(partitions=found.partitions, tag=entity.tag), schema)
+    rows = rows_of(Scan(partitions=found.partitions, tag=entity.tag), row_keys)
     for fields, sort in data.draw(st.lists(st.tuples(values(cls), SORTS), max_size=8)):
         item = cls.model_validate({**fields, "sort": sort})
         key, stored = entity.key(vars(item)), entity.codec.encode(item)

@@ -4,18 +4,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.admin.misfits import MOST_CELLS, sample_rows
+from odm.backends.bigtable.admin.misfits import MOST_CELLS
 from odm.backends.bigtable.admin.tables import apply, measure, plan
 from odm.backends.bigtable.client.filters import ColumnRange, First, Newest, chain, shown, utf8
-from odm.backends.bigtable.client.native import ITEM, Column, ReadRows, Row, SetCell, Steps
+from odm.backends.bigtable.client.native import Column, ReadRows, Row, SetCell, Steps
 from odm.backends.bigtable.client.native_admin import DeleteTable, ModifyFamilies
 from odm.backends.bigtable.client.retry import Retry, read_all
 from odm.backends.bigtable.index.repair import missing
 from odm.backends.bigtable.rows.foreign import DeclaredRow, ForeignRows
-from odm.backends.bigtable.rows.keys import index_table, is_odms, key_of, stored_key, with_row_key_bytes
+from odm.backends.bigtable.rows.keys import index_table, is_odms, stored_key, with_row_key_bytes
 from odm.backends.bigtable.rows.kinds import Kind
-from odm.backends.bigtable.rows.pages import items_after
-from odm.backends.bigtable.rows.wide import WideRows
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
 from odm.codec.types.blobs import placeholders
@@ -65,7 +63,7 @@ class Admin:
         if not sample or any(map(self._hides_items, changes)):
             return Survey(changes)
         writer = Writer(schema, self._retry)
-        rows = run(with_row_key_bytes(schema, _sample(writer, sample)), self._call)
+        rows = run(with_row_key_bytes(schema, writer.places.sample(sample, writer.retry)), self._call)
         items = [item for row in rows if (item := _stored(writer, row)) is not None]
         entries = run(_entries(writer, rows, len(items), changes), self._call)
         findings = judge(schema, items)
@@ -125,24 +123,6 @@ def _foreign(writer: Writer, subject: str, index: str) -> Steps[list[TableChange
     read = f"{len(foreign)} of {len(rows)} rows that were read"
     text = f"{read} were not written by odm, such as {foreign[0]!r}; they are left alone"
     return [TableChange("extra", subject, text)]
-
-
-def _sample(writer: Writer, most: int) -> Steps[list[Row]]:
-    """Some rows: a few of each kind, then rows from the start. The kind is the first component of the row key."""
-    if isinstance(writer.places, WideRows):
-        return (yield from _of_wide_rows(writer.places, most, writer.retry))
-    rows = yield from sample_rows(writer.table, most, writer.retry, writer.places.cells(ITEM))
-    return writer.places.items(rows)
-
-
-def _of_wide_rows(places: WideRows, most: int, retry: Retry) -> Steps[list[Row]]:
-    """The first items."""
-    rows_of_table: list[Row] = []
-    last: str | None = ""
-    while last is not None and len(rows_of_table) < most:
-        rows, last = yield from items_after(places, last, retry, most - len(rows_of_table))
-        rows_of_table += rows
-    return rows_of_table
 
 
 def _others(writer: Writer, rows: Sequence[Row]) -> Steps[dict[str, dict[Column, bytes]]]:
@@ -235,6 +215,6 @@ def _stored(writer: Writer, row: Row) -> Stored | None:
         return Stored(Key(row.text), {}, {})  # not written by odm; counts as an item without a tag
     if stored is None:
         return None
-    key = key_of(schema, row.text, str(stored.item.get(TAG, ""))) or Key(row.text)
+    key = writer.row_keys.key_of(row.text, str(stored.item.get(TAG, ""))) or Key(row.text)
     entries = {entry.index: stored_key(schema, entry.key) for entry in stored.entries}
     return Stored(stored_key(schema, key), stored.item, entries)

@@ -7,8 +7,7 @@ are do not. So a row of another program, or of an entity that the models do not 
 The few rows are a sample, spread over the kinds of rows that the table has.
 """
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from itertools import product
 from typing import Final, NamedTuple
@@ -17,12 +16,13 @@ from google.api_core.exceptions import NotFound
 from grpc import StatusCode
 
 from odm.backends.bigtable.client.errors import status
-from odm.backends.bigtable.client.filters import Filter, First, Newest, chain
-from odm.backends.bigtable.client.native import COUNTERS, FAMILY, Column, ReadRows, Row, RowRange, Steps
+from odm.backends.bigtable.client.filters import First, Newest, chain
+from odm.backends.bigtable.client.native import COUNTERS, FAMILY, Column, Row, Steps
 from odm.backends.bigtable.client.native_admin import Families, GetTable, TableInfo
-from odm.backends.bigtable.client.retry import Retry, answers_of, read_all
+from odm.backends.bigtable.client.retry import Retry, answers_of
 from odm.backends.bigtable.rows.cells import REVISION, qualifier, write
-from odm.backends.bigtable.rows.keys import MAX_ROW_KEY, row_key_of, with_row_keys
+from odm.backends.bigtable.rows.keys import row_key_of, with_row_keys
+from odm.backends.bigtable.rows.pages import any_kind, sample_rows
 from odm.backends.bigtable.rows.placement import Spot
 from odm.backends.bigtable.rows.wide import WideRows
 from odm.backends.bigtable.writer import Writer
@@ -35,60 +35,8 @@ from odm.schema.misfits import FEW, key_made, refusal, style_of, with_keys
 from odm.schema.model import Schema
 from odm.schema.row_keys import UNAMBIGUOUS
 
-SHARE: Final = 10
-"""At most one tenth of the rows of a sample are of one kind, if there are enough kinds."""
-
 MOST_CELLS: Final = 2000
 """The maximum number of cells to read of a row of another program."""
-
-_KIND: Final = re.compile(r"[^#|:/~^@]*[#|:/~^@]")
-
-
-def own_kind(row_key: str) -> str:
-    """The first component of a row key that odm wrote, which rows of one kind have in common."""
-    return row_key.partition("#")[0] + "#"
-
-
-def any_kind(row_key: str) -> str:
-    """The same for keys of other programs, with the separators that are usual."""
-    match = _KIND.match(row_key)
-    return row_key if match is None else match[0]
-
-
-def sample_rows(
-    table: str, most: int, retry: Retry, cells: Filter, kind: Callable[[str], str] = own_kind
-) -> Steps[list[Row]]:
-    """Read some rows: a few of each kind, then rows from the start.
-
-    Args:
-        table: the table.
-        most: the maximum number of rows.
-        retry: how long to retry.
-        cells: the cells to read.
-        kind: the prefix that the keys of rows of one kind have in common.
-    """
-    sample: dict[bytes, Row] = {}
-    span = RowRange()
-    while len(sample) < most and not span.empty:
-        few = min(max(1, most // SHARE), most - len(sample))
-        rows = yield from read_all(ReadRows(table, range=span, limit=few, filter=cells), retry)
-        sample |= {row.key: row for row in rows}
-        if not sample:
-            return []  # the table is empty
-        if len(rows) < few:
-            break
-        span = RowRange(_behind(kind(rows[-1].text)))
-    if len(sample) < most:
-        rows = yield from read_all(ReadRows(table, limit=most, filter=cells), retry)
-        sample |= {row.key: row for row in rows}
-    return [*sample.values()][:most]
-
-
-def _behind(prefix: str) -> str:
-    """The first text behind all row keys with a prefix, by their bytes; the last row key, if there is none."""
-    head = prefix.encode("utf-8", "surrogateescape").rstrip(b"\xff")
-    behind = head[:-1] + bytes([head[-1] + 1]) if head else b"\xff" * MAX_ROW_KEY
-    return behind.decode("utf-8", "surrogateescape")
 
 
 def describe(table: str, most: int, retry: Retry) -> Steps[tuple[Families, list[Row]]]:

@@ -45,7 +45,7 @@ from odm.backends.bigtable.client.retry import Retry, answers_of, read_all, read
 from odm.backends.bigtable.index.commit import BOOKKEEPING
 from odm.backends.bigtable.index.pages import LIST_ONLY
 from odm.backends.bigtable.rows.codec import TAG
-from odm.backends.bigtable.rows.keys import claims, entry_row, index_table, is_odms, key_of, place_of
+from odm.backends.bigtable.rows.keys import claims, entry_row, index_table, is_odms, place_of
 from odm.backends.bigtable.writer import Writer, version_in, versioned
 from odm.errors import BackendError, OdmError, Throttled, brief
 from odm.immutable import Immutable
@@ -113,7 +113,7 @@ def _listed(writer: Writer, rows: Iterable[Row]) -> Iterator[Lost]:
     """The entries that items list; only items of the models' entities, and entries in the models' indexes."""
     for row in rows:
         tag = str(writer.places.marks(row).get(TAG))
-        key = key_of(writer.schema, row.text, tag) if tag in writer.schema.entities else None
+        key = writer.row_keys.key_of(row.text, tag) if tag in writer.schema.entities else None
         try:
             entries = () if key is None else writer.places.listed(row)
             rows_of = [entry_row(entry.key, key) for entry in entries if key is not None]

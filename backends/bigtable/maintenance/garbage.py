@@ -71,10 +71,9 @@ from odm.backends.bigtable.index.commit import Work, settle
 from odm.backends.bigtable.index.pages import LIST_ONLY
 from odm.backends.bigtable.index.repair import repair
 from odm.backends.bigtable.rows.codec import LISTED, REVISION, TAG, Listed
-from odm.backends.bigtable.rows.keys import claims, index_table, key_of, place_of
+from odm.backends.bigtable.rows.keys import claims, index_table, place_of
 from odm.backends.bigtable.rows.locks import NO_LOCKS, NoLocks
 from odm.backends.bigtable.rows.ownership import PROBE_PREFIX
-from odm.backends.bigtable.rows.pages import items_after
 from odm.backends.bigtable.rows.wide import REVISED, SIDE, WideRows
 from odm.backends.bigtable.transactions.committed import MICROS
 from odm.backends.bigtable.transactions.locks import LOCKED
@@ -574,7 +573,7 @@ class _ItemScrub(_Scrub):
             marks = self.scope.writer.places.marks(row)
             if (tag := str(marks.get(TAG))) not in self.scope.expiring or not now.expired(marks):
                 continue
-            if (key := key_of(self.scope.writer.schema, row.text, tag)) is not None:
+            if (key := self.scope.writer.row_keys.key_of(row.text, tag)) is not None:
                 works.append(Work(Delete(key, every(has_tag(tag), now.gone)), row.text))
         if self.scope.rules.dry_run:
             return len(works)
@@ -602,7 +601,7 @@ class _WideScrub(_ItemScrub):
         if not reads:
             read, resolved, last = yield from locks.page(span)
             return Scrubbed(read, locks=resolved), last
-        rows, last = yield from items_after(self.places, span.start, writer.retry)
+        rows, last = yield from self.places.items_after(span.start, writer.retry)
         resolved = yield from locks.all(span, last)
         return (yield from self._items(rows)) + Scrubbed(len(rows), locks=resolved), last
 

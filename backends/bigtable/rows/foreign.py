@@ -155,6 +155,12 @@ class ForeignRows(PlacedRows):
         """The declared cells of a row."""
         return cells_of(ranges_of(self._kinds_at(id)))
 
+    def misread(self, items: Iterable[Row], *, counts_all: bool) -> int:
+        return super().misread(items, counts_all=False)  # there are no tags to count by
+
+    def tags_unless(self, tag: str) -> Filter | None:
+        return None
+
     def needs_row(self, id: str) -> bool:
         return any(kind.needs_row for kind in self._kinds_at(id))
 

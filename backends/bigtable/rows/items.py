@@ -63,17 +63,19 @@ from odm.backends.bigtable.rows.codec import (
     stored,
 )
 from odm.backends.bigtable.rows.keys import RowKeys
+from odm.backends.bigtable.rows.loading import Loader, RowItems
 from odm.backends.bigtable.rows.locks import NO_LOCKS, NoLocks
 from odm.backends.bigtable.rows.mutations import merging
 from odm.backends.bigtable.rows.ownership import PROBE_PREFIX, REMOVED, outside
+from odm.backends.bigtable.rows.pages import ItemSource, read_page, rows_of, sample_rows
 from odm.backends.bigtable.rows.placement import Placement, Plan, usual_row
 from odm.backends.bigtable.rows.predicates import revision_is
-from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
+from odm.codec import TAG, TTL_ATTRIBUTE, VERSION, EntityCodec, Lazy
 from odm.errors import BackendError
 from odm.expressions.nodes import Action, Item, Path, Value
-from odm.immutable import Immutable
+from odm.immutable import Immutable, evolve
 from odm.protocol.reading import Only
-from odm.protocol.requests import Merge, Operation
+from odm.protocol.requests import Merge, Operation, Page, Position, Query, Scan
 from odm.schema.entity import Key
 
 _KEPT = frozenset({TAG, TTL_ATTRIBUTE, VERSION})
@@ -223,9 +225,13 @@ class ItemRows(_Locked, dict=True):
         locks: the locks of transactions.
         current: the cells of whole items, without the former values that fields keep; see ``former`` of a `Get`.
         tagged: whether items have tags and revisions in cells of their own.
+        reads_backwards: whether a query in reverse reads only the items that it returns.
+        merges_together: whether thousands of merges are one request; not so if items must be read.
     """
 
     tagged: ClassVar[bool] = True
+    reads_backwards: ClassVar[bool] = True
+    merges_together: ClassVar[bool] = True
 
     table: str
     form: Form
@@ -357,6 +363,50 @@ class ItemRows(_Locked, dict=True):
     def item_of(self, row: Row) -> Row | None:
         """The item of a row with all its cells, as transactions read it."""
         return row
+
+    def loader(self, codecs: Iterable[EntityCodec] = ()) -> Loader:
+        """Makes items, and entities of these codecs, of rows."""
+        return Loader(self.form, codecs)
+
+    def query(self, request: Query, loader: Loader, retry: Retry) -> Steps[Page]:
+        """Read a page of one partition of the table."""
+        row_keys = self.row_keys
+        span = row_keys.range(request.partition, request.lo, request.hi)
+        if request.after is not None:
+            span = span.beyond(row_keys.row_key(request.after.key), reverse=request.reverse)
+        source = ItemSource.of(request, self, row_keys.positions(request.partition), loader, retry)
+        return read_page(request, source, span, retry)
+
+    def scan(self, request: Scan, loader: Loader, retry: Retry) -> Steps[Page]:
+        """Read a page of the whole table.
+
+        A row key cannot be split into partition and sort if its entity is not known. To continue a scan, the row key
+        suffices, so the positions have the whole row key as their partition, and no sort.
+        """
+        span = rows_of(request, self.row_keys)
+        if request.after is not None:
+            span = span.beyond(request.after.key.partition, reverse=False)
+        source = ItemSource.of(request, self, lambda row_key: Position(Key(row_key)), loader, retry)
+        page = yield from read_page(request, source, span, retry)
+        rows = page.items.parts if request.entries and isinstance(page.items, RowItems) else ()
+        return evolve(page, entries=Lazy(rows, self.entries))
+
+    def sample(self, most: int, retry: Retry) -> Steps[list[Row]]:
+        """Some items: a few of each kind, then items from the start."""
+        return self.items((yield from sample_rows(self.table, most, retry, self.cells(ITEM))))
+
+    def misread(self, items: Iterable[Row], *, counts_all: bool) -> int:
+        """How many items have cells that their encodings cannot read, if a request reads these cells.
+
+        Args:
+            items: the items.
+            counts_all: the request only counts items, by their tags.
+        """
+        return 0 if counts_all else sum(bool(self.form.misread(item)) for item in items)
+
+    def tags_unless(self, tag: str) -> Filter | None:
+        """The tags of rows that may not have this one; None: the tags of all items must be read."""
+        return self.form.owned.unexpected(tag)
 
     def stored(self, row: Row | None) -> Stored | None:
         """The item of such a row, with its revision and index entries; None if there is no row or no item in it."""

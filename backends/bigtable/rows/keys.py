@@ -21,7 +21,7 @@ then by item key: a longer sort key continues with ``#`` and a component, or wit
 the order.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import permutations
 from typing import Any, Final, TypeVar, assert_never, cast
@@ -45,13 +45,13 @@ from odm.backends.bigtable.client.native import (
 )
 from odm.backends.bigtable.client.native_admin import CreateTable, DropRows
 from odm.errors import BackendError, ItemTooLarge, SchemaError
-from odm.immutable import Immutable, evolve
+from odm.immutable import Immutable, evolve, field
 from odm.keys import can_be_key, can_go_on_low, next_prefix
 from odm.keys.text import escape, unescape
 from odm.protocol import requests as req
 from odm.protocol.changes import ChangePage
 from odm.protocol.connection import Later
-from odm.protocol.requests import Position
+from odm.protocol.requests import Partitions, Position
 from odm.schema.entity import EntitySchema, Key
 from odm.schema.model import IndexSchema, Schema
 from odm.schema.row_keys import UNAMBIGUOUS
@@ -72,16 +72,19 @@ class RowKeys(Immutable):
         join: the separator between partition and sort.
         hash_only: the items have no sort key.
         binary: keys have a character for each byte; see `odm.keys.binary`.
+        entities: the entities of the models, by tag.
     """
 
     join: str
     hash_only: bool
     binary: bool = False
+    entities: Mapping[str, EntitySchema] = field(factory=dict, eq=False, repr=False)
 
-    @classmethod
-    def of(cls, schema: Schema) -> "RowKeys":
+    @staticmethod
+    def of(schema: Schema) -> "RowKeys":
         """Those of a table."""
-        return cls(schema.row_key_separator, schema.hash_only, schema.binary_row_keys)
+        variant = VerbatimRowKeys if schema.verbatim_rows else RowKeys
+        return variant(schema.row_key_separator, schema.hash_only, schema.binary_row_keys, schema.entities)
 
     def row_key(self, key: Key) -> str:
         """The row key of an item.
@@ -109,62 +112,114 @@ class RowKeys(Immutable):
         head = partition + self.join
         return RowRange(self._checked(head + lo), next_prefix(head) if hi is None else self._checked(head + hi))
 
+    def rows_of(self, tag: str | None, partitions: Partitions) -> tuple[str, str | None]:
+        """The first row key of these partitions, and the one after the last; None: there is no end.
+
+        Args:
+            tag: the entity whose partitions they are; None: those of all.
+            partitions: the range of partition keys.
+        """
+        lo, hi = partitions
+        if self.hash_only:
+            return lo, hi
+        return _behind(lo), None if hi is None else _behind(hi)
+
+    def start_of_partition(self, row_key: str) -> str:
+        """The start of a part near a row key: a text without a whole partition and the separator after it.
+
+        All rows of a partition begin with that partition and separator, so they are all before the start or all after
+        it.
+        """
+        if self.hash_only:
+            return row_key
+        if self.join == UNAMBIGUOUS:
+            return row_key.split(UNAMBIGUOUS, 1)[0]
+        components = row_key.split("#")
+        partitions = (entity.primary.partition for entity in self.entities.values())
+        lengths = [len(partition.components) for partition in partitions if can_be_key(partition, components[:-1])]
+        return "#".join(components[: min(lengths, default=len(components))])
+
+    def key_of(self, row_key: str, tag: str) -> Key | None:
+        """The key of an item, from its row key and tag; None if no model has the tag.
+
+        The model defines how many components the partition has.
+        """
+        if self.hash_only:
+            return Key(row_key)
+        if self.join == UNAMBIGUOUS:
+            partition, _, sort = row_key.partition(UNAMBIGUOUS)
+            return Key(partition, sort)
+        entity = self.entities.get(tag)
+        if entity is None:
+            return None
+        parts, count = row_key.split("#"), len(entity.primary.partition.components)
+        return Key("#".join(parts[:count]), "#".join(parts[count:]))
+
+    def key_in(self, row_key: str) -> Key | None:
+        """The key of an item that is gone, from its row key alone; None if no model makes such row keys.
+
+        `odm.schema.row_keys` checks that all models that can make a row key divide it in the same way.
+        """
+        if self.hash_only:
+            return Key(row_key)
+        if self.join == UNAMBIGUOUS:
+            return self.key_of(row_key, "") if UNAMBIGUOUS in row_key else None
+        components = row_key.split("#")
+        tags = (tag for tag, one in self.entities.items() if can_be_key(one.primary.partition, components[:-1]))
+        return next((self.key_of(row_key, tag) for tag in tags), None)
+
     def _checked(self, row_key: str) -> str:
         return row_key if self.binary and len(row_key) <= MAX_ROW_KEY else checked(row_key)
 
 
+class VerbatimRowKeys(RowKeys):
+    """The row keys of other programs, which the models read by their templates."""
+
+    def rows_of(self, tag: str | None, partitions: Partitions) -> tuple[str, str | None]:
+        lo, hi = partitions
+        return lo, hi if hi is None or self.hash_only else self._widened(tag, hi)
+
+    def _widened(self, tag: str | None, hi: str) -> str | None:
+        """The end of the rows of all partitions below a bound."""
+        entity = self.entities.get(str(tag))
+        if entity is None:
+            return None
+        read = entity.primary.partition.read
+        heads = [hi[:size] for size in range(1, len(hi)) if read(hi[:size]) is not None]
+        ends = [next_prefix(head + self.join) for head in heads]
+        return None if None in ends else max([hi, *(end for end in ends if end is not None)])
+
+    def start_of_partition(self, row_key: str) -> str:
+        if self.hash_only:
+            return row_key
+        keys = (self.key_of(row_key, tag) for tag in self.entities)
+        return min((key.partition for key in keys if key is not None), default=row_key)
+
+    def key_of(self, row_key: str, tag: str) -> Key | None:
+        """If the row key does not show where the key ends, it is all of it, as of a scan."""
+        entity = None if self.hash_only else self.entities.get(tag)
+        values = None if entity is None or entity.row is None else entity.row.read(row_key)
+        if entity is None or values is None or entity.primary.sort is None:
+            return Key(row_key)
+        partition, sort = entity.primary.partition, entity.primary.sort
+        if not values.keys() >= {*partition.fields, *sort.fields}:
+            return Key(row_key)
+        return Key(partition.written(values), sort.written(values))
+
+    def key_in(self, row_key: str) -> Key | None:
+        rows = ((tag, entity.row) for tag, entity in self.entities.items())
+        tags = (tag for tag, row in rows if row is not None and row.read(row_key) is not None)
+        return next((self.key_of(row_key, tag) for tag in tags), None)
+
+
+def _behind(bound: str) -> str:
+    """A bound of partition keys as one of row keys: behind a partition key is behind its rows."""
+    return f"{bound[:-1]}$" if bound.endswith("\0") else bound
+
+
 def is_wide(schema: Schema) -> bool:
-    """Whether a partition is a row. In a table without sort keys, it is one in either row_keys."""
+    """Whether a partition is a row. In a table without sort keys, it is one in either layout."""
     return schema.wide and not schema.hash_only
-
-
-def key_of(schema: Schema, row_key: str, tag: str) -> Key | None:
-    """The key of an item, from its row key and tag; None if no model has the tag.
-
-    The model defines how many components the partition has.
-    """
-    if schema.hash_only:
-        return Key(row_key)
-    if schema.verbatim_rows:
-        return _verbatim_key(schema.entities.get(tag), row_key)
-    if schema.row_key_join == UNAMBIGUOUS:
-        partition, _, sort = row_key.partition(UNAMBIGUOUS)
-        return Key(partition, sort)
-    entity = schema.entities.get(tag)
-    if entity is None:
-        return None
-    parts, count = row_key.split("#"), len(entity.primary.partition.components)
-    return Key("#".join(parts[:count]), "#".join(parts[count:]))
-
-
-def _verbatim_key(entity: EntitySchema | None, row_key: str) -> Key:
-    """The key of a row of other programs; if the row key does not show where it ends, all of it, as of a scan."""
-    values = None if entity is None or entity.row is None else entity.row.read(row_key)
-    if entity is None or values is None or entity.primary.sort is None:
-        return Key(row_key)
-    partition, sort = entity.primary.partition, entity.primary.sort
-    if not values.keys() >= {*partition.fields, *sort.fields}:
-        return Key(row_key)
-    return Key(partition.written(values), sort.written(values))
-
-
-def key_in(schema: Schema, row_key: str) -> Key | None:
-    """The key of an item that is gone, from its row key alone; None if no model makes such row keys.
-
-    `odm.schema.row_keys` checks that all models that can make a row key divide it in the same way.
-    """
-    if schema.verbatim_rows:
-        read = (
-            tag for tag, one in schema.entities.items() if one.row is not None and one.row.read(row_key) is not None
-        )
-        return next((key_of(schema, row_key, tag) for tag in read), None)
-    if schema.hash_only:
-        return Key(row_key)
-    if schema.row_key_join == UNAMBIGUOUS:
-        return key_of(schema, row_key, "") if UNAMBIGUOUS in row_key else None
-    components = row_key.split("#")
-    made = (tag for tag, one in schema.entities.items() if can_be_key(one.primary.partition, components[:-1]))
-    return next((key_of(schema, row_key, tag) for tag in made), None)
 
 
 def checked(row_key: str) -> str:

@@ -18,7 +18,6 @@ from odm.backends.bigtable.rows.keys import (
     entry_row,
     index_table,
     is_odms,
-    key_of,
     position,
 )
 from odm.errors import ItemTooLarge, KeyValueError, SchemaError
@@ -200,11 +199,11 @@ def test_the_key_of_a_row(join: Literal["#", "##"], row_key: str, tag: str, key:
         day: str
         primary = PrimaryKey("METER#{meter}", "DAY#{day}")
 
-    assert key_of(meters.compile(), row_key, tag) == key
+    assert RowKeys.of(meters.compile()).key_of(row_key, tag) == key
 
 
 def test_the_key_of_a_row_without_a_sort_key() -> None:
-    assert key_of(notes.compile(), "NOTE#a", "Other") == Key("NOTE#a")
+    assert RowKeys.of(notes.compile()).key_of("NOTE#a", "Other") == Key("NOTE#a")
 
 
 @pytest.mark.parametrize(
@@ -222,5 +221,5 @@ def test_a_claim_is_a_column_whose_cell_is_the_items_row_key(row_key: bytes, row
     assert is_odms(Row(row_key, (mine,)), row_keys)
     assert not any(is_odms(Row(row_key, (mine, other)), row_keys) for other in others)
     assert claims(Row(row_key + b"##x##y", (mine,)), row_keys) == ()
-    other_layout = RowKeys(row_keys.join, hash_only=not row_keys.hash_only)
-    assert claims(Row(row_key, (mine, Cell("i", b"t", b"C#a"), Cell("i", b"u", b"C#a#"))), other_layout) == ()
+    other_row_keys = RowKeys(row_keys.join, hash_only=not row_keys.hash_only)
+    assert claims(Row(row_key, (mine, Cell("i", b"t", b"C#a"), Cell("i", b"u", b"C#a#"))), other_row_keys) == ()

@@ -67,7 +67,7 @@ def test_every_partition_lies_in_one_part(table: tuple[Schema, list[Key]], most:
     rows = sorted({row_keys.row_key(key).encode() for key in keys})
     picked = data.draw(st.lists(st.tuples(st.sampled_from(rows), st.integers(1, 20)), max_size=6))
     shortened = sorted({row[:length] for row, length in picked})  # samples need not be existing row keys
-    parts = cut(schema, [Sample(key, n) for n, key in enumerate([*shortened, b""])], most)
+    parts = cut(RowKeys.of(schema), [Sample(key, n) for n, key in enumerate([*shortened, b""])], most)
     assert 1 <= len(parts) <= most
     assert parts[0].start == ""
     assert parts[-1].end is None
@@ -83,19 +83,22 @@ def test_every_partition_lies_in_one_part(table: tuple[Schema, list[Key]], most:
 
 def test_parts_have_similar_sizes() -> None:
     samples = [Sample(f"CUSTOMER#{n:03}#PROFILE".encode(), n * 10) for n in range(100)]
-    parts = cut(SCHEMAS[0], [*samples, Sample(b"", 1000)], 4)
+    parts = cut(RowKeys.of(SCHEMAS[0]), [*samples, Sample(b"", 1000)], 4)
     assert [part.start for part in parts] == ["", "CUSTOMER#025", "CUSTOMER#050", "CUSTOMER#075"]
 
 
 def test_there_are_at_most_as_many_parts_as_samples() -> None:
-    assert cut(SCHEMAS[0], [], 4) == cut(SCHEMAS[0], [Sample(b"", 100)], 4) == (Part("", None),)
+    assert cut(RowKeys.of(SCHEMAS[0]), [], 4) == cut(RowKeys.of(SCHEMAS[0]), [Sample(b"", 100)], 4) == (Part("", None),)
     two = (Part("", "CUSTOMER#m"), Part("CUSTOMER#m", None))
-    assert cut(SCHEMAS[0], [Sample(b"CUSTOMER#m#PROFILE", 50), Sample(b"", 100)], 4) == two
+    assert cut(RowKeys.of(SCHEMAS[0]), [Sample(b"CUSTOMER#m#PROFILE", 50), Sample(b"", 100)], 4) == two
 
 
 def test_a_table_without_sort_keys_is_divided_at_rows() -> None:
-    schema = Schema(name="shop", entities={}, indexes={}, hash_only=True)
-    assert [part.start for part in cut(schema, [Sample(b"A#m#n", 50), Sample(b"", 100)], 2)] == ["", "A#m#n"]
+    row_keys = RowKeys.of(Schema(name="shop", entities={}, indexes={}, hash_only=True))
+    assert [part.start for part in cut(row_keys, [Sample(b"A#m#n", 50), Sample(b"", 100)], 2)] == [
+        "",
+        "A#m#n",
+    ]
 
 
 def test_samples_are_retried() -> None:

@@ -14,6 +14,7 @@ from odm.backends.bigtable.client.native import Cell, Entry, MutateRow, Row, Set
 from odm.backends.bigtable.rows import items as selected
 from odm.backends.bigtable.rows.codec import Form
 from odm.backends.bigtable.rows.items import Selected
+from odm.backends.bigtable.rows.keys import RowKeys
 from odm.backends.bigtable.rows.pages import rows_of
 from odm.expressions.nodes import Path
 from odm.protocol.reading import Only, Partitions
@@ -98,13 +99,13 @@ def received(monkeypatch: pytest.MonkeyPatch) -> list[Row]:
     from odm.backends.bigtable.rows import pages
 
     rows: list[Row] = []
-    kept = pages.Items.kept
+    kept = pages.ItemSource.kept
 
     def watched(self: Any, found: list[Row]) -> Any:
         rows.extend(found)
         return kept(self, found)
 
-    monkeypatch.setattr(pages.Items, "kept", watched)
+    monkeypatch.setattr(pages.ItemSource, "kept", watched)
     return rows
 
 
@@ -232,10 +233,10 @@ def test_a_row_is_narrowed_to_what_was_asked_for() -> None:
     ],
 )
 def test_a_range_of_partitions_as_rows(lo: str, hi: str | None, start: str, end: str | None) -> None:
-    schema = metering.compile()
-    span = rows_of(Scan(partitions=Partitions(lo, hi), tag="Thing"), schema)
+    row_keys = RowKeys.of(metering.compile())
+    span = rows_of(Scan(partitions=Partitions(lo, hi), tag="Thing"), row_keys)
     assert (span.start, span.end) == (start, end)
-    part = rows_of(Scan(partitions=Partitions(lo, hi), tag="Thing", part=Part("A#15", "B")), schema)
+    part = rows_of(Scan(partitions=Partitions(lo, hi), tag="Thing", part=Part("A#15", "B")), row_keys)
     assert (part.start, part.end) == ("A#15", end or "B")
     wide = rows_of(Scan(partitions=Partitions(lo, hi), tag="Thing"))
     assert (wide.start, wide.end) == (lo, hi)
