@@ -22,6 +22,9 @@ from typing_extensions import is_protocol
 
 R = TypeVar("R")
 
+PUBLISHED = "odm._published"
+"""What loads the names of a module, which has none of them."""
+
 TYPED = re.compile(
     r"^(\.\. attribute::[^\n]*\n)((?:(?!\.\. attribute::).)*?)^   :type: ([^\n]*)$", re.MULTILINE | re.DOTALL
 )
@@ -45,7 +48,7 @@ def name_types() -> None:
     class Action:
         pass
 
-    Gen.__module__, Gen.__qualname__ = "odm", "Gen"
+    Gen.__module__, Gen.__qualname__ = "odm.extend", "Gen"
     Action.__module__, Action.__qualname__ = expressions.__name__, "Action"
     vars(connection)["CoreGen"] = Gen
     vars(expressions)["Action"] = Action
@@ -54,20 +57,30 @@ def name_types() -> None:
 def read_public_modules() -> None:
     """Let autodoc find the texts of attributes and the order of members of the public classes.
 
-    They say that they are of the module `odm`, as users import them, so their modules are read as if they were one.
+    They say that they are of the module that users import, so their modules are read as if they were that one.
     """
-    from odm import _public
+    from odm import _public, changes, extend, results
 
-    whole = ModuleAnalyzer.for_string("", "odm")
-    whole.analyze()
-    for node in ast.parse(Path(_public.__file__).read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("odm."):
-            part = ModuleAnalyzer.for_module(str(node.module))
-            part.analyze()
-            for name in ("annotations", "attr_docs", "overloads", "tagorder", "tags"):
-                getattr(whole, name).update(getattr(part, name))
-            whole.finals += part.finals
-    ModuleAnalyzer.cache["module", "odm"] = whole
+    for home, listing in {"odm": _public, **{module.__name__: module for module in (changes, extend, results)}}.items():
+        whole = ModuleAnalyzer.for_string("", home)
+        whole.analyze()
+        for node in ast.walk(ast.parse(Path(str(listing.__file__)).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("odm.") and node.module != PUBLISHED:
+                part = ModuleAnalyzer.for_module(str(node.module))
+                part.analyze()
+                for name in ("annotations", "attr_docs", "overloads", "tagorder", "tags"):
+                    getattr(whole, name).update(getattr(part, name))
+                whole.finals += part.finals
+        ModuleAnalyzer.cache["module", home] = whole
+
+
+def public_names() -> Iterator[tuple[str, object]]:
+    """The path of each name that users import, and what it is."""
+    import odm
+    from odm.backends import bigtable
+
+    for module in (odm, odm.changes, odm.extend, odm.results, bigtable):
+        yield from ((f"{module.__name__}.{name}", getattr(module, name)) for name in module.__all__)
 
 
 class PythonPage(RSTParser):
@@ -141,16 +154,15 @@ def find_name(app: Sphinx, env: BuildEnvironment, node: nodes.Element, shown: no
 
     Sphinx reports a name that does not exist.
     """
-    import odm
-
     if node.get("refdomain") != "py":
         return None
     module, name = node.get("py:module"), node["reftarget"]
-    paths = [name, f"{module}.{name}", f"{module}.{node.get('py:class')}.{name}", f"odm.{name}"]
+    homes = ("odm", "odm.results", "odm.changes", "odm.extend")
+    paths = [name, f"{module}.{name}", f"{module}.{node.get('py:class')}.{name}", *(f"{home}.{name}" for home in homes)]
     path, found = next(((path, value) for path in paths if (value := _located(path)) is not None), ("", None))
     if found is None:
         return None
-    path = next((f"odm.{public}" for public in odm.__all__ if getattr(odm, public) is found), path)
+    path = next((public for public, value in public_names() if value is found), path)
     domain = env.domains.python_domain
     return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", path, node, shown) or shown
 
@@ -174,11 +186,9 @@ def complete_page(app: Sphinx, docname: str, content: list[str]) -> None:
 
 def check_complete(app: Sphinx, env: BuildEnvironment) -> None:
     """Report the public names that the reference does not have."""
-    import odm
-
-    for name in odm.__all__:
-        if f"odm.{name}" not in env.domains.python_domain.objects:
-            getLogger(__name__).warning("odm.%s is public, and is not in docs/reference", name)
+    for path, _ in public_names():
+        if path not in env.domains.python_domain.objects:
+            getLogger(__name__).warning("%s is public, and is not in docs/reference", path)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

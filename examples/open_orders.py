@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from odm import AccessPattern, Backend, Entity, PrimaryKey, Query, RequestInfo, Store, Table, field, remove, set_, some
+from odm import AccessPattern, Backend, Entity, PrimaryKey, Query, Store, Table, field, remove, set_, some
 from odm.backends.local import LocalFile
+from odm.results import RequestInfo
 
 shop = Table("open-orders")
 

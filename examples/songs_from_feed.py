@@ -18,8 +18,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from odm import AccessPattern, Change, Entity, PrimaryKey, Removed, Store, Table
+from odm import AccessPattern, Entity, PrimaryKey, Store, Table
 from odm.backends.local import LocalFile
+from odm.changes import Change, Removed
 from odm.patterns.aggregate import Aggregate, count, total
 from odm.patterns.feed import Feed
 from odm.patterns.follower import Follower, Positions, positions

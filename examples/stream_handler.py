@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
-from odm import TTL, Change, Entity, PrimaryKey, Removed, Table
+from odm import TTL, Entity, PrimaryKey, Table
 from odm.backends.dynamodb import streams
+from odm.changes import Change, Removed
 
 library = Table("library")
 log = logging.getLogger(__name__)

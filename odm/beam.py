@@ -37,11 +37,12 @@ from typing import Any, Final, TypeAlias
 import apache_beam as beam  # pyright: ignore[reportMissingImports]
 from apache_beam.transforms.window import GlobalWindows  # pyright: ignore[reportMissingImports]
 
-from odm import BadValue, Entity, Page, Query, RawItem, Store
+from odm import BadValue, Entity, Page, Query, Store
 from odm.patterns.bulk_load import BATCH, spread
 from odm.patterns.compare import Difference, checksum, name_of, plus
 from odm.patterns.derived import Make, Rule, begin, entities, query_of, raw_items, repeated, text_of
 from odm.patterns.two_stores import now, page, parts
+from odm.results import RawItem
 
 StoreOf: TypeAlias = str | Callable[[], Store]
 """Where a worker gets its store: ``"module:name"`` of a store or of a function, or a function without arguments."""

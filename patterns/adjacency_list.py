@@ -58,7 +58,8 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any, TypeVar, get_args, overload
 
-from odm import AccessPattern, BadValue, Calls, Entity, Gen, PrimaryKey, Procedure, Query, SchemaError, primary_key
+from odm import AccessPattern, BadValue, Entity, PrimaryKey, Query, SchemaError
+from odm.extend import Calls, Gen, Procedure, primary_key
 
 E = TypeVar("E", bound=Entity)
 

@@ -70,24 +70,9 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final, Generic, TypeVar
 
-from odm import (
-    BadValue,
-    Calls,
-    Change,
-    Conflict,
-    Entity,
-    Gen,
-    Inserted,
-    OutcomeUnknown,
-    Procedure,
-    Query,
-    Removed,
-    TransactionFailed,
-    Unsupported,
-    increment,
-    primary_key,
-    set_,
-)
+from odm import BadValue, Conflict, Entity, OutcomeUnknown, Query, TransactionFailed, Unsupported, increment, set_
+from odm.changes import Change, Inserted, Removed
+from odm.extend import Calls, Gen, Procedure, primary_key
 from odm.patterns.aggregate_fields import (
     Group,
     Kind,

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 from attrs import define, field, frozen
 
-from odm import TTL, Companion, Entity, PrimaryKey, Query, Revision, SchemaError, primary_key
+from odm import TTL, Entity, PrimaryKey, Query, Revision, SchemaError
+from odm.extend import Companion, primary_key
 
 
 @frozen

@@ -17,7 +17,7 @@ and the load can use the table's whole capacity. Source: AWS, DynamoDB Developer
 same advice for row keys that are written in order (hotspotting).
 
 **New items.** Batches have no conditions, so plain ``bulk_load(items)`` refuses entities that need them: those with a
-Revision, and those with an `odm.Companion` such as ``Unique``. With ``new=True`` it loads them too. You promise
+Revision, and those with an `odm.extend.Companion` such as ``Unique``. With ``new=True`` it loads them too. You promise
 that each item is new (its key is free, or has exactly this content from a load that was interrupted), and that nobody
 else writes these items, or their unique values, meanwhile. It reads before it writes, a thousand items at a time:
 
@@ -54,7 +54,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Final, TypeVar
 
-from odm import BadValue, Calls, Entity, Gen, procedure
+from odm import BadValue, Entity
+from odm.extend import Calls, Gen, procedure
 
 T = TypeVar("T")
 
@@ -85,7 +86,8 @@ def bulk_load(
         BadValue: an entity cannot be stored, or has a Revision or companions and ``new`` is False; earlier items are
             written. Or ``parallel`` is out of range, or more than 1 with ``new``.
         ItemExists: with ``new=True``, an item is not new; earlier items are written.
-        Unsupported: with ``new=True``, an entity has a companion of your own that cannot load; see `odm.Companion`.
+        Unsupported: with ``new=True``, an entity has a companion of your own that cannot load; see
+            `odm.extend.Companion`.
         Throttled: ``left`` has the unprocessed items of the last request; load everything again, more slowly.
     """
     if new and parallel != 1:

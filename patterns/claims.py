@@ -38,20 +38,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import uuid4
 
-from odm import (
-    Calls,
-    ConditionFailed,
-    Conflict,
-    Entity,
-    Gen,
-    ItemExists,
-    ItemNotFound,
-    OdmError,
-    Query,
-    compiled,
-    discard_from,
-    primary_key,
-)
+from odm import ConditionFailed, Conflict, Entity, ItemExists, ItemNotFound, OdmError, Query, discard_from
+from odm.extend import Calls, Gen, compiled, primary_key
 
 LEASE: Final = timedelta(hours=1)
 """How long a claim belongs to its writer although the item does not hold the value yet."""

@@ -20,8 +20,9 @@ from zlib import crc32
 
 from attrs import frozen
 
-from odm import Page, RawItem
+from odm import Page
 from odm.patterns.two_stores import Concurrent, Steps
+from odm.results import RawItem
 
 BUCKETS: Final = 4096
 """The number of sums for each entity; each is of the partitions with the same hash."""

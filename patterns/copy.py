@@ -42,13 +42,14 @@ from typing import TypeAlias, TypedDict, Unpack
 
 from attrs import define, field, frozen
 
-from odm import AsyncStore, BadValue, Page, RawItem, Store
+from odm import AsyncStore, BadValue, Page, Store
 from odm.concurrency import Bucket
 from odm.patterns.bulk_load import spread
 from odm.patterns.copy_state import State, Work
 from odm.patterns.two_stores import Call, Either, On, Pause, Steps, arun, bucket, name_of_store, page, parts, run, write
 from odm.patterns.verify import Verified, check_pair
 from odm.patterns.verify import steps as verify_steps
+from odm.results import RawItem
 
 
 @frozen

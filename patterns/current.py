@@ -61,22 +61,16 @@ from pydantic.fields import FieldInfo
 from odm import (
     BackendError,
     BadValue,
-    Calls,
-    Companion,
-    CompanionWrites,
     ConditionFailed,
-    Effect,
     Entity,
-    Gen,
     OutcomeUnknown,
     PrimaryKey,
     SchemaError,
-    SchemaView,
     Shards,
     Throttled,
     Unsupported,
-    primary_key,
 )
+from odm.extend import Calls, Companion, CompanionWrites, Effect, Gen, SchemaView, primary_key
 from odm.patterns.newest import Newest
 
 E = TypeVar("E", bound=Entity)

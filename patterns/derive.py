@@ -51,7 +51,7 @@ from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack
 
 from attrs import define, field, frozen
 
-from odm import AsyncStore, BadValue, Entity, Page, Query, RawItem, Store
+from odm import AsyncStore, BadValue, Entity, Page, Query, Store
 from odm.concurrency import Bucket
 from odm.patterns.bulk_load import BATCH, spread
 from odm.patterns.compare import Comparison, Side, Verified, name_of
@@ -61,6 +61,7 @@ from odm.patterns.stale import remove_stale
 from odm.patterns.two_stores import Call, Either, On, Pause, Steps, arun, name_of_store, now, run, write
 from odm.patterns.two_stores import bucket as rate_of
 from odm.patterns.verify import side_of
+from odm.results import RawItem
 
 E = TypeVar("E", bound=Entity)
 

@@ -13,7 +13,9 @@ from typing import Any, TypeAlias, TypeVar
 
 from attrs import frozen
 
-from odm import BadValue, Calls, Entity, Gen, NoAccessPattern, Page, Query, RawItem, procedure, select
+from odm import BadValue, Entity, NoAccessPattern, Page, Query, select
+from odm.extend import Calls, Gen, procedure
+from odm.results import RawItem
 
 E = TypeVar("E", bound=Entity)
 

@@ -70,7 +70,8 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from attrs import frozen
 
-from odm import BadValue, Change, Entity, Table
+from odm import BadValue, Entity, Table
+from odm.changes import Change
 from odm.patterns.two_stores import Ask, Steps, arun, run
 
 Handler: TypeAlias = Callable[[Any], Awaitable[object] | object]
@@ -109,7 +110,7 @@ class Feed:
         return f"Feed({self.table!r})"
 
     def on(self, *entities: type[Entity]) -> Callable[[H], H]:
-        """Decorates a function that is called with each `odm.Change` of these entities; without entities, with all.
+        """Decorates a function that is called with each `odm.changes.Change` of these entities, or of all.
 
         A change of which the feed has only the key is one of any entity. The function may be async for an
         `odm.patterns.follower.AsyncFollower`.

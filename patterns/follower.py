@@ -12,21 +12,9 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from odm import (
-    AsyncStore,
-    BadCursor,
-    BadValue,
-    Calls,
-    Changes,
-    ChangeShard,
-    Entity,
-    Gen,
-    PrimaryKey,
-    Revision,
-    Store,
-    Table,
-    procedure,
-)
+from odm import AsyncStore, BadCursor, BadValue, Entity, PrimaryKey, Revision, Store, Table
+from odm.changes import Changes, ChangeShard
+from odm.extend import Calls, Gen, procedure
 from odm.patterns.feed import Feed
 from odm.patterns.two_stores import Either, On, Steps, arun, run
 

@@ -33,7 +33,8 @@ from typing import Any, Final, TypeAlias
 
 from attrs import frozen
 
-from odm import BadValue, Calls, Condition, Entity, Gen, Query, procedure
+from odm import BadValue, Condition, Entity, Query
+from odm.extend import Calls, Gen, procedure
 from odm.patterns.adjacency_list import AdjacencyList
 
 CONCURRENT_READS: Final = 16

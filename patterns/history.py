@@ -6,7 +6,8 @@ from typing import Annotated, Any, Final, Generic, TypeVar
 
 from attrs import frozen
 
-from odm import BadValue, Calls, Companion, Entity, Gen, ItemNotFound, Procedure, Query, Revision
+from odm import BadValue, Entity, ItemNotFound, Query, Revision
+from odm.extend import Calls, Companion, Gen, Procedure
 
 E = TypeVar("E", bound=Entity)
 

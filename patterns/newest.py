@@ -5,20 +5,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
-from odm import (
-    BackendError,
-    Calls,
-    Companion,
-    ConditionFailed,
-    Entity,
-    Gen,
-    PatternView,
-    Procedure,
-    Query,
-    Unsupported,
-    compiled,
-    missing,
-)
+from odm import BackendError, ConditionFailed, Entity, Query, Unsupported, missing
+from odm.extend import Calls, Companion, Gen, PatternView, Procedure, compiled
 
 E = TypeVar("E", bound=Entity)
 R = TypeVar("R")

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 from attrs import frozen
 from msgspec.structs import replace
 
-from odm import BadValue, PlanView, Query, Unsupported, planned
+from odm import BadValue, Query, Unsupported
+from odm.extend import PlanView, planned
 
 if TYPE_CHECKING:
     from odm.patterns.time_series import TimeSeries

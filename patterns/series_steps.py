@@ -21,8 +21,8 @@ from odm import (
     Query,
     Store,
     TableNotFound,
-    compiled,
 )
+from odm.extend import compiled
 from odm.patterns.bulk_load import WINDOW, bulk_load
 from odm.patterns.series_range import Range
 from odm.patterns.two_stores import Ask, Steps

@@ -60,20 +60,8 @@ from typing import Annotated, Any, Generic, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from odm import (
-    BadValue,
-    Calls,
-    Entity,
-    Gen,
-    PrimaryKey,
-    Procedure,
-    Query,
-    SchemaError,
-    Unsupported,
-    increment,
-    primary_key,
-    set_,
-)
+from odm import BadValue, Entity, PrimaryKey, Query, SchemaError, Unsupported, increment, set_
+from odm.extend import Calls, Gen, Procedure, primary_key
 
 E = TypeVar("E", bound=Entity)
 

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from sqlalchemy import Column, Connection, DateTime, String, and_, or_, select, type_coerce
 
-from odm import Calls, ConditionFailed, Gen, ItemExists, procedure
+from odm import ConditionFailed, ItemExists
+from odm.extend import Calls, Gen, procedure
 from odm.patterns.sql_rows import Rows
 from odm.patterns.sql_tables import EitherEngine, rows_of, sql
 from odm.patterns.sql_values import from_sql, to_sql

@@ -22,19 +22,17 @@ from sqlalchemy import Connection, DateTime, Engine, Integer, delete, or_, selec
 from odm import (
     AsyncStore,
     BadValue,
-    Calls,
     ConditionFailed,
     Conflict,
     Entity,
-    Gen,
     ItemExists,
     ItemNotFound,
     OdmError,
     Query,
     Store,
-    procedure,
     set_,
 )
+from odm.extend import Calls, Gen, procedure
 from odm.patterns.sql_cursor import Cursors
 from odm.patterns.sql_rows import Rows
 from odm.patterns.sql_tables import EitherEngine, RowState, check_engine, check_store, find, rows_of, sql

@@ -12,19 +12,8 @@ from uuid import uuid4
 
 from sqlalchemy import Engine
 
-from odm import (
-    AsyncStore,
-    BadValue,
-    Calls,
-    ConditionFailed,
-    Entity,
-    Gen,
-    ItemExists,
-    Query,
-    Store,
-    compiled,
-    procedure,
-)
+from odm import AsyncStore, BadValue, ConditionFailed, Entity, ItemExists, Query, Store
+from odm.extend import Calls, Gen, compiled, procedure
 from odm.patterns.sql_push import bring
 from odm.patterns.sql_rows import Rows
 from odm.patterns.sql_tables import EitherEngine, RowState, check_engine, check_store, find, sql

@@ -18,8 +18,6 @@ from sqlalchemy import JSON, Boolean, Column, DateTime, Table
 from odm import (
     TTL,
     BadValue,
-    Calls,
-    Companion,
     Condition,
     CreatedAt,
     Entity,
@@ -30,10 +28,9 @@ from odm import (
     Revision,
     SchemaError,
     UpdatedAt,
-    compiled,
-    primary_key,
 )
 from odm import set_ as set_to
+from odm.extend import Calls, Companion, compiled, primary_key
 from odm.patterns.sql_values import Undefined, comparisons, from_sql, plain, to_sql
 
 E = TypeVar("E", bound=Entity)

@@ -20,7 +20,9 @@ from attrs import frozen
 from sqlalchemy import Connection, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from odm import BadValue, Change, Changed, Conflict, Entity, Inserted, OdmError, Removed, compiled
+from odm import BadValue, Conflict, Entity, OdmError
+from odm.changes import Change, Changed, Inserted, Removed
+from odm.extend import compiled
 from odm.patterns.sql_rows import ABSENT, GONE, Rows
 from odm.patterns.sql_tables import (
     EitherEngine,

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final, TypeAlias
 
-from odm import Calls, Gen, RawItem, procedure
+from odm.extend import Calls, Gen, procedure
 from odm.patterns.compare import NONE, Comparison, Name, Side, Sums, bucket, differing
 from odm.patterns.two_stores import Concurrent, Either, On, Steps
+from odm.results import RawItem
 
 KEYS: Final = 1_000_000
 """The maximum number of keys in memory, unless a single sum has more."""

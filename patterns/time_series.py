@@ -53,7 +53,7 @@ table_class="standard_infrequent_access")``. A DynamoDB account has 2,500 tables
 
 **Limits.** Periods are of UTC. The time is a field of the primary key, which never changes. A query over several
 periods must be sorted by the time, after the fields that are given. Transactions are within a period, by
-``store_of(at)``. Each table has connections of its own. Entities with companions (`odm.Companion`) are refused.
+``store_of(at)``. Each table has connections of its own. Entities with companions (`odm.extend.Companion`) are refused.
 
 **Known as** time series, a table a period: AWS,
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-time-series.html; Google, tables such as
@@ -65,19 +65,8 @@ from datetime import UTC, date, datetime
 from string import Formatter
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
-from odm import (
-    AsyncStore,
-    Backend,
-    BadValue,
-    Companion,
-    Entity,
-    KeyValueError,
-    PatternView,
-    SchemaError,
-    Store,
-    Table,
-    compiled,
-)
+from odm import AsyncStore, Backend, BadValue, Entity, KeyValueError, SchemaError, Store, Table
+from odm.extend import Companion, PatternView, compiled
 from odm.patterns.series_rotation import Rotation, Step
 from odm.patterns.series_store import AsyncSeriesStore, SeriesStore
 

@@ -14,8 +14,10 @@ from typing import Any, TypeAlias, TypeVar
 
 from attrs import frozen
 
-from odm import AsyncStore, BadValue, Calls, Gen, Page, Procedure, Query, RawItem, Store, procedure
+from odm import AsyncStore, BadValue, Page, Query, Store
 from odm.concurrency import Bucket, in_tasks, in_threads
+from odm.extend import Calls, Gen, Procedure, procedure
+from odm.results import RawItem
 
 R = TypeVar("R")
 

@@ -63,25 +63,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from odm import (
     BadValue,
-    Calls,
-    Companion,
-    CompanionWrites,
     ConditionFailed,
-    Effect,
     Entity,
-    Gen,
     ItemExists,
     ItemInvalid,
     ItemNotFound,
     PrimaryKey,
-    Procedure,
     Query,
     SchemaError,
-    SchemaView,
     contains,
     missing,
-    primary_key,
 )
+from odm.extend import Calls, Companion, CompanionWrites, Effect, Gen, Procedure, SchemaView, primary_key
 from odm.patterns.claims import OWN, Claims, Values, named_values
 
 E = TypeVar("E", bound=Entity)

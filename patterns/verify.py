@@ -26,9 +26,10 @@ second read. Items that had expired when it began are ignored on both sides, as 
 
 from typing import Any
 
-from odm import AsyncStore, BadValue, Page, Query, RawItem, Store
+from odm import AsyncStore, BadValue, Page, Query, Store
 from odm.patterns.compare import BUCKETS, NAMED, Comparison, Difference, Side, Tell, Verified
 from odm.patterns.two_stores import Either, On, Steps, arun, now, page, parts, run
+from odm.results import RawItem
 
 __all__ = ["BUCKETS", "NAMED", "Difference", "Verified", "averify", "check_pair", "side_of", "steps", "verify"]
 

@@ -64,23 +64,8 @@ from functools import partial
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
-from odm import (
-    TTL,
-    Calls,
-    Companion,
-    CompanionWrites,
-    ConditionFailed,
-    Effect,
-    Entity,
-    Gen,
-    ItemExists,
-    PrimaryKey,
-    Query,
-    Revision,
-    SchemaError,
-    Unsupported,
-    primary_key,
-)
+from odm import TTL, ConditionFailed, Entity, ItemExists, PrimaryKey, Query, Revision, SchemaError, Unsupported
+from odm.extend import Calls, Companion, CompanionWrites, Effect, Gen, primary_key
 from odm.patterns.history import FIRST, LIFE, History, Kept, fields_of
 
 E = TypeVar("E", bound=Entity)

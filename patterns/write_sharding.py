@@ -66,7 +66,8 @@ Google Cloud, "Cloud Bigtable schema optimization: key salting".
 from collections.abc import Callable
 from typing import TypeVar
 
-from odm import Calls, Entity, Gen, Query, procedure
+from odm import Entity, Query
+from odm.extend import Calls, Gen, procedure
 
 E = TypeVar("E", bound=Entity)
 

@@ -57,10 +57,11 @@ Generated from `odm.stores.asynchronous` by ``python -m tests.sync_shell``: chan
     "A table on a backend, for asyncio. As an async context manager it": (
         "A table on a backend. Thread-safe; as a context manager it"
     ),
-    """after every native request; when requests are sent in parallel,
-            while others are in progress. What it raises is logged and ignored. A cancelled request is not reported.
-""": """after every native request; from several threads when requests are
-            sent to a network in parallel. What it raises is logged and ignored.
+    """after every native request; when requests are sent in
+            parallel, while others are in progress. What it raises is logged and ignored. A cancelled request is not
+            reported.
+""": """after every native request; from several threads when
+            requests are sent to a network in parallel. What it raises is logged and ignored.
 """,
     "random: the source of random numbers; default": (
         "random: the source of random numbers, safe to use from several threads; default"

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import pytest
 
 import odm
-from odm import Effect
+from odm.extend import Effect
 from odm.immutable import Abstract, Immutable, evolve, field
 
 T = TypeVar("T")

@@ -5,12 +5,15 @@ import pickle
 import subprocess
 import sys
 import traceback
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import odm
-from odm import _public
+from odm import _moved, _public
+from odm.extend import Calls
+from tests.test_signatures import HOMES
 
 NAMES = [
     "AUTO",
@@ -23,87 +26,57 @@ NAMES = [
     "AsyncTransaction",
     "Backend",
     "BackendError",
-    "Backfilled",
     "BadCursor",
     "BadValue",
     "Batch",
     "Blob",
     "Blobs",
-    "Calls",
     "Cell",
-    "CellVersion",
     "CellVersions",
-    "Change",
-    "ChangeShard",
-    "Changed",
-    "Changes",
     "Columns",
-    "Companion",
-    "CompanionWrites",
     "Compressed",
     "Condition",
     "ConditionFailed",
     "Conflict",
     "Counter",
     "CreatedAt",
-    "Effect",
     "Entity",
-    "EntityView",
-    "Explanation",
-    "GCRule",
-    "Gen",
     "Grouped",
     "Id",
-    "Inserted",
     "ItemExists",
     "ItemInvalid",
     "ItemNotFound",
     "ItemTooLarge",
     "KeyValueError",
     "LazyBytes",
-    "Limits",
-    "LintFinding",
     "Max",
     "MaxAge",
     "MaxVersions",
-    "Meter",
     "Min",
     "NoAccessPattern",
     "OdmError",
     "OutcomeUnknown",
     "Page",
-    "Partial",
-    "PatternView",
-    "PlanView",
     "PrimaryKey",
-    "Procedure",
     "Query",
-    "RawItem",
-    "Removed",
-    "RequestInfo",
     "Revision",
     "SchemaError",
-    "SchemaView",
     "Shards",
     "Store",
     "Stored",
     "Sum",
-    "Swept",
     "Table",
     "TableNotFound",
     "Throttled",
     "Transaction",
     "TransactionFailed",
-    "Unfilled",
     "Unsupported",
     "UpdatedAt",
-    "Usage",
     "add_to",
     "add_value",
     "append",
     "between",
     "collection",
-    "compiled",
     "contains",
     "discard_from",
     "exists",
@@ -112,10 +85,7 @@ NAMES = [
     "is_in",
     "missing",
     "not_",
-    "planned",
     "prepend",
-    "primary_key",
-    "procedure",
     "remove",
     "select",
     "set_",
@@ -127,9 +97,27 @@ NAMES = [
     "upgrade",
 ]
 
+MOVED = {
+    "odm.backends.bigtable": ["GCRule"],
+    "odm.changes": ["Change", "ChangeShard", "Changed", "Changes", "Inserted", "Removed"],
+    "odm.extend": [
+        *("Calls", "Companion", "CompanionWrites", "Effect", "EntityView", "Gen", "Limits", "LintFinding"),
+        *("PatternView", "PlanView", "Procedure", "SchemaView", "compiled", "planned", "primary_key", "procedure"),
+    ],
+    "odm.results": [
+        *("Backfilled", "CellVersion", "Explanation", "Meter", "Partial", "RawItem", "RequestInfo", "Swept"),
+        *("Unfilled", "Usage"),
+    ],
+}
+"""What `odm` had before, by the module that has it now."""
+
+NAMES_BY_MODULE = {"odm": NAMES} | {home: names for home, names in MOVED.items() if home in HOMES}
+PUBLIC = [(home, name) for home, names in NAMES_BY_MODULE.items() for name in names]
+
 
 def test_the_public_names() -> None:
     assert odm.__all__ == NAMES
+    assert {home: import_module(home).__all__ for home in HOMES} == {home: NAMES_BY_MODULE[home] for home in HOMES}
 
 
 def test_nothing_else_is_public() -> None:
@@ -138,12 +126,12 @@ def test_nothing_else_is_public() -> None:
     assert public - {"TYPE_CHECKING"} == set(NAMES)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "AUTO"])  # it is None
-def test_each_is_documented(name: str) -> None:
-    value = getattr(odm, name)
+@pytest.mark.parametrize(("home", "name"), [each for each in PUBLIC if each[1] != "AUTO"])  # it is None
+def test_each_is_documented(home: str, name: str) -> None:
+    value = getattr(import_module(home), name)
     documented = value if inspect.isclass(value) or inspect.isfunction(value) else type(value)
     doc = vars(documented).get("__doc__") if inspect.isclass(documented) else documented.__doc__
-    assert doc, f"odm.{name} has no docstring of its own"
+    assert doc, f"{home}.{name} has no docstring of its own"
     if inspect.isclass(value):
         undocumented = [
             method
@@ -153,11 +141,11 @@ def test_each_is_documented(name: str) -> None:
         assert undocumented == []
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_each_shows_the_path_that_users_import(name: str) -> None:
-    value = getattr(odm, name)
+@pytest.mark.parametrize(("home", "name"), PUBLIC)
+def test_each_shows_the_path_that_users_import(home: str, name: str) -> None:
+    value = getattr(import_module(home), name)
     if inspect.isclass(value) or inspect.isfunction(value):
-        assert (value.__module__, value.__qualname__) == ("odm", name)
+        assert (value.__module__, value.__qualname__) == (home, name)
         assert pickle.loads(pickle.dumps(value)) is value
 
 
@@ -193,7 +181,7 @@ def test_both_stores_have_the_same_methods_and_arguments() -> None:
 
 
 def test_procedures_have_the_calls_of_a_store_with_the_same_arguments() -> None:
-    store, calls = methods(odm.Store), methods(odm.Calls)
+    store, calls = methods(odm.Store), methods(Calls)
     of_tables = {"alter", "close", "create", "drop", "list_tables", "measure"}
     assert store.keys() - calls - of_tables == {
         *("explain", "meter", "run", "scan", "seal", "start", "sweep", "unseal", "with_options")
@@ -230,6 +218,7 @@ print(*sys.modules)
 """
 
 UNUSED = {
+    *("odm._moved", "odm.changes", "odm.extend", "odm.results"),
     *("asyncio", "boto3", "botocore", "gzip", "sqlite3", "ssl"),
     *("odm._public", "odm.backends.local.faults", "odm.backends.local.file", "odm.schema.lint", "odm.schema.lockfile"),
     *("odm.procedures.upkeep.backfill", "odm.procedures.explain", "odm.procedures.raw", "odm.procedures.upkeep.rekey"),
@@ -249,7 +238,7 @@ def test_names_are_shown_by_their_public_path_whatever_imports_them_first() -> N
     code = "from odm.procedures.upkeep.sweep import Swept; from odm.errors import Throttled; print(Swept, Throttled)"
     command = [sys.executable, "-c", code]
     found = subprocess.run(command, check=True, cwd=Path(__file__).parent.parent, capture_output=True, text=True)
-    assert found.stdout == "<class 'odm.Swept'> <class 'odm.Throttled'>\n"
+    assert found.stdout == "<class 'odm.results.Swept'> <class 'odm.Throttled'>\n"
 
 
 def test_the_names_are_those_that_type_checkers_see() -> None:
@@ -259,3 +248,38 @@ def test_the_names_are_those_that_type_checkers_see() -> None:
 
 def test_the_listing_of_the_module_has_every_name() -> None:
     assert set(NAMES) <= set(dir(odm))
+
+
+@pytest.mark.parametrize(("home", "name"), [(home, name) for home, names in MOVED.items() for name in names])
+class TestAMovedName:
+    def test_it_has_a_warning_that_names_its_place_and_the_line_of_the_program(self, home: str, name: str) -> None:
+        program = compile(f"from odm import {name}", "program.py", "exec")
+        with pytest.warns(
+            DeprecationWarning, match=f"^{name} is in {home} now: write `from {home} import {name}`$"
+        ) as seen:
+            exec(program, imported := dict[str, object]())
+        assert {warning.filename for warning in seen} == {"program.py"}
+        assert imported[name] is getattr(import_module(home), name)
+
+    def test_it_is_no_name_of_odm(self, home: str, name: str) -> None:
+        assert name not in odm.__all__
+        assert name not in dir(odm)
+
+    def test_it_unpickles(self, home: str, name: str) -> None:
+        """What an earlier version pickled has the old path."""
+        with pytest.warns(DeprecationWarning, match=name):
+            assert pickle.loads(f"codm\n{name}\n.".encode()) is getattr(import_module(home), name)
+
+
+def test_type_checkers_know_the_moved_names() -> None:
+    assert _moved.__all__ == sorted(
+        (name for names in MOVED.values() for name in names), key=lambda name: (name.islower(), name)
+    )
+
+
+@pytest.mark.parametrize("home", HOMES)
+def test_a_home_imports_nothing_before_its_first_use(home: str) -> None:
+    code = (
+        f"import sys, {home}; assert 'pydantic' not in sys.modules; import odm; assert odm.{home.removeprefix('odm.')}"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parent.parent)

@@ -22,8 +22,10 @@ PATTERNS = [
     *("adjacency_list", "aggregate", "bulk_load", "copy", "current", "derive", "feed", "follower", "graph", "pointer"),
     *("sharded_counter", "sql", "time_series", "unique", "verify", "versioned", "write_sharding"),
 ]
+HOMES = ["odm.changes", "odm.extend", "odm.results"]
 MODULES = [
     "odm",
+    *HOMES,
     "odm.backends.local",
     "odm.backends.dynamodb",
     "odm.backends.dynamodb.streams",

@@ -69,4 +69,4 @@ print(typing.get_type_hints(Store.backfill)["return"])
 
 def test_they_resolve_in_a_process_that_imported_nothing_else() -> None:
     result = subprocess.run([sys.executable, "-c", ALONE], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert result.stdout == "<class 'odm.Backfilled'>\n"
+    assert result.stdout == "<class 'odm.results.Backfilled'>\n"

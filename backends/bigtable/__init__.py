@@ -23,6 +23,7 @@ from odm.backends.bigtable.client.native_admin import ABORT_AFTER, Options, chec
 from odm.backends.bigtable.rows.codec import MAX_CELL
 from odm.backends.bigtable.rows.keys import MAX_ROW_KEY, with_row_keys
 from odm.errors import BadValue, Unsupported, brief
+from odm.expressions.collection import GCRule
 from odm.hints import BIGTABLE_OPTIONS, options_of
 from odm.immutable import evolve
 from odm.protocol.connection import Backend, Connection
@@ -32,7 +33,7 @@ from odm.schema.model import Schema
 if TYPE_CHECKING:
     from google.auth.credentials import Credentials
 
-__all__ = ["Bigtable"]
+__all__ = ["Bigtable", "GCRule"]
 
 EMULATOR = "BIGTABLE_EMULATOR_HOST"
 

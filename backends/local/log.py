@@ -20,7 +20,7 @@ DEFAULT: Final = timedelta(hours=24)
 """How long changes are kept by default, as in DynamoDB Streams."""
 
 DIGITS: Final = 20
-"""The digits of a number in `odm.Change.order`."""
+"""The digits of a number in `odm.changes.Change.order`."""
 
 
 class Logged(NamedTuple):

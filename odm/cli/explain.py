@@ -15,11 +15,12 @@ from msgspec import Struct
 from msgspec.structs import asdict
 from typer import echo
 
-from odm import _public
-from odm._public import Backend, Condition, Explanation, Store
+import odm
+from odm import Backend, Condition, Store
 from odm.cli.target import Target, load_target
 from odm.cli.usage import BadUsage
 from odm.errors import OdmError
+from odm.results import Explanation
 
 BackendName = Literal["memory", "dynamodb", "bigtable"]
 
@@ -70,7 +71,7 @@ def _backend(name: BackendName) -> Backend:
 def _evaluate(target: Target, expression: str, store: Store) -> Explanation:
     names: dict[str, Any] = {
         **_VALUES,
-        **{name: getattr(_public, name) for name in _public.__all__},
+        **{name: getattr(odm, name) for name in odm.__all__},
         **{entity.name: entity.cls for entity in target.schema.entities.values()},
         **vars(target.module),
         _CALL: store.explain,

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from odm._published import public
+from odm._published import public_in
 from odm.entities.entity import Entity
 from odm.immutable import Immutable, field
 
 E_co = TypeVar("E_co", bound=Entity, covariant=True)
 
 
-@public
+@public_in("odm.changes")
 class Change(Immutable, Generic[E_co], kw_only=True):
     """The change that a write made to one item; the base of `Inserted`, `Changed` and `Removed`.
 
@@ -55,16 +55,16 @@ class Change(Immutable, Generic[E_co], kw_only=True):
         return frozenset(name for name in type(new).model_fields if getattr(old, name) != getattr(new, name))
 
 
-@public
+@public_in("odm.changes")
 class Inserted(Change[E_co], kw_only=True):
     """An item was created: `old` is None."""
 
 
-@public
+@public_in("odm.changes")
 class Changed(Change[E_co], kw_only=True):
     """An item was replaced or updated."""
 
 
-@public
+@public_in("odm.changes")
 class Removed(Change[E_co], kw_only=True):
     """An item was deleted: `new` is None."""

@@ -1,7 +1,7 @@
 """Companions: declarations in a class body whose own items are written with the items of the entity.
 
 A pointer to the newest order, a claim on an e-mail address, the kept versions of a document: each is stored in items
-of its own, which every write of the entity keeps up to date. Such a declaration derives from `odm.Companion`.
+of its own, which every write of the entity keeps up to date. Such a declaration derives from `odm.extend.Companion`.
 
 This module holds what the compiler needs of a companion. `odm.procedures.calls` holds what it does in a write.
 """
@@ -11,7 +11,7 @@ from inspect import getattr_static
 from types import new_class
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeVar, cast
 
-from odm._published import public
+from odm._published import public_in
 from odm.entities.markers import Compressed, Marker, Stored
 from odm.entities.metaclass import ReferringModel
 from odm.entities.upgrades import upgrades_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=ReferringModel)
 
 
-@public
+@public_in("odm.extend")
 class Effect(Immutable, Generic[E]):
     """How a write changes one item.
 
@@ -44,7 +44,7 @@ class Effect(Immutable, Generic[E]):
 
 
 class BaseCompanion:
-    """The base of `odm.Companion`, which documents the attributes and methods.
+    """The base of `odm.extend.Companion`, which documents the attributes and methods.
 
     Attributes:
         name: the attribute name.

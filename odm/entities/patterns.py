@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Never, ParamSpec, TypeV
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema
 
-from odm._published import public
+from odm._published import public, public_in
 from odm.entities.metaclass import ReferringModel
 from odm.entities.query import Query
 from odm.errors import SchemaError
@@ -221,7 +221,7 @@ def _is_entity_subclass(cls: type) -> bool:
     return any(getattr(base, "__odm_table__", None) is not None for base in cls.__mro__[1:])
 
 
-@public
+@public_in("odm.extend")
 def primary_key(entity: type) -> PrimaryKey:
     """The primary key of an entity as declared: its templates, its fields and its name.
 

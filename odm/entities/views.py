@@ -7,10 +7,10 @@ a view.
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from odm._published import public
+from odm._published import public_in
 
 
-@public
+@public_in("odm.extend")
 class PatternView(Protocol):
     """A primary key or an access pattern, compiled."""
 
@@ -48,7 +48,7 @@ class PatternView(Protocol):
         ...
 
 
-@public
+@public_in("odm.extend")
 class EntityView(Protocol):
     """An entity, compiled."""
 
@@ -106,7 +106,7 @@ class EntityView(Protocol):
         ...
 
 
-@public
+@public_in("odm.extend")
 class PlanView(Protocol):
     """How a query will be answered."""
 
@@ -132,7 +132,7 @@ class PlanView(Protocol):
         ...
 
 
-@public
+@public_in("odm.extend")
 class SchemaView(Protocol):
     """A table, compiled."""
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Final
 
-from odm._published import public
+from odm._published import public, public_in
 from odm.errors import SchemaError
 from odm.immutable import Abstract
 
@@ -32,7 +32,7 @@ _UNITS: Final = (
 )
 
 
-@public
+@public_in("odm.backends.bigtable")
 class GCRule(ABC):
     """A rule of garbage collection: which cells of a column family Bigtable deletes, at some time of its choice.
 

@@ -11,7 +11,7 @@ from itertools import repeat
 from time import perf_counter
 from typing import Any, Final, TypeAlias, TypeVar
 
-from odm._published import public
+from odm._published import public_in
 from odm.immutable import Immutable, evolve
 from odm.observe.meter import UNANSWERED, Meter, Sent
 from odm.protocol.capacity import Units
@@ -23,7 +23,7 @@ N = TypeVar("N")
 LOG: Final = logging.getLogger("odm")
 
 
-@public
+@public_in("odm.results")
 class RequestInfo(Immutable):
     """One native request that was sent, as ``Store(on_request=...)`` gets it. A retry is a request of its own.
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from odm._published import public
+from odm._published import public_in
 from odm.immutable import Immutable
 from odm.protocol.capacity import Units, computed, weights
 from odm.protocol.requests import Request
@@ -31,7 +31,7 @@ class Sent(Immutable):
     index: str | None = None
 
 
-@public
+@public_in("odm.results")
 class Usage(Immutable):
     """The number of requests, and the capacity units that they used.
 
@@ -49,7 +49,7 @@ class Usage(Immutable):
         return Usage(self.calls + other.calls, self.read_units + other.read_units, self.write_units + other.write_units)
 
 
-@public
+@public_in("odm.results")
 class Meter(Struct, eq=False):
     """The usage of the requests inside a ``with db.meter() as meter:`` block. Print it, or read its attributes.
 

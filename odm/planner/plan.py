@@ -70,7 +70,7 @@ class Plan(Immutable):
 
     @property
     def name(self) -> str:
-        """The name for `odm.Meter`: that of the pattern, inside "collection(...)" if items of any entity are read."""
+        """The name for a `Meter`: that of the pattern, inside "collection(...)" if items of any entity are read."""
         pattern = self.pattern.full_name
         return pattern if self.query.scope == "entity" else f"collection({pattern})"
 

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, Concatenate, Final, Generic, Never, ParamSpec, TypeAlias, TypeVar, overload
 
 import odm
-from odm._published import public
+from odm._published import public_in
 from odm.entities.companions import BaseCompanion, Effect
 from odm.entities.entity import Entity
 from odm.entities.query import Finding, Query
@@ -49,7 +49,7 @@ DAY: Final = 86_400.0
 """The default of `odm.Store.sweep` for the age in seconds from which a blob may be removed."""
 
 
-@public
+@public_in("odm.extend")
 class Calls:
     """The calls of a store as steps of a procedure: ``order = yield from do.get(Order, order_id="o1")``.
 
@@ -232,8 +232,8 @@ class Calls:
         rate: float | None = None,
         after: str | None = None,
         size: int = PAGE,
-        on_progress: "Callable[[odm.Backfilled], object] | None" = None,
-    ) -> "CoreGen[odm.Backfilled]":
+        on_progress: "Callable[[odm.results.Backfilled], object] | None" = None,
+    ) -> "CoreGen[odm.results.Backfilled]":
         """Bring stored items up to date with the models, while other programs read and write."""
         from odm.procedures.upkeep.backfill import backfill
 
@@ -248,8 +248,8 @@ class Calls:
         rate: float | None = None,
         after: str | None = None,
         size: int = PAGE,
-        on_progress: "Callable[[odm.Backfilled], object] | None" = None,
-    ) -> "CoreGen[odm.Backfilled]":
+        on_progress: "Callable[[odm.results.Backfilled], object] | None" = None,
+    ) -> "CoreGen[odm.results.Backfilled]":
         """Move the stored items of a class to the primary key of another one."""
         from odm.procedures.upkeep.rekey import rekey
 
@@ -330,23 +330,23 @@ class Calls:
         expired: bool = False,
         consistent: bool = True,
         where: Query[Any] | None = None,
-    ) -> "CoreGen[Page[odm.RawItem]]":
+    ) -> "CoreGen[Page[odm.results.RawItem]]":
         """A page of the whole table, or of a part of it, as raw items."""
         return self._session.scan_page(after, size, expired=expired, consistent=consistent, where=where)
 
-    def put_raw(self, items: "Sequence[odm.RawItem]") -> CoreGen[None]:
+    def put_raw(self, items: "Sequence[odm.results.RawItem]") -> CoreGen[None]:
         """Write raw items unchanged; replaces items under their keys."""
         from odm.procedures import raw
 
         return raw.put_raw(self._context, items)
 
-    def change_shards(self) -> "CoreGen[Sequence[odm.ChangeShard]]":
+    def change_shards(self) -> "CoreGen[Sequence[odm.changes.ChangeShard]]":
         """The shards of the table's change feed, parents before their children; raises Unsupported without a feed."""
         from odm.procedures.changes import change_shards
 
         return change_shards(self._context)
 
-    def changes(self, shard: str, after: str | None = None, *, size: int = PAGE) -> "CoreGen[odm.Changes]":
+    def changes(self, shard: str, after: str | None = None, *, size: int = PAGE) -> "CoreGen[odm.changes.Changes]":
         """A page of changes of a shard, after a position or from the oldest change on; empty if there is none now."""
         from odm.procedures.changes import changes
 
@@ -364,7 +364,7 @@ class Calls:
         """The entity with the Id and CreatedAt that a put would assign."""
         return assigned(self._context, self._context.schema.entity(type(entity)), entity, written=False)
 
-    def raw_item(self, entity: Entity) -> "odm.RawItem":
+    def raw_item(self, entity: Entity) -> "odm.results.RawItem":
         """The item that a batch would put for an entity, for `put_raw`."""
         from odm.procedures import raw
 
@@ -419,8 +419,8 @@ class Calls:
         """Run a generator and count its requests: ``found, requests = yield from do.counted(do.query(...))``.
 
         Returns:
-            The result of the generator, and the number of its requests. An `odm.Meter` counts more calls for a request
-            that takes several calls on the backend, such as a read of an index or a batch on Bigtable.
+            The result of the generator, and the number of its requests. An `odm.results.Meter` counts more calls for a
+            request that takes several calls on the backend, such as a read of an index or a batch on Bigtable.
         """
         return counted(steps)
 
@@ -440,7 +440,7 @@ class CurrentCalls(Calls):
         return self._current()
 
 
-@public
+@public_in("odm.extend")
 class Companion(BaseCompanion):
     """A declaration in an entity's body that updates items of its own with every write of the entity.
 
@@ -520,7 +520,7 @@ class Companion(BaseCompanion):
         yield from ()
 
 
-@public
+@public_in("odm.extend")
 class Procedure(Finding, Immutable, Generic[R_co]):
     """The result of calling a `procedure` function: its steps, ready for ``db.run(...)``."""
 
@@ -535,7 +535,7 @@ class Procedure(Finding, Immutable, Generic[R_co]):
         return self.text
 
 
-@public
+@public_in("odm.extend")
 def procedure(steps: Callable[Concatenate[Calls, P], CoreGen[R]]) -> Callable[P, Procedure[R]]:
     """Make a procedure from a generator function whose first parameter is the `Calls` of the store that runs it.
 

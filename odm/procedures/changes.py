@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from odm._published import public
+from odm._published import public_in
 from odm.entities.changes import Change
 from odm.errors import BadValue, brief
 from odm.immutable import Immutable, field
@@ -13,7 +13,7 @@ from odm.protocol.changes import ChangePage, ChangeShard, change_of
 from odm.protocol.connection import CoreGen
 
 
-@public
+@public_in("odm.changes")
 class Changes(Immutable):
     """A page of changes of one shard.
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from odm._published import public
+from odm._published import public_in
 from odm.codec.actions import WORDS
 from odm.entities.entity import Entity
 from odm.entities.query import Query
@@ -38,7 +38,7 @@ SHOWN = 5
 """The number of partitions, or lines of a request, that are shown in full."""
 
 
-@public
+@public_in("odm.results")
 class Explanation(Immutable):
     """What a call will do. Print it, or read its attributes.
 

@@ -7,7 +7,7 @@ not know. A copy of raw items does none of this; it only computes their keys and
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from odm._published import public
+from odm._published import public_in
 from odm.codec import TTL_ATTRIBUTE, EntityCodec
 from odm.codec.types.blobs import pointer_of
 from odm.entities.entity import Entity
@@ -31,7 +31,7 @@ from odm.schema.evidence import same_entry
 from odm.schema.target import Target
 
 
-@public
+@public_in("odm.results")
 class RawItem(Immutable):
     """A stored item, for `odm.Store.put_raw` of another store.
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias
 
-from odm._published import public
+from odm._published import public_in
 from odm.entities.changes import Change, Changed, Inserted, Removed
 from odm.errors import ItemInvalid
 from odm.expressions.nodes import Item
@@ -17,7 +17,7 @@ Kind: TypeAlias = Literal["insert", "modify", "remove"]
 _CLASSES: Final[Mapping[Kind, type[Change[Any]]]] = {"insert": Inserted, "modify": Changed, "remove": Removed}
 
 
-@public
+@public_in("odm.changes")
 class ChangeShard(Immutable):
     """A part of a change feed, whose changes are in order. All changes of an item are in one shard and its children.
 
@@ -39,8 +39,8 @@ class ChangeRecord(Immutable):
         key: the key of the item.
         old, new: the item before and after; None if there was none, or if the feed does not contain it.
         at: seconds since the epoch; None if unknown.
-        order: see `odm.Change`.
-        sequence: see `odm.Change`.
+        order: see `odm.changes.Change`.
+        sequence: see `odm.changes.Change`.
         position: where to continue after this change; "" if the record does not come from a shard.
         expired: deleted by TTL.
         native: the record of the service.

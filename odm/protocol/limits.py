@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, TypeAlias, assert_never
 
-from odm._published import public
+from odm._published import public_in
 from odm.codec import TAG, Draft
 from odm.errors import BadValue, ItemTooLarge, KeyValueError, brief
 from odm.expressions.evaluate import holds, kind_of
@@ -44,7 +44,7 @@ ACTIONS: Final = 100
 TRANSACTION_BYTES: Final = 4 * 1024 * 1024
 
 
-@public
+@public_in("odm.extend")
 class Limits(Immutable):
     """The limits of writes. Sizes are in bytes; None means unlimited.
 

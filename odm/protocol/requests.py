@@ -31,7 +31,7 @@ from odm.schema.entity import Key
 
 
 class _Patterned(Printed, kw_only=True):
-    """A request that serves one pattern: ``pattern`` is its name for `odm.Meter`, such as "Order.by_date".
+    """A request that serves one pattern: ``pattern`` is its name for `odm.results.Meter`, such as "Order.by_date".
 
     It has no effect on the request, so requests that differ only in it are equal.
     """

@@ -45,7 +45,7 @@ def is_index_name(name: str) -> bool:
 
 
 def check_companions(schema: Schema, *, transactions: bool) -> None:
-    """Check the companions of every entity; see `odm.Companion.check`."""
+    """Check the companions of every entity; see `odm.extend.Companion.check`."""
     for entity in schema.entities.values():
         for companion in entity.companions:
             companion.check(entity.cls, schema, transactions=transactions)

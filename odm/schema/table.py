@@ -5,7 +5,7 @@ from threading import Lock, RLock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, overload
 
-from odm._published import public
+from odm._published import public, public_in
 from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.codec.attributes import is_attribute_name
 from odm.entities.companions import companions_of
@@ -223,7 +223,7 @@ class Table:
         return f"Table({self.name!r})"
 
 
-@public
+@public_in("odm.extend")
 def compiled(entity: type) -> EntityView:
     """The compiled entity, for patterns and tools that need more than the declaration.
 

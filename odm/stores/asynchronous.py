@@ -210,8 +210,9 @@ class AsyncStore(BaseStore, Async):
             ends the read, and an item may be reported more than once. With "skip" or a function, a count reads and
             validates the items. Reads by key, `get_many` among them, raise in any case: None would say that the key is
             free.
-        on_request: called with an `odm.RequestInfo` after every native request; when requests are sent in parallel,
-            while others are in progress. What it raises is logged and ignored. A cancelled request is not reported.
+        on_request: called with an `odm.results.RequestInfo` after every native request; when requests are sent in
+            parallel, while others are in progress. What it raises is logged and ignored. A cancelled request is not
+            reported.
         clock: returns the seconds since the epoch, for expiry; default: the backend's clock, or ``time.time``.
         random: the source of random numbers; default: ``random.SystemRandom()``.
         timeout: seconds to wait for a connection to a network service, and for each answer, before the request is
@@ -251,10 +252,10 @@ class AsyncStore(BaseStore, Async):
             await connection.aclose()
 
     async def run(self, procedure: Callable[[Calls], CoreGen[R]]) -> R:
-        """Run an `odm.procedure`: several calls, written once for sync and async.
+        """Run an `odm.extend.procedure`: several calls, written once for sync and async.
 
         Args:
-            procedure: a procedure, or a function that takes the `odm.Calls` of a store and returns a generator.
+            procedure: a procedure, or a function that takes the `odm.extend.Calls` of a store and returns a generator.
 
         Returns:
             What the procedure returns.
@@ -827,8 +828,8 @@ class AsyncStore(BaseStore, Async):
         rate: float | None = None,
         after: str | None = None,
         size: int = PAGE,
-        on_progress: "Callable[[odm.Backfilled], object] | None" = None,
-    ) -> "odm.Backfilled":
+        on_progress: "Callable[[odm.results.Backfilled], object] | None" = None,
+    ) -> "odm.results.Backfilled":
         """Bring stored items up to date with the models, while other programs read and write.
 
         It reads the whole table and writes the items that are not as the model would write them, each on the condition
@@ -866,8 +867,8 @@ class AsyncStore(BaseStore, Async):
         rate: float | None = None,
         after: str | None = None,
         size: int = PAGE,
-        on_progress: "Callable[[odm.Backfilled], object] | None" = None,
-    ) -> "odm.Backfilled":
+        on_progress: "Callable[[odm.results.Backfilled], object] | None" = None,
+    ) -> "odm.results.Backfilled":
         """Move the stored items of a class to the primary key of another one, while other programs read and write.
 
         For a changed primary key: the old class, with the same ``tag=``, is declared on a second `odm.Table` of the
@@ -909,8 +910,8 @@ class AsyncStore(BaseStore, Async):
         remove: bool = False,
         force: bool = False,
         remove_most: bool = False,
-        confirm: "Callable[[odm.Swept], bool] | None" = None,
-    ) -> "odm.Swept":
+        confirm: "Callable[[odm.results.Swept], bool] | None" = None,
+    ) -> "odm.results.Swept":
         """Find, or remove, blobs of the table that no item refers to, while other programs write; see `odm.Blob`.
 
         They are left by programs that stopped during a write, by items that expired or that other programs deleted, and
@@ -961,7 +962,7 @@ class AsyncStore(BaseStore, Async):
         expired: bool = False,
         consistent: bool = True,
         where: Query[Any] | None = None,
-    ) -> "Page[odm.RawItem]":
+    ) -> "Page[odm.results.RawItem]":
         """A page of the whole table, or of a part of it, as raw items.
 
         Args:
@@ -984,7 +985,7 @@ class AsyncStore(BaseStore, Async):
         calls, send = self._call()
         return await arun(calls.scan_page(after, size=size, expired=expired, consistent=consistent, where=where), send)
 
-    async def put_raw(self, items: "Sequence[odm.RawItem]") -> None:
+    async def put_raw(self, items: "Sequence[odm.results.RawItem]") -> None:
         """Write raw items unchanged, in few requests; replaces items under their keys. Not atomic.
 
         It does not check or increment a Revision, trim (``keep=``) or write companions. It computes the index entries

@@ -342,7 +342,7 @@ class BaseStore(Hinted):
 
         return unsealed(text, self._secret)
 
-    def raw_item(self, entity: Entity) -> "odm.RawItem":
+    def raw_item(self, entity: Entity) -> "odm.results.RawItem":
         """The item that a batch would put for an entity, for `odm.Store.put_raw`; sends nothing.
 
         No Id, CreatedAt or UpdatedAt is assigned. The item is equal to what `odm.Store.scan_page` returns once it is
@@ -363,7 +363,7 @@ class BaseStore(Hinted):
         write: Literal["put", "insert", "save", "merge", "delete"] | None = None,
         when: Condition | bool | None = None,
         only: Sequence[object] | None = None,
-    ) -> "odm.Explanation":
+    ) -> "odm.results.Explanation":
         """What a call would do, without sending it: pattern, index, key range, filter with its cost, requests.
 
         ``explain(query)`` explains a read, ``explain(entity)`` its put, ``explain(entity_or_key, set_(...))`` an

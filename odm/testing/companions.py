@@ -4,23 +4,8 @@
 from datetime import datetime
 from typing import Annotated, Any, ClassVar
 
-from odm import (
-    TTL,
-    Calls,
-    Companion,
-    CompanionWrites,
-    Effect,
-    Entity,
-    Gen,
-    ItemExists,
-    PrimaryKey,
-    Query,
-    Revision,
-    Table,
-    missing,
-    procedure,
-    upgrade,
-)
+from odm import TTL, Entity, ItemExists, PrimaryKey, Query, Revision, Table, missing, upgrade
+from odm.extend import Calls, Companion, CompanionWrites, Effect, Gen, procedure
 
 
 class Own(Companion):

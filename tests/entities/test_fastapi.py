@@ -7,20 +7,9 @@ import pytest
 from fastapi import FastAPI, HTTPException
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, computed_field
 
-from odm import (
-    AsyncStore,
-    Entity,
-    ItemExists,
-    ItemNotFound,
-    Page,
-    Partial,
-    PrimaryKey,
-    SchemaError,
-    Store,
-    Table,
-    collection,
-)
+from odm import AsyncStore, Entity, ItemExists, ItemNotFound, Page, PrimaryKey, SchemaError, Store, Table, collection
 from odm.backends.local import Memory
+from odm.results import Partial
 from tests.shop import Item, Order, shop
 
 

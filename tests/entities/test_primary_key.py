@@ -4,8 +4,9 @@ from datetime import date
 
 import pytest
 
-from odm import Entity, PrimaryKey, SchemaError, Store, Table, primary_key
+from odm import Entity, PrimaryKey, SchemaError, Store, Table
 from odm.backends.local import Memory
+from odm.extend import primary_key
 
 shop = Table("shop")
 

@@ -37,11 +37,12 @@ from examples import (
     times_and_ids,
     video_page,
 )
-from odm import RequestInfo, Store, Table, collection
+from odm import Store, Table, collection
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile, Memory
 from odm.protocol.connection import Backend
+from odm.results import RequestInfo
 from odm.testing import Clock
 
 Read: TypeAlias = Callable[[str], dict[str, dict[str, bytes]]]

@@ -5,7 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from odm import GCRule, MaxAge, MaxVersions, SchemaError
+from odm import MaxAge, MaxVersions, SchemaError
+from odm.backends.bigtable import GCRule
 from odm.expressions.collection import any_of
 
 DAY, FEW, MANY = MaxAge(days=1), MaxVersions(2), MaxVersions(5)

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 import odm
-from odm import ConditionFailed, ItemExists, ItemNotFound, RequestInfo, Store
+from odm import ConditionFailed, ItemExists, ItemNotFound, Store
 from odm.backends.local import Memory
+from odm.results import RequestInfo
 from tests.shop import Order, shop
 
 SOURCES = Path(odm.__file__).parent.parent

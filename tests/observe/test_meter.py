@@ -10,20 +10,7 @@ from typing import Any
 
 import pytest
 
-from odm import (
-    AccessPattern,
-    AsyncStore,
-    BackendError,
-    Entity,
-    Meter,
-    PrimaryKey,
-    RequestInfo,
-    Shards,
-    Store,
-    Table,
-    Usage,
-    increment,
-)
+from odm import AccessPattern, AsyncStore, BackendError, Entity, PrimaryKey, Shards, Store, Table, increment
 from odm.backends.local import Faults, LocalFile, Memory
 from odm.concurrency import Background
 from odm.observe.events import Observer
@@ -50,6 +37,7 @@ from odm.protocol.requests import (
     Update,
     Written,
 )
+from odm.results import Meter, RequestInfo, Usage
 from odm.schema.entity import Key
 from tests.shop import Counting, Customer, Order, shop
 

@@ -16,6 +16,10 @@ BELOW = ("entities", "keys", "expressions")
 ALLOWED = {
     "odm/__init__.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import odm._public",
     "odm/_public.py": "import odm.stores",
+    "odm/_moved.py": "import odm.changes, odm.extend, odm.results",
+    "odm/changes.py": "",
+    "odm/extend.py": "",
+    "odm/results.py": "",
     "odm/errors.py": "",
     "odm/cli/app.py": "import rich, typer\nimport odm, odm.backends.local.driver, odm.patterns.graph",
     "odm/testing/suite.py": "import odm.backends.local.driver",
@@ -26,7 +30,7 @@ ALLOWED = {
     "backends/local/schema.py": "",
     "odm/beam.py": "import apache_beam\nimport odm.patterns.pointer\nimport odm",
     "odm/mypy/__init__.py": "import mypy.plugin\nimport odm.entities",
-    "patterns/graph.py": "import odm\nimport odm.patterns.pointer",
+    "patterns/graph.py": "import odm, odm.changes, odm.extend, odm.results\nimport odm.patterns.pointer",
     "patterns/pointer.py": "import odm",
 }
 ONE_WAY = "imports point one way"
@@ -37,6 +41,7 @@ BROKEN = [
     (ONE_WAY, "odm/expressions/more.py", "import odm.keys"),
     (ONE_WAY, "odm/stores/more.py", "import odm.backends.local.driver"),
     (ONE_WAY, "odm/stores/more.py", "import odm.patterns.graph"),
+    (ONE_WAY, "odm/stores/more.py", "import odm.results"),
     (ONE_WAY, "odm/unplaced.py", ""),
     ("no module imports itself by a detour", "backends/local/schema.py", "import odm.backends.local.driver"),
     (VENDOR, "odm/codec/more.py", "def late():\n    import boto3"),

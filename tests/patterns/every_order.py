@@ -16,9 +16,10 @@ from typing import Any, Protocol, TypeAlias
 
 from attrs import Factory, define, field, frozen
 
-from odm import Calls, Gen, OutcomeUnknown, Store
+from odm import OutcomeUnknown, Store
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import Item, Set
+from odm.extend import Calls, Gen
 from odm.protocol import requests as req
 from odm.protocol.predicates import condition_of
 from odm.schema.entity import Key

@@ -10,10 +10,12 @@ from typing import Any, TypeAlias
 
 from attrs import frozen
 
-from odm import Calls, Gen, RawItem, Store, Table
+from odm import Store, Table
 from odm.backends.local import Memory
+from odm.extend import Calls, Gen
 from odm.protocol import requests as req
 from odm.protocol.connection import Backend, ForwardingConnection, run
+from odm.results import RawItem
 from odm.schema.entity import Key
 from odm.schema.model import Schema
 

@@ -15,12 +15,13 @@ from os import environ
 from pathlib import Path
 from typing import Any
 
-from odm import Entity, Query, RawItem, Store
+from odm import Entity, Query, Store
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile
 from odm.patterns.copy import copy
 from odm.protocol.connection import Backend
+from odm.results import RawItem
 from tests import dynamodb_local, emulator
 from tests.patterns.zoo import Animal, Keeper, Thing, Ticket, fill, zoo, zoo_v1
 

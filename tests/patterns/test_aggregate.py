@@ -23,13 +23,9 @@ from odm import (
     AccessPattern,
     AsyncStore,
     BadValue,
-    Change,
-    Changed,
     Conflict,
     Entity,
-    Inserted,
     PrimaryKey,
-    Removed,
     Revision,
     SchemaError,
     Store,
@@ -40,6 +36,7 @@ from odm import (
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import Faults, LocalFile, Memory
+from odm.changes import Change, Changed, Inserted, Removed
 from odm.patterns.aggregate import Aggregate, count, existing, highest, lowest, top, total
 from odm.patterns.feed import Feed
 from odm.patterns.follower import Follower, positions

@@ -13,8 +13,9 @@ from attrs import frozen
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from odm import Calls, Entity, Gen, ItemExists, Store, Throttled, procedure
+from odm import Entity, ItemExists, Store, Throttled
 from odm.backends.local import Faults, Memory
+from odm.extend import Calls, Gen, procedure
 from odm.immutable import evolve
 from odm.patterns.bulk_load import bulk_load
 from odm.protocol import requests as req

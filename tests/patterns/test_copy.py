@@ -19,11 +19,9 @@ from odm import (
     AccessPattern,
     AsyncStore,
     BadValue,
-    Companion,
     Entity,
     ItemExists,
     PrimaryKey,
-    RawItem,
     Revision,
     Store,
     Table,
@@ -34,6 +32,7 @@ from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import Faults, LocalFile, Memory
 from odm.concurrency import Bucket
+from odm.extend import Companion
 from odm.patterns.copy import Progress, acopy, copy
 from odm.patterns.pointer import Pointer
 from odm.patterns.unique import Unique
@@ -41,6 +40,7 @@ from odm.patterns.verify import BUCKETS, NAMED, averify, verify
 from odm.patterns.versioned import Versioned
 from odm.protocol import requests as req
 from odm.protocol.connection import Backend
+from odm.results import RawItem
 from odm.testing import Clock
 from odm.testing.stores import Stores
 from tests.patterns.portability import prove

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field
 
-from odm import AccessPattern, BadValue, Calls, Entity, Gen, PrimaryKey, SchemaError, Store, Stored, Table, Unsupported
+from odm import AccessPattern, BadValue, Entity, PrimaryKey, SchemaError, Store, Stored, Table, Unsupported
 from odm import set_ as set_to
 from odm.backends.local import Memory
+from odm.extend import Calls, Gen
 from odm.patterns.current import Current
 from tests.effort import times
 from tests.patterns.interleaving import Crowd, OneByOne, Program, every_order, random_order, stored_by

@@ -21,14 +21,10 @@ from odm import (
     AsyncStore,
     BadCursor,
     BadValue,
-    Change,
-    Changed,
     Conflict,
     Entity,
-    Inserted,
     ItemInvalid,
     PrimaryKey,
-    Removed,
     Store,
     Table,
     Unsupported,
@@ -36,6 +32,7 @@ from odm import (
 )
 from odm.backends.dynamodb import streams
 from odm.backends.local import Faults, LocalFile, Memory
+from odm.changes import Change, Changed, Inserted, Removed
 from odm.immutable import evolve
 from odm.patterns.feed import Feed
 from odm.patterns.follower import END, AsyncFollower, Follower, Positions, positions

@@ -12,8 +12,9 @@ from typing import Annotated
 import pytest
 from pydantic import Field
 
-from odm import AsyncStore, Change, Entity, ItemNotFound, PrimaryKey, Store, Table, set_
+from odm import AsyncStore, Entity, ItemNotFound, PrimaryKey, Store, Table, set_
 from odm.backends.local import Memory
+from odm.changes import Change
 from odm.patterns.aggregate import Aggregate, count, total
 from odm.patterns.feed import Feed
 from odm.patterns.follower import AsyncFollower, Follower, positions

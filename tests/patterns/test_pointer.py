@@ -22,7 +22,6 @@ from odm import (
     BackendError,
     BadValue,
     Entity,
-    Gen,
     OdmError,
     OutcomeUnknown,
     PrimaryKey,
@@ -37,6 +36,7 @@ from odm import (
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile, Memory
+from odm.extend import Gen
 from odm.immutable import evolve
 from odm.patterns.pointer import Pointer
 from odm.protocol import requests as req

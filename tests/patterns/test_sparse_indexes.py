@@ -14,10 +14,11 @@ from uuid import uuid4
 import boto3
 import pytest
 
-from odm import Backend, Conflict, ItemNotFound, RequestInfo, Store, remove, set_
+from odm import Backend, Conflict, ItemNotFound, Store, remove, set_
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile, Memory
+from odm.results import RequestInfo
 from odm.testing.suite.helpers import at
 from odm.testing.suite.sparse_indexes import BOTH, KEY, Errand, desk, entries
 

@@ -20,12 +20,9 @@ from odm import (
     AsyncStore,
     BackendError,
     BadValue,
-    Changed,
     Entity,
-    Inserted,
     ItemInvalid,
     PrimaryKey,
-    Removed,
     SchemaError,
     Store,
     Table,
@@ -33,6 +30,7 @@ from odm import (
     set_,
 )
 from odm.backends.local import Memory
+from odm.changes import Changed, Inserted, Removed
 from odm.patterns.feed import Feed
 from odm.patterns.follower import AsyncFollower, Follower, positions
 from odm.patterns.sql import Push, ReadThrough, Rows, WriteBehind, applied_table, outbox_table

@@ -18,9 +18,7 @@ from odm import (
     BackendError,
     BadValue,
     Entity,
-    Inserted,
     PrimaryKey,
-    Removed,
     SchemaError,
     Store,
     Table,
@@ -28,6 +26,7 @@ from odm import (
     increment,
 )
 from odm.backends.local import Memory
+from odm.changes import Inserted, Removed
 from odm.patterns.sql import Push, ReadThrough, Rows, WriteBehind, applied_table, outbox_table
 from odm.patterns.sql_values import plain
 from tests.patterns.sql_shop import Customer, opened, shop

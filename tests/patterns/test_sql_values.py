@@ -16,19 +16,9 @@ import sqlalchemy as sa
 from pydantic import AnyUrl, BaseModel, Field, JsonValue, PlainSerializer, field_serializer
 from typing_extensions import TypeAliasType
 
-from odm import (
-    Blob,
-    Compressed,
-    Entity,
-    Inserted,
-    LazyBytes,
-    PrimaryKey,
-    Revision,
-    SchemaError,
-    Store,
-    Table,
-)
+from odm import Blob, Compressed, Entity, LazyBytes, PrimaryKey, Revision, SchemaError, Store, Table
 from odm.backends.local import Memory
+from odm.changes import Inserted
 from odm.patterns import sql_push
 from odm.patterns.sql import Push, ReadThrough, Rows, WriteBehind, applied_table, outbox_table
 

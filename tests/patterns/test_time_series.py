@@ -27,10 +27,10 @@ from odm import (
     Table,
     TableNotFound,
     Unsupported,
-    planned,
 )
 from odm.backends.dynamodb import DynamoDB, Provisioned, TableOptions
 from odm.backends.local import Faults, LocalFile, Memory
+from odm.extend import planned
 from odm.patterns.pointer import Pointer
 from odm.patterns.time_series import TimeSeries
 from odm.protocol.connection import Backend

@@ -9,21 +9,9 @@ from typing import Any
 
 import pytest
 
-from odm import (
-    Calls,
-    ConditionFailed,
-    Effect,
-    Entity,
-    Gen,
-    ItemExists,
-    ItemNotFound,
-    OutcomeUnknown,
-    PrimaryKey,
-    Store,
-    Table,
-    set_,
-)
+from odm import ConditionFailed, Entity, ItemExists, ItemNotFound, OutcomeUnknown, PrimaryKey, Store, Table, set_
 from odm.backends.local import Memory
+from odm.extend import Calls, Effect, Gen
 from odm.patterns import claims
 from odm.patterns.claims import Claims
 from odm.patterns.unique import Unique

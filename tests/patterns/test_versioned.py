@@ -18,11 +18,9 @@ from odm import (
     AccessPattern,
     AsyncStore,
     Backend,
-    Calls,
     Conflict,
     Counter,
     Entity,
-    Gen,
     ItemExists,
     OutcomeUnknown,
     PrimaryKey,
@@ -32,13 +30,13 @@ from odm import (
     Stored,
     Table,
     increment,
-    procedure,
     set_,
     upgrade,
 )
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile, Memory
+from odm.extend import Calls, Gen, procedure
 from odm.patterns.versioned import Versioned
 from odm.testing.suite.versioned import Paper, window
 from tests.patterns.interleaving import OneByOne

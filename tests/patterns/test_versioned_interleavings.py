@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import pytest
 
-from odm import Calls, ConditionFailed, Entity, Gen, ItemExists, ItemNotFound, PrimaryKey, Revision, Table, set_
+from odm import ConditionFailed, Entity, ItemExists, ItemNotFound, PrimaryKey, Revision, Table, set_
+from odm.extend import Calls, Gen
 from odm.patterns import versioned
 from odm.patterns.versioned import Versioned
 from tests.patterns.interleaving import Crowd, Program, every_order, random_order, stored_by

@@ -9,7 +9,6 @@ from odm import (
     AccessPattern,
     BadValue,
     Entity,
-    Explanation,
     KeyValueError,
     NoAccessPattern,
     PrimaryKey,
@@ -29,6 +28,7 @@ from odm import (
 from odm.backends.local import Memory
 from odm.expressions.nodes import Compare, Const, Path
 from odm.planner.key_conditions import key_test_of
+from odm.results import Explanation
 from tests.shop import Counting, Customer, Item, Order, Reading, day, shop
 
 C1 = Order.customer_id == "c1"

@@ -32,11 +32,11 @@ from odm import (
     UpdatedAt,
     field,
     increment,
-    procedure,
     set_,
     upgrade,
 )
 from odm.backends.local import Memory
+from odm.extend import procedure
 from odm.patterns.bulk_load import bulk_load
 from odm.patterns.time_series import TimeSeries
 from odm.patterns.unique import Unique

@@ -9,26 +9,12 @@ from attrs import frozen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odm import (
-    Backfilled,
-    Calls,
-    Companion,
-    CompanionWrites,
-    Effect,
-    Entity,
-    Gen,
-    OdmError,
-    PrimaryKey,
-    Query,
-    Store,
-    Table,
-    Unsupported,
-    increment,
-    set_,
-)
+from odm import Entity, OdmError, PrimaryKey, Query, Store, Table, Unsupported, increment, set_
 from odm.backends.local import Memory
+from odm.extend import Calls, Companion, CompanionWrites, Effect, Gen
 from odm.protocol import requests as req
 from odm.protocol.connection import Backend, perform, run
+from odm.results import Backfilled
 from odm.testing import filling
 from odm.testing.filling import Job, Member, OldJob, OldMember, OldSheet, Sheet
 from tests.effort import times

@@ -13,7 +13,6 @@ import pytest
 from odm import (
     BackendError,
     Blob,
-    Calls,
     Conflict,
     Entity,
     ItemExists,
@@ -28,6 +27,7 @@ from odm import (
     upgrade,
 )
 from odm.backends.local import Memory
+from odm.extend import Calls
 from odm.protocol.connection import CoreGen, perform, run
 from odm.protocol.requests import Failed, Gather, Put
 from odm.stores.blobs import MARKER

@@ -4,8 +4,9 @@ from typing import Annotated, Any
 
 import pytest
 
-from odm import BadValue, CellVersions, Companion, Effect, Entity, PrimaryKey, Store, Table, Unsupported, set_, upgrade
+from odm import BadValue, CellVersions, Entity, PrimaryKey, Store, Table, Unsupported, set_, upgrade
 from odm.backends.local import Memory
+from odm.extend import Companion, Effect
 from odm.testing import Clock
 
 

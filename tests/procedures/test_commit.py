@@ -2,20 +2,9 @@
 
 from typing import Any
 
-from odm import (
-    AccessPattern,
-    Companion,
-    CompanionWrites,
-    Effect,
-    Entity,
-    PrimaryKey,
-    Shards,
-    Store,
-    Table,
-    missing,
-    set_,
-)
+from odm import AccessPattern, Entity, PrimaryKey, Shards, Store, Table, missing, set_
 from odm.backends.local import Memory
+from odm.extend import Companion, CompanionWrites, Effect
 from odm.procedures.calls import Calls
 from odm.procedures.companions.intent import concerned
 from odm.procedures.writing.update import new_entries

@@ -8,22 +8,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from odm import (
-    Calls,
-    Companion,
-    CompanionWrites,
-    Conflict,
-    Effect,
-    Entity,
-    Gen,
-    ItemExists,
-    OdmError,
-    PrimaryKey,
-    Store,
-    Table,
-    TransactionFailed,
-)
+from odm import Conflict, Entity, ItemExists, OdmError, PrimaryKey, Store, Table, TransactionFailed
 from odm.backends.local import Memory
+from odm.extend import Calls, Companion, CompanionWrites, Effect, Gen
 from odm.protocol import contention
 from odm.testing.clock import Clock
 from tests.patterns.interleaving import OneByOne

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, Field, ValidationInfo, field_validator
 from typing_extensions import TypeAliasType
 
-from odm import BadValue, Counter, Entity, ItemInvalid, Partial, PrimaryKey, Store, Stored, Table, field
+from odm import BadValue, Counter, Entity, ItemInvalid, PrimaryKey, Store, Stored, Table, field
 from odm.backends.local import Memory
 from odm.codec import parts
 from odm.expressions.nodes import Path
 from odm.expressions.references import Reference
 from odm.immutable import evolve
+from odm.results import Partial
 
 table = Table("only-any")
 

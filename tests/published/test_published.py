@@ -8,10 +8,11 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from odm import Entity, RequestInfo, Store
+from odm import Entity, Store
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.admin import Admin
 from odm.backends.local import Memory
+from odm.results import RequestInfo
 from tests.published.designs import ANSWERS, FOLDER, Design, read_designs
 
 DESIGNS = read_designs()

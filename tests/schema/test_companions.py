@@ -8,21 +8,10 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field, ValidationError
 
-from odm import (
-    TTL,
-    Companion,
-    Entity,
-    PrimaryKey,
-    SchemaError,
-    SchemaView,
-    Store,
-    Stored,
-    Table,
-    Unsupported,
-    primary_key,
-)
+from odm import TTL, Entity, PrimaryKey, SchemaError, Store, Stored, Table, Unsupported
 from odm.backends.bigtable import Bigtable
 from odm.backends.local import Memory
+from odm.extend import Companion, SchemaView, primary_key
 from odm.schema.lockfile import compare, describe
 
 

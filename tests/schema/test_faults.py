@@ -17,7 +17,6 @@ from odm import (
     AccessPattern,
     CellVersions,
     Columns,
-    Companion,
     Counter,
     Entity,
     Max,
@@ -36,6 +35,7 @@ from odm import (
     field,
 )
 from odm.expressions.collection import any_of
+from odm.extend import Companion
 from odm.schema.checks import check_indexes
 from odm.schema.model import IndexSchema, Schema
 

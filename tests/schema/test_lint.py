@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from odm import BadValue, LintFinding, Table
+from odm import BadValue, Table
 from odm.backends.bigtable.admin.schema import check
 from odm.errors import SchemaError
+from odm.extend import LintFinding
 from odm.schema.lint.finding import RULES
 from tests.schema.lint_cases import CASES, ORDER, Case
 
@@ -440,7 +441,7 @@ def test_a_declaration_that_replaces_another_has_its_own_comments(load: LoadTabl
 
 
 NOTED = """
-from odm import Companion
+from odm.extend import Companion
 
 class Note(Companion):
     def entities(self, entity):

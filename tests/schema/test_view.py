@@ -1,12 +1,13 @@
-"""`odm.compiled`: what patterns and tools may know of a compiled entity."""
+"""`odm.extend.compiled`: what patterns and tools may know of a compiled entity."""
 
 from datetime import date, datetime
 from typing import Annotated
 
 import pytest
 
-from odm import TTL, AccessPattern, BadValue, Entity, KeyValueError, PrimaryKey, Revision, SchemaError, Table, compiled
+from odm import TTL, AccessPattern, BadValue, Entity, KeyValueError, PrimaryKey, Revision, SchemaError, Table
 from odm.entities.views import EntityView, PatternView
+from odm.extend import compiled
 
 library = Table("library")
 

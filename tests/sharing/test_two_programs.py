@@ -11,8 +11,9 @@ import boto3
 import pytest
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
-from odm import ItemNotFound, RequestInfo, Store, increment, remove, set_
+from odm import ItemNotFound, Store, increment, remove, set_
 from odm.backends.dynamodb import DynamoDB
+from odm.results import RequestInfo
 from odm.testing.suite.described import Game, Player, existing
 
 STEPS = 400

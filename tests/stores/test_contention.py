@@ -9,9 +9,10 @@ from typing import Any
 import boto3
 import pytest
 
-from odm import AccessPattern, Calls, Conflict, Entity, PrimaryKey, Store, Table, increment, procedure
+from odm import AccessPattern, Conflict, Entity, PrimaryKey, Store, Table, increment
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import LocalFile, Memory
+from odm.extend import Calls, procedure
 from odm.protocol import contention
 from odm.protocol.connection import Backend
 

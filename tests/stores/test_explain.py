@@ -5,8 +5,9 @@ from typing import Final
 
 import pytest
 
-from odm import BadValue, Condition, Entity, Explanation, Query, Store, collection, increment, remove, select, set_
+from odm import BadValue, Condition, Entity, Query, Store, collection, increment, remove, select, set_
 from odm.backends.local import Memory
+from odm.results import Explanation
 from odm.testing.reading import Grown, Judged, Seen, metering
 from tests.shop import Counting, Customer, Order, Reading, day, shop
 

@@ -1,7 +1,8 @@
 """Entities that join the table while a store is open, or a procedure, a batch or a transaction is running."""
 
-from odm import Calls, Entity, Gen, PrimaryKey, Store, Table, procedure
+from odm import Entity, PrimaryKey, Store, Table
 from odm.backends.local import Memory
+from odm.extend import Calls, Gen, procedure
 
 
 def store() -> tuple[Table, Store]:

@@ -8,24 +8,12 @@ from typing import Any
 
 import pytest
 
-from odm import (
-    AsyncStore,
-    BadCursor,
-    BadValue,
-    ItemTooLarge,
-    Limits,
-    RequestInfo,
-    SchemaError,
-    Store,
-    Unsupported,
-    append,
-    is_in,
-    set_,
-)
+from odm import AsyncStore, BadCursor, BadValue, ItemTooLarge, SchemaError, Store, Unsupported, append, is_in, set_
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.client.native import backoff
 from odm.backends.local import LocalFile, Memory
+from odm.extend import Limits
 from odm.observe.events import Observer
 from odm.procedures.calls import Calls
 from odm.protocol import requests as req
@@ -34,6 +22,7 @@ from odm.protocol.connection import Backend, Connection, NativeGen, aperform, pe
 from odm.protocol.limits import PORTABLE, check_keys
 from odm.protocol.requests import Sleep
 from odm.protocol.turns import Turn
+from odm.results import RequestInfo
 from odm.schema.entity import Key
 from odm.schema.model import Schema
 from tests.shop import Customer, Note, Order, notes, shop

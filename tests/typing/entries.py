@@ -8,37 +8,29 @@ from typing import Annotated, Any, assert_type
 
 from pydantic import TypeAdapter
 
+import odm
 from odm import (
     AUTO,
     AccessPattern,
     AsyncBatch,
     AsyncStore,
     AsyncTransaction,
-    Backfilled,
     Batch,
-    Calls,
-    CellVersion,
     Compressed,
     Condition,
     CreatedAt,
     Entity,
-    Explanation,
-    Gen,
     Grouped,
     Id,
-    Meter,
     Page,
-    Partial,
     PrimaryKey,
     Query,
-    RequestInfo,
     Revision,
     Shards,
     Store,
     Table,
     Transaction,
     UpdatedAt,
-    Usage,
     add_to,
     add_value,
     append,
@@ -53,7 +45,6 @@ from odm import (
     missing,
     not_,
     prepend,
-    primary_key,
     remove,
     select,
     set_,
@@ -63,15 +54,32 @@ from odm import (
     starts_with,
     upgrade,
 )
+from odm import Calls as CallsOfOdm
+from odm import Explanation as ExplanationOfOdm
+from odm import GCRule as GCRuleOfOdm
+from odm import Inserted as InsertedOfOdm
+from odm.backends.bigtable import GCRule
 from odm.backends.local import Compaction, Faults, Happened, LocalFile, Memory
+from odm.changes import Inserted
 from odm.expressions.nodes import Action
+from odm.extend import Calls, Gen, primary_key
 from odm.patterns.adjacency_list import AdjacencyList, edge
 from odm.patterns.graph import Walk, walk
 from odm.patterns.pointer import Pointer
 from odm.patterns.unique import Unique
 from odm.patterns.versioned import Versioned
+from odm.results import Backfilled, CellVersion, Explanation, Meter, Partial, RequestInfo, Usage
 from odm.schema.model import Schema
 from odm.testing import Clock, Ids, OpenStore
+
+
+def moved(do: CallsOfOdm, explained: ExplanationOfOdm, rule: GCRuleOfOdm, change: "InsertedOfOdm[Order]") -> None:
+    """Names that `odm` had before keep their types there."""
+    assert_type(do, Calls)
+    assert_type(explained, Explanation)
+    assert_type(rule, GCRule)
+    assert_type(change, Inserted[Order])
+    assert_type(odm.extend.compiled(Order), odm.extend.EntityView)
 
 
 def slow(info: RequestInfo) -> None:

@@ -7,9 +7,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from odm import (
-    Calls,
     Entity,
-    Gen,
     Query,
     Store,
     append,
@@ -19,13 +17,13 @@ from odm import (
     exists,
     field,
     is_in,
-    procedure,
     remove,
     select,
     set_,
     set_if_missing,
     some,
 )
+from odm.extend import Calls, Gen, procedure
 from tests.typing import keys_models
 from tests.typing.keys_models import Coded, Customer, Express, Knows, Named, Order, Owned, Sku, Status, Ticket
 

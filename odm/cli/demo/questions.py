@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any, Literal
 
-from odm import Entity, Explanation, Query, Store, collection, select, set_, starts_with
+from odm import Entity, Query, Store, collection, select, set_, starts_with
 from odm.cli.demo.models import Airport, Customer, Order
 from odm.immutable import Immutable
+from odm.results import Explanation
 
 
 class Question(Immutable):

@@ -19,9 +19,10 @@ from rich.progress import Progress
 from rich.syntax import Syntax
 from rich.text import Text
 
-from odm import Entity, Explanation
+from odm import Entity
 from odm.cli.demo.models import Airport, Customer, Order
 from odm.cli.demo.questions import PAGE_SIZE, Answer, Question, ship
+from odm.results import Explanation
 
 INDENT = 2
 ROWS = 5

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from odm._published import public
+from odm._published import public_in
 from odm.entities.entity import Entity
 from odm.entities.query import Query
 from odm.errors import BadValue, ItemInvalid, OdmError, Unsupported
@@ -84,7 +84,7 @@ class SideWrite(Immutable):
         return self.refused(None if item is None else context.decode(item, self.intent.target.key))
 
 
-@public
+@public_in("odm.extend")
 class CompanionWrites:
     """Collects the writes of a companion for one write of its entity; its methods are those of a transaction.
 

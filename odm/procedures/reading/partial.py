@@ -7,7 +7,7 @@ of an item cannot be read alone, whole items are read, and the parts are taken o
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Generic, NoReturn, TypeVar
 
-from odm._published import public
+from odm._published import public_in
 from odm.codec import TAG, TTL_ATTRIBUTE, VERSION
 from odm.codec.parts import FieldPart
 from odm.codec.types.stored import NOTHING
@@ -87,7 +87,7 @@ class Selection(Immutable, eq=False):
         return ", ".join(str(Path(segments)) for segments in self.parts)
 
 
-@public
+@public_in("odm.results")
 class Partial(Generic[E]):
     """Some fields of an item, from a read with ``only=``: ``part[Order.total]``.
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from odm._published import public
+from odm._published import public_in
 from odm.codec import TAG
 from odm.concurrency import Bucket
 from odm.entities.entity import Entity
@@ -33,7 +33,7 @@ MOST_FAILURES: Final = 1000
 """The most items in `Backfilled.failures`."""
 
 
-@public
+@public_in("odm.results")
 class Unfilled(Immutable):
     """An item that a backfill could not write.
 
@@ -52,7 +52,7 @@ class Unfilled(Immutable):
         return f"{self.partition}{' | ' * bool(self.sort)}{self.sort}: {self.error}"
 
 
-@public
+@public_in("odm.results")
 class Backfilled(Immutable):
     """The progress or the result of a backfill.
 

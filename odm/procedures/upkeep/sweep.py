@@ -8,7 +8,7 @@ refers to it. So only a writer that takes longer than the grace, from its upload
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
-from odm._published import public
+from odm._published import public_in
 from odm.codec.types.blobs import BLOB, pointer_of
 from odm.errors import BadValue, Unsupported, brief
 from odm.immutable import Immutable, evolve
@@ -29,7 +29,7 @@ TOGETHER: Final = 16
 """The blobs that are removed together."""
 
 
-@public
+@public_in("odm.results")
 class Swept(Immutable):
     """What a sweep found.
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from odm._published import public
+from odm._published import public_in
 from odm.codec import WAS
 from odm.errors import BadValue
 from odm.expressions.evaluate import apply, equal
@@ -35,7 +35,7 @@ Former: TypeAlias = list[list[Value]]
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@public
+@public_in("odm.results")
 class CellVersion(Immutable, Generic[T_co]):
     """One value that a field has, or had.
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from odm._published import public
+from odm._published import public_in
 from odm.immutable import Immutable
 
 Severity = Literal["error", "warning", "advice"]
@@ -34,7 +34,7 @@ class Rule(Immutable):
     source: str
 
 
-@public
+@public_in("odm.extend")
 class LintFinding(Immutable):
     """A problem that the linter found.
 

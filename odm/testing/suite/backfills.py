@@ -6,20 +6,12 @@ from typing import Any
 
 import pytest
 
-from odm import (
-    Backfilled,
-    BadCursor,
-    BadValue,
-    ItemExists,
-    ItemInvalid,
-    Unfilled,
-    collection,
-    procedure,
-    set_,
-)
+from odm import BadCursor, BadValue, ItemExists, ItemInvalid, collection, set_
+from odm.extend import procedure
 from odm.procedures.calls import Calls
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
+from odm.results import Backfilled, Unfilled
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.filling import (

@@ -10,7 +10,6 @@ import pytest
 from odm import (
     TTL,
     BadValue,
-    CellVersion,
     CellVersions,
     ConditionFailed,
     Conflict,
@@ -25,6 +24,7 @@ from odm import (
     set_,
 )
 from odm.protocol import requests as req
+from odm.results import CellVersion
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.clock import Clock

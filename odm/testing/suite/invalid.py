@@ -13,21 +13,19 @@ from odm import (
     TTL,
     AccessPattern,
     BadValue,
-    Calls,
     ConditionFailed,
     Entity,
-    Gen,
     ItemExists,
     ItemInvalid,
     PrimaryKey,
     Shards,
     Table,
     collection,
-    procedure,
     select,
     set_,
     upgrade,
 )
+from odm.extend import Calls, Gen, procedure
 from odm.procedures.context import Context
 from odm.procedures.upkeep.unfit import UnfitItem, delete_unchanged, unfit_page
 from odm.schema.entity import EntitySchema

@@ -11,11 +11,7 @@ import pytest
 from odm import (
     TTL,
     AccessPattern,
-    Calls,
-    CompanionWrites,
-    Effect,
     Entity,
-    Gen,
     ItemExists,
     ItemInvalid,
     PrimaryKey,
@@ -24,10 +20,10 @@ from odm import (
     Table,
     Unsupported,
     increment,
-    procedure,
     remove,
     set_,
 )
+from odm.extend import Calls, CompanionWrites, Effect, Gen, procedure
 from odm.patterns.bulk_load import bulk_load
 from odm.patterns.pointer import Pointer
 from odm.patterns.unique import Unique

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from odm import AccessPattern, Entity, ItemExists, ItemNotFound, PrimaryKey, RequestInfo, Table, Usage, collection, set_
+from odm import AccessPattern, Entity, ItemExists, ItemNotFound, PrimaryKey, Table, collection, set_
+from odm.results import RequestInfo, Usage
 from odm.stores.sync import Store
 from odm.testing.capabilities import Capabilities, needs
 from odm.testing.entities import Customer, Member, Order, Sheet, plain

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from odm import BadValue, ItemInvalid, ItemNotFound, Partial, collection, increment, procedure, set_, some
+from odm import BadValue, ItemInvalid, ItemNotFound, collection, increment, set_, some
+from odm.extend import procedure
 from odm.immutable import evolve
 from odm.procedures.calls import Calls
 from odm.protocol.connection import CoreGen
+from odm.results import Partial
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.merging import Day, days

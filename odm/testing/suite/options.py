@@ -15,11 +15,11 @@ from odm import (
     ItemNotFound,
     ItemTooLarge,
     Query,
-    RequestInfo,
     TableNotFound,
     collection,
     set_,
 )
+from odm.results import RequestInfo
 from odm.stores.sync import Store
 from odm.testing.entities import (
     Client,

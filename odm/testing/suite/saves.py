@@ -18,11 +18,9 @@ from odm import (
     AccessPattern,
     BadValue,
     Blob,
-    Calls,
     CellVersions,
     Conflict,
     Entity,
-    Gen,
     ItemExists,
     ItemNotFound,
     PrimaryKey,
@@ -30,10 +28,10 @@ from odm import (
     Stored,
     Table,
     UpdatedAt,
-    procedure,
     set_,
     upgrade,
 )
+from odm.extend import Calls, Gen, procedure
 from odm.patterns.unique import Unique
 from odm.stores.sync import Store
 from odm.testing.capabilities import needs

@@ -18,7 +18,6 @@ from odm import (
     ItemInvalid,
     ItemNotFound,
     PrimaryKey,
-    RequestInfo,
     Revision,
     Store,
     Table,
@@ -35,6 +34,7 @@ from odm import (
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.client.native import AppendValue, Increment, ReadModifyWriteRow
 from odm.patterns.unique import Unique
+from odm.results import RequestInfo
 
 house = Table("house", row_key_join="##")
 

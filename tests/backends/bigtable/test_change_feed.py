@@ -14,13 +14,10 @@ from odm import (
     AsyncStore,
     BadCursor,
     Cell,
-    Change,
-    Changes,
     Columns,
     Counter,
     Entity,
     PrimaryKey,
-    Removed,
     Store,
     Table,
     Unsupported,
@@ -30,6 +27,7 @@ from odm import (
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.client.native import DeleteFamily, Entry, MutateRow, Native, SetCell
 from odm.backends.bigtable.emulator import Emulator
+from odm.changes import Change, Changes, Removed
 from odm.protocol.connection import CoreGen
 
 DAY = timedelta(days=1)

@@ -5,10 +5,11 @@ from itertools import count
 
 import pytest
 
-from odm import Entity, PrimaryKey, RequestInfo, Store, Table
+from odm import Entity, PrimaryKey, Store, Table
 from odm.backends.bigtable import Bigtable
 from odm.patterns.claims import LEASE
 from odm.patterns.unique import Unique
+from odm.results import RequestInfo
 from odm.testing.clock import Clock
 
 table = Table("people", row_key_join="##")

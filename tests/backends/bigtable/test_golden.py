@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from odm import RequestInfo, Store, Table
+from odm import Store, Table
 from odm.backends.bigtable import Bigtable
+from odm.results import RequestInfo
 from tests.readme import blocks
 
 PAGE = Path(__file__).parents[3] / "docs" / "bigtable_requests.md"

@@ -10,18 +10,7 @@ from typing import Annotated, Any
 import pytest
 from grpc import StatusCode
 
-from odm import (
-    AccessPattern,
-    AsyncStore,
-    Counter,
-    Entity,
-    ItemNotFound,
-    PrimaryKey,
-    RequestInfo,
-    Store,
-    Table,
-    increment,
-)
+from odm import AccessPattern, AsyncStore, Counter, Entity, ItemNotFound, PrimaryKey, Store, Table, increment
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.client.filters import Newest
 from odm.backends.bigtable.client.native import Read, ReadRows
@@ -30,6 +19,7 @@ from odm.backends.bigtable.driver import BigtableConnection
 from odm.concurrency import Background
 from odm.protocol.connection import Later
 from odm.protocol.requests import Delete
+from odm.results import RequestInfo
 from odm.schema.entity import Key
 from odm.schema.model import Schema
 from tests.backends.bigtable.server import Answer, Server, serving

@@ -13,7 +13,6 @@ from odm import (
     Max,
     Min,
     PrimaryKey,
-    RequestInfo,
     SchemaError,
     Store,
     Stored,
@@ -30,6 +29,7 @@ from odm.backends.bigtable.client.native import ReadRows, Row
 from odm.backends.bigtable.client.retry import Retry, read_all
 from odm.expressions.collection import MaxVersions
 from odm.protocol.connection import run
+from odm.results import RequestInfo
 from odm.testing import Clock
 
 ads = Table("ads")

@@ -19,7 +19,6 @@ from odm import (
     AsyncStore,
     Counter,
     Entity,
-    GCRule,
     MaxAge,
     MaxVersions,
     PrimaryKey,
@@ -29,7 +28,7 @@ from odm import (
     increment,
     set_,
 )
-from odm.backends.bigtable import Bigtable, driver
+from odm.backends.bigtable import Bigtable, GCRule, driver
 from odm.backends.bigtable.admin.commands import Admin
 from odm.backends.bigtable.admin.schema import tables
 from odm.backends.bigtable.admin.tables import deletes_more, differences, plan

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 import attrs
 import pytest
 
-from odm import BadValue, Entity, Meter, PrimaryKey, Store, Table, increment, set_
+from odm import BadValue, Entity, PrimaryKey, Store, Table, increment, set_
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.client.native import CheckAndMutateRow, Native
+from odm.results import Meter
 
 bank = Table("reports", transactions=True)
 

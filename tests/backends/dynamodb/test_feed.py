@@ -13,12 +13,13 @@ from botocore.exceptions import ClientError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odm import BackendError, BadCursor, ChangeShard, Throttled, Unsupported
+from odm import BackendError, BadCursor, Throttled, Unsupported
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.client.clients import Settings, SyncClient
 from odm.backends.dynamodb.client.native import Call, Native
 from odm.backends.dynamodb.driver import DynamoDBConnection
 from odm.backends.dynamodb.feed import EMPTY, RETENTION
+from odm.changes import ChangeShard
 from odm.protocol.changes import ChangePage
 from odm.protocol.connection import RetryPolicy, aperform, perform, run
 from odm.protocol.requests import ListShards, ReadChanges, Request, Sleep

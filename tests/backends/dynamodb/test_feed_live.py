@@ -10,26 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odm import (
-    AsyncStore,
-    Calls,
-    Change,
-    Changed,
-    Changes,
-    ChangeShard,
-    Entity,
-    Gen,
-    Inserted,
-    ItemInvalid,
-    PrimaryKey,
-    Removed,
-    Store,
-    Table,
-    Unsupported,
-    procedure,
-)
+from odm import AsyncStore, Entity, ItemInvalid, PrimaryKey, Store, Table, Unsupported
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.streams import decode_all
+from odm.changes import Change, Changed, Changes, ChangeShard, Inserted, Removed
+from odm.extend import Calls, Gen, procedure
 from odm.testing.bridge import blocking
 
 notes = Table("notes")

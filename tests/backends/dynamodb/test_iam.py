@@ -13,22 +13,10 @@ from botocore.awsrequest import AWSPreparedRequest
 from moto import mock_aws
 from moto.core.botocore_stubber import BotocoreStubber
 
-from odm import (
-    TTL,
-    AccessPattern,
-    Calls,
-    Entity,
-    Gen,
-    ItemExists,
-    PrimaryKey,
-    Store,
-    Table,
-    TableNotFound,
-    procedure,
-    set_,
-)
+from odm import TTL, AccessPattern, Entity, ItemExists, PrimaryKey, Store, Table, TableNotFound, set_
 from odm.backends.bigtable.client import admin_wire, native
 from odm.backends.dynamodb import DynamoDB
+from odm.extend import Calls, Gen, procedure
 from odm.patterns.time_series import TimeSeries
 from tests.cli.command_line import odm_here
 from tests.readme import README, command

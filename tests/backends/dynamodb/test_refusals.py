@@ -10,8 +10,9 @@ from typing import Any
 import boto3
 import pytest
 
-from odm import AsyncStore, BackendError, OdmError, RequestInfo, Store, TableNotFound, Throttled, increment
+from odm import AsyncStore, BackendError, OdmError, Store, TableNotFound, Throttled, increment
 from odm.backends.dynamodb import DynamoDB
+from odm.results import RequestInfo
 from odm.testing.bridge import blocking
 from odm.testing.entities import Account, Tally, plain
 from tests.backends.dynamodb.canned import Answer, Canned, serving

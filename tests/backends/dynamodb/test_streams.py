@@ -13,26 +13,11 @@ from typing import Annotated, Any
 import boto3
 import pytest
 
-from odm import (
-    TTL,
-    AccessPattern,
-    BadValue,
-    Change,
-    Changed,
-    Entity,
-    Inserted,
-    ItemInvalid,
-    PrimaryKey,
-    Removed,
-    Store,
-    Stored,
-    Table,
-    set_,
-    upgrade,
-)
+from odm import TTL, AccessPattern, BadValue, Entity, ItemInvalid, PrimaryKey, Store, Stored, Table, set_, upgrade
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.client.native import Stream as StreamView
 from odm.backends.dynamodb.streams import decode, decode_all, handler
+from odm.changes import Change, Changed, Inserted, Removed
 from odm.schema.entity import Key
 
 SESSION = boto3.Session(aws_access_key_id="streams", aws_secret_access_key="secret", region_name="eu-west-1")

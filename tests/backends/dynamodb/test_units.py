@@ -7,13 +7,14 @@ from uuid import uuid4
 import boto3
 import pytest
 
-from odm import AccessPattern, Entity, PrimaryKey, Store, Table, Usage, collection, increment, missing, remove, set_
+from odm import AccessPattern, Entity, PrimaryKey, Store, Table, collection, increment, missing, remove, set_
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.client.native import Call
 from odm.backends.dynamodb.client.units import asking, units_of
 from odm.backends.local import Memory
 from odm.protocol.capacity import Units
 from odm.protocol.requests import Sleep
+from odm.results import Usage
 from odm.testing.suite.helpers import fill
 
 table = Table("units", exclusive=True)  # DynamoDB Local reports no units for a batch read that finds nothing

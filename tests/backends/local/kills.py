@@ -27,8 +27,9 @@ from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import Field, TypeAdapter
 
-from odm import AccessPattern, Calls, Entity, Gen, PrimaryKey, Store, Table, remove, set_
+from odm import AccessPattern, Entity, PrimaryKey, Store, Table, remove, set_
 from odm.backends.local import LocalFile
+from odm.extend import Calls, Gen
 
 WRITERS: Final = 2
 DOCUMENTS: Final = 40

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from odm import BackendError, BadCursor, BadValue, Changed, Entity, Inserted, PrimaryKey, Removed, Store, Table, set_
+from odm import BackendError, BadCursor, BadValue, Entity, PrimaryKey, Store, Table, set_
 from odm.backends.local import LocalFile, Memory
 from odm.backends.local.opening import FORMAT, WITH_LOGS
+from odm.changes import Changed, Inserted, Removed
 from odm.errors import Unsupported
 from odm.procedures.changes import Changes
 from odm.protocol.connection import Backend

@@ -8,21 +8,9 @@ from typing import Annotated, Any
 
 import pytest
 
-from odm import (
-    AccessPattern,
-    AsyncStore,
-    Calls,
-    ConditionFailed,
-    Entity,
-    PrimaryKey,
-    Revision,
-    Store,
-    Table,
-    increment,
-    procedure,
-    set_,
-)
+from odm import AccessPattern, AsyncStore, ConditionFailed, Entity, PrimaryKey, Revision, Store, Table, increment, set_
 from odm.backends.local import LocalFile
+from odm.extend import Calls, procedure
 from odm.patterns.unique import Unique
 from odm.patterns.versioned import Versioned
 from odm.protocol.turns import Turn, Turns
