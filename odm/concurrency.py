@@ -10,6 +10,8 @@ from contextvars import copy_context
 from threading import Lock, Thread, current_thread
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from odm._published import public_in
+
 if TYPE_CHECKING:
     from asyncio import Task
 
@@ -24,6 +26,7 @@ WAKE = 0.2
 # concurrent.futures and asyncio are slow to import, and few programs need both, so each function imports its own.
 
 
+@public_in("odm.extend")
 def in_threads(calls: Sequence[Callable[[], R]], most: int = 16, stop: Callable[[], object] = lambda: None) -> list[R]:
     """Make blocking calls concurrently, each in a copy of the caller's context, in which a meter may be open.
 
@@ -65,6 +68,7 @@ def in_threads(calls: Sequence[Callable[[], R]], most: int = 16, stop: Callable[
         pool.shutdown(cancel_futures=True)
 
 
+@public_in("odm.extend")
 async def in_tasks(coroutines: Sequence[Coroutine[Any, Any, R]]) -> list[R]:
     """Await coroutines concurrently.
 
@@ -189,8 +193,9 @@ def _log(error: BaseException) -> None:
     _LOG.error("work after an answer failed", exc_info=error)
 
 
-class Bucket:
-    """A token bucket that limits the items per second.
+@public_in("odm.extend")
+class RateLimit:
+    """A token bucket that limits the items per second. Thread-safe.
 
     Args:
         rate: items per second, more than 0; None: no limit.

@@ -6,6 +6,7 @@ Applications need only `odm`. Names load at their first use, as those of `odm` d
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from odm.concurrency import RateLimit, in_tasks, in_threads
     from odm.entities.companions import Effect
     from odm.entities.patterns import primary_key
     from odm.entities.views import EntityView, PatternView, PlanView, SchemaView
@@ -22,6 +23,7 @@ else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
+            "odm.concurrency": "RateLimit in_tasks in_threads",
             "odm.entities.companions": "Effect",
             "odm.entities.patterns": "primary_key",
             "odm.entities.views": "EntityView PatternView PlanView SchemaView",
@@ -47,8 +49,11 @@ __all__ = [
     "PatternView",
     "PlanView",
     "Procedure",
+    "RateLimit",
     "SchemaView",
     "compiled",
+    "in_tasks",
+    "in_threads",
     "planned",
     "primary_key",
     "procedure",

@@ -43,10 +43,23 @@ from typing import TypeAlias, TypedDict, Unpack
 from attrs import define, field, frozen
 
 from odm import AsyncStore, BadValue, Page, Store
-from odm.concurrency import Bucket
+from odm.extend import RateLimit
 from odm.patterns.bulk_load import spread
 from odm.patterns.copy_state import State, Work
-from odm.patterns.two_stores import Call, Either, On, Pause, Steps, arun, bucket, name_of_store, page, parts, run, write
+from odm.patterns.two_stores import (
+    Call,
+    Either,
+    On,
+    Pause,
+    Steps,
+    arun,
+    name_of_store,
+    page,
+    parts,
+    rate_limit,
+    run,
+    write,
+)
 from odm.patterns.verify import Verified, check_pair
 from odm.patterns.verify import steps as verify_steps
 from odm.results import RawItem
@@ -142,7 +155,7 @@ class _Job:
     target: Either
     parallel: int = 4
     size: int = 250
-    rate: Bucket = field(default=None, converter=bucket)
+    rate: RateLimit = field(default=None, converter=rate_limit)
     state: State = field(default=None, converter=State)
     into_existing: bool = False
     check: bool = True

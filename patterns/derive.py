@@ -52,14 +52,13 @@ from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack
 from attrs import define, field, frozen
 
 from odm import AsyncStore, BadValue, Entity, Page, Query, Store
-from odm.concurrency import Bucket
+from odm.extend import RateLimit
 from odm.patterns.bulk_load import BATCH, spread
 from odm.patterns.compare import Comparison, Side, Verified, name_of
 from odm.patterns.copy_state import State, Work
 from odm.patterns.derived import Make, Rule, begin, entities, once, query_of, raw_items
 from odm.patterns.stale import remove_stale
-from odm.patterns.two_stores import Call, Either, On, Pause, Steps, arun, name_of_store, now, run, write
-from odm.patterns.two_stores import bucket as rate_of
+from odm.patterns.two_stores import Call, Either, On, Pause, Steps, arun, name_of_store, now, rate_limit, run, write
 from odm.patterns.verify import side_of
 from odm.results import RawItem
 
@@ -184,7 +183,7 @@ class _Job:
     replace: bool = False
     parallel: int = 4
     size: int = 250
-    rate: Bucket = field(default=None, converter=rate_of)
+    rate: RateLimit = field(default=None, converter=rate_limit)
     state: State = field(default=None, converter=_state)
     check: bool = True
     write: bool = True

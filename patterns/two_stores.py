@@ -15,8 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 from attrs import frozen
 
 from odm import AsyncStore, BadValue, Page, Query, Store
-from odm.concurrency import Bucket, in_tasks, in_threads
-from odm.extend import Calls, Gen, Procedure, procedure
+from odm.extend import Calls, Gen, Procedure, RateLimit, in_tasks, in_threads, procedure
 from odm.results import RawItem
 
 R = TypeVar("R")
@@ -156,15 +155,15 @@ def name_of_store(store: Either) -> str:
     return f"{store.name} on {store.backend!r}"
 
 
-def bucket(rate: float | None) -> Bucket:
-    """A token bucket.
+def rate_limit(rate: float | None) -> RateLimit:
+    """The limit of so many items per second; None: no limit.
 
     Raises:
         BadValue: the rate is not a positive number.
     """
     if rate is not None and not 0 < rate < float("inf"):
         raise BadValue(f"rate={rate!r}: give items per second, more than 0")
-    return Bucket(rate)
+    return RateLimit(rate)
 
 
 @procedure

@@ -112,6 +112,9 @@ MOVED = {
 """What `odm` had before, by the module that has it now."""
 
 NAMES_BY_MODULE = {"odm": NAMES} | {home: names for home, names in MOVED.items() if home in HOMES}
+NAMES_BY_MODULE["odm.extend"] = sorted(
+    [*NAMES_BY_MODULE["odm.extend"], "RateLimit", "in_tasks", "in_threads"], key=lambda name: (name.islower(), name)
+)
 PUBLIC = [(home, name) for home, names in NAMES_BY_MODULE.items() for name in names]
 
 

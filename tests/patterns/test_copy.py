@@ -31,8 +31,7 @@ from odm import (
 from odm.backends.bigtable import Bigtable
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import Faults, LocalFile, Memory
-from odm.concurrency import Bucket
-from odm.extend import Companion
+from odm.extend import Companion, RateLimit
 from odm.patterns.copy import Progress, acopy, copy
 from odm.patterns.pointer import Pointer
 from odm.patterns.unique import Unique
@@ -317,15 +316,15 @@ class TestRefuses:
 
 
 class TestRate:
-    def test_of_a_bucket(self) -> None:
+    def test_of_a_limit(self) -> None:
         clock = Clock()
-        bucket = Bucket(100, clock)
-        assert [bucket.take(n) for n in (50, 50, 30)] == [0, 0.5, 1]
+        limit = RateLimit(100, clock)
+        assert [limit.take(n) for n in (50, 50, 30)] == [0, 0.5, 1]
         clock.advance(1.2)
-        assert bucket.take(10) == pytest.approx(0.1)
+        assert limit.take(10) == pytest.approx(0.1)
         clock.advance(60)
-        assert [bucket.take(100), bucket.take(1)] == [0, 1]  # unused capacity is not saved
-        assert (bucket.page(250), bucket.page(20), Bucket(0.5).page(250)) == (100, 20, 1)
+        assert [limit.take(100), limit.take(1)] == [0, 1]  # unused capacity is not saved
+        assert (limit.page(250), limit.page(20), RateLimit(0.5).page(250)) == (100, 20, 1)
 
     def test_of_a_copy(self, source: Store, target: Store) -> None:
         begun = time.monotonic()

@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from odm import ConditionFailed, ItemNotFound, OdmError, set_
 from odm.backends.local import LocalFile
-from odm.concurrency import in_threads
+from odm.extend import in_threads
 from odm.patterns.sql import Push, ReadThrough
 from odm.patterns.sql_push import LEASE
 from odm.patterns.two_stores import Pause, Steps, _done

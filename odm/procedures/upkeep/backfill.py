@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from odm._published import public_in
 from odm.codec import TAG
-from odm.concurrency import Bucket
+from odm.concurrency import RateLimit
 from odm.entities.entity import Entity
 from odm.entities.patterns import BoundPattern
 from odm.errors import BadValue, ItemInvalid, OdmError, brief
@@ -107,18 +107,18 @@ def backfill(
     if on_progress is not None and (not callable(on_progress) or iscoroutinefunction(on_progress)):
         raise BadValue(f"backfill(on_progress={brief(on_progress)}): give a plain function, also to an AsyncStore")
     scopes, segment = wanted_by(session.context.schema, target), session.segment(after)
-    bucket = paced("backfill", rate, size)
+    pace = paced("backfill", rate, size)
     done = Backfilled(cursor=after)
     while True:
         page: req.Page = yield req.Scan(
-            limit=bucket.page(size),
+            limit=pace.page(size),
             after=segment.after,
             segment=segment.number,
             part=segment.part,
             entries=True,
             pattern="scan()",
         )
-        if wait := bucket.take(len(page.items)):
+        if wait := pace.take(len(page.items)):
             yield req.Sleep(wait)
         done = yield from _page(session.context, do, scopes, page, done)
         segment = evolve(segment, after=page.next)
@@ -139,8 +139,8 @@ def _filled(context: Context, scopes: Mapping[str, Scope]) -> None:
                 context.unfilled.pop(pattern.full_name, None)
 
 
-def paced(call: str, rate: float | None, size: int) -> Bucket:
-    """The bucket of the items that a call may read.
+def paced(call: str, rate: float | None, size: int) -> RateLimit:
+    """The limit of the items that a call reads per second.
 
     Raises:
         BadValue: a number is out of range.
@@ -150,7 +150,7 @@ def paced(call: str, rate: float | None, size: int) -> Bucket:
         raise BadValue(f"{call}(rate={brief(rate)}): give the items to read per second, more than 0")
     if type(size) is not int or size < 1:
         raise BadValue(f"{call}(size={brief(size)}): give the number of items to read at once, an int of 1 or more")
-    return Bucket(rate)
+    return RateLimit(rate)
 
 
 def wanted_by(schema: Schema, target: object) -> dict[str, Scope]:

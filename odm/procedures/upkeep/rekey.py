@@ -69,13 +69,13 @@ def rekey(
     if on_progress is not None and (not callable(on_progress) or iscoroutinefunction(on_progress)):
         raise BadValue(f"rekey(on_progress={brief(on_progress)}): give a plain function, also to an AsyncStore")
     mover = _mover(session.context, old, new, make)
-    segment, bucket = session.segment(after), paced("rekey", rate, size)
+    segment, pace = session.segment(after), paced("rekey", rate, size)
     done = Backfilled(cursor=after)
     while True:
         page: req.Page = yield req.Scan(
-            limit=bucket.page(size), after=segment.after, segment=segment.number, part=segment.part, pattern="scan()"
+            limit=pace.page(size), after=segment.after, segment=segment.number, part=segment.part, pattern="scan()"
         )
-        if wait := bucket.take(len(page.items)):
+        if wait := pace.take(len(page.items)):
             yield req.Sleep(wait)
         done = yield from _page(mover, page, done)
         segment = evolve(segment, after=page.next)
