@@ -17,6 +17,7 @@ ALLOWED = {
     "odm/__init__.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import odm._public",
     "odm/_public.py": "import odm.stores",
     "odm/_moved.py": "import odm.changes, odm.extend, odm.results",
+    "odm/concurrency.py": "",
     "odm/changes.py": "",
     "odm/extend.py": "",
     "odm/results.py": "",
