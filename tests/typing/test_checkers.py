@@ -122,7 +122,9 @@ def mypy(*files: Path) -> Found:
 
 
 def pyright(*files: Path) -> Found:
-    command = [sys.executable, "-m", "pyright", "--outputjson", *map(str, files)]
+    # Otherwise it reads the packages of the `python` on PATH. The README's test command does not activate .venv, and
+    # where that other Python has pydantic but not msgspec, the base of Procedure, its `E | None` becomes None.
+    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson", *map(str, files)]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert run.returncode in {0, 1}, run.stdout + run.stderr
     errors = json.loads(run.stdout)["generalDiagnostics"]
