@@ -136,7 +136,7 @@ class BigtableConnection(Connection[Native]):
     @property
     def merge_unsupported_reason(self) -> str | None:
         """Why nothing can be merged; None if it can."""
-        return self._procedures.merge_unsupported_reason
+        return self._procedures.writer.places.merge_unsupported_reason
 
     def transaction_unsupported_reason(self, keys: Sequence[Key]) -> str | None:
         """Why the items with these keys cannot be written in one transaction; None: they are one row."""

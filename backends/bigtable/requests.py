@@ -151,16 +151,6 @@ class Procedures(Immutable, dict=True):
         """How the table's row keys are built."""
         return self.writer.row_keys
 
-    @property
-    def merge_unsupported_reason(self) -> str | None:
-        """Why nothing can be merged; None if it can."""
-        if self.schema.verbatim_rows and any(entity.match is not None for entity in self.schema.entities.values()):
-            return (
-                "no merge: match= distinguishes the rows of the table, and a merge does not read its row: update() the "
-                "item, with upsert=True if it may not exist"
-            )
-        return None
-
     def get(self, request: req.Get) -> Steps[Item | None]:
         """Read one item."""
         row_key = self.row_keys.row_key(request.key)

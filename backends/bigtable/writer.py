@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from typing import Final
 
@@ -10,10 +10,10 @@ from odm.backends.bigtable.client.filters import Filter
 from odm.backends.bigtable.client.native import FAMILY, ITEM, Row, Steps
 from odm.backends.bigtable.client.native_admin import ABORT_AFTER
 from odm.backends.bigtable.client.retry import Retry
-from odm.backends.bigtable.rows.codec import TAG, Form
+from odm.backends.bigtable.rows.codec import Form
 from odm.backends.bigtable.rows.foreign import ForeignRows
 from odm.backends.bigtable.rows.items import ItemRows, PlacedRows
-from odm.backends.bigtable.rows.keys import RowKeys, is_wide
+from odm.backends.bigtable.rows.keys import Layout, RowKeys, layout_of
 from odm.backends.bigtable.rows.kinds import kinds_of
 from odm.backends.bigtable.rows.locks import NO_LOCKS
 from odm.backends.bigtable.rows.wide import WideRows
@@ -24,17 +24,11 @@ from odm.concurrency import Background
 from odm.expressions.nodes import Value
 from odm.immutable import Immutable, field
 from odm.protocol.limits import Local
-from odm.protocol.requests import Delete, Put
 from odm.schema.entity import Key
 from odm.schema.model import Schema
 
 
-def places_of(schema: Schema, form: Form, row_keys: RowKeys, abort_after: float) -> ItemRows:
-    """Where the items of a table stand; ``abort_after`` as for `odm.backends.bigtable.transactions.committed.Locks`."""
-    if schema.verbatim_rows:
-        return ForeignRows(schema.name, form, row_keys, kinds_of(schema, form))
-    if is_wide(schema):
-        return _wide(schema, form, row_keys, abort_after)
+def _items(schema: Schema, form: Form, row_keys: RowKeys, abort_after: float) -> ItemRows:
     cells = LockCells(schema.name, form.owned, loads_rows=not form.placements)
     locks = Locks(schema.name, cells, abort_after) if schema.transactions else NO_LOCKS
     return (PlacedRows if form.placements else ItemRows)(schema.name, form, row_keys, locks=locks)
@@ -48,6 +42,18 @@ def _wide(schema: Schema, form: Form, row_keys: RowKeys, abort_after: float) -> 
         return places
     cells = WideLockCells(schema.name, form.owned, places=places)
     return WideRows(schema.name, form, row_keys, families, of_tag, locks=Locks(schema.name, cells, abort_after))
+
+
+def _foreign(schema: Schema, form: Form, row_keys: RowKeys, _abort_after: float) -> ForeignRows:
+    return ForeignRows(schema.name, form, row_keys, kinds_of(schema, form))
+
+
+_LAYOUTS: Final[Mapping[Layout, Callable[[Schema, Form, RowKeys, float], ItemRows]]] = {
+    "row_per_item": _items,
+    "row_per_partition": _wide,
+    "verbatim": _foreign,
+}
+"""The rows of a table, by their layout; the last argument is the ``abort_after`` of `Locks`."""
 
 
 def now_micros() -> int:
@@ -106,7 +112,7 @@ class Writer(Immutable, dict=True):
 
     @cached_property
     def places(self) -> ItemRows:
-        return places_of(self.schema, self.form, self.row_keys, self.abort_after)
+        return _LAYOUTS[layout_of(self.schema)](self.schema, self.form, self.row_keys, self.abort_after)
 
     @cached_property
     def table(self) -> str:
@@ -135,18 +141,3 @@ class Writer(Immutable, dict=True):
             Throttled: other programs kept locking the rows until the time was up.
         """
         return self.places.locks.read_unlocked(self.places, ids, needed, self.retry, self.now)
-
-    def unlisted(self, request: Put | Delete) -> bool:
-        """Whether neither this item nor any item that may be stored under its key has index entries."""
-        if not self.places.tagged and self.places.needs_row(self.row_key(request.key)):
-            return False
-        if isinstance(request, Delete):
-            if not self.places.tagged and not self.places.surely_own(self.row_key(request.key)):
-                return False  # the item must be read to know its cells
-            return request.unindexed or not self.schema.indexes
-        if request.known is not None:
-            return False
-        if request.entries or not self.schema.indexes:
-            return not request.entries
-        entity = self.schema.entities.get(request.item[TAG])
-        return entity is not None and not entity.patterns

@@ -9,7 +9,6 @@ import pytest
 
 from odm import MaxAge, MaxVersions, Store
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.admin import commands as admin
 from odm.backends.bigtable.client.filters import Newest
 from odm.backends.bigtable.client.native import Entry, MutateRow, ReadRows, SetCell
 from odm.backends.bigtable.client.native_admin import (
@@ -20,6 +19,7 @@ from odm.backends.bigtable.client.native_admin import (
     ListTables,
     ModifyFamilies,
 )
+from odm.backends.bigtable.rows.items import ItemRows
 from odm.cli.target import load_target
 from odm.schema.model import Schema
 from tests.backends.bigtable.families import kept
@@ -330,7 +330,7 @@ def test_an_entry_that_a_writer_removes_meanwhile_is_no_problem(
 ) -> None:
     cloud("apply", "--yes")
     fill()
-    sample = admin._sample
+    sample = ItemRows.sample
 
     def then_delete(*arguments: Any) -> Any:
         rows = yield from sample(*arguments)
@@ -340,7 +340,7 @@ def test_an_entry_that_a_writer_removes_meanwhile_is_no_problem(
             db.delete(customer, customer_id="c1")
         return rows
 
-    monkeypatch.setattr(admin, "_sample", then_delete)
+    monkeypatch.setattr(ItemRows, "sample", then_delete)
     assert cloud("plan").code == 0
 
 

@@ -97,7 +97,7 @@ def test_where_it_stopped_it_says_how_to_go_on(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(garbage._Collector, "_entries", interrupted)
+        patch.setattr(garbage._IndexScrub, "scrub", interrupted)
         done = scrub("--remove-most")  # which does not count first
     place = f"{prefix}shop.by_email:"
     assert done.code == 130

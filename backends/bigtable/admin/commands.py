@@ -1,43 +1,31 @@
 """The command line's operations on Bigtable; see `odm.protocol.admin`."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.admin.misfits import MOST_CELLS
 from odm.backends.bigtable.admin.tables import apply, measure, plan
-from odm.backends.bigtable.client.filters import ColumnRange, First, Newest, chain, shown, utf8
-from odm.backends.bigtable.client.native import Column, ReadRows, Row, SetCell, Steps
+from odm.backends.bigtable.client.filters import Newest
+from odm.backends.bigtable.client.native import ReadRows, Row, Steps
 from odm.backends.bigtable.client.native_admin import DeleteTable, ModifyFamilies
 from odm.backends.bigtable.client.retry import Retry, read_all
 from odm.backends.bigtable.index.repair import missing
-from odm.backends.bigtable.rows.foreign import DeclaredRow, ForeignRows
 from odm.backends.bigtable.rows.keys import index_table, is_odms, stored_key, with_row_key_bytes
-from odm.backends.bigtable.rows.kinds import Kind
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
-from odm.codec.types.blobs import placeholders
-from odm.errors import BackendError, OdmError
+from odm.errors import BackendError
 from odm.immutable import evolve
 from odm.protocol.admin import Survey, TableChange, Tell
 from odm.protocol.connection import run
 from odm.schema.entity import Key
 from odm.schema.evidence import Stored, judge
 from odm.schema.model import Schema
-from odm.schema.rewrites import Rewrite, rewritten
+from odm.schema.rewrites import rewritten
 
 SECONDS = 10.0
 """The seconds for which a call is retried: few, because a person waits for it."""
 
 FEW_ROWS = 20
 """The number of rows of each index table to read, to check whether odm wrote them."""
-
-
-_AT_ONCE = 100
-"""The number of rows to read by their keys in a request."""
-
-_MOST_NAMED = 20
-"""The number of undeclared columns of a family that are listed by name."""
 
 
 class Admin:
@@ -67,9 +55,8 @@ class Admin:
         items = [item for row in rows if (item := _stored(writer, row)) is not None]
         entries = run(_entries(writer, rows, len(items), changes), self._call)
         findings = judge(schema, items)
-        if isinstance(writer.places, ForeignRows):
-            others = run(with_row_key_bytes(schema, _others(writer, rows)), self._call)
-            findings += rewritten(_rewrites(writer.places, schema, rows, others), keeps_unknown=True)
+        rewrites = run(with_row_key_bytes(schema, writer.places.rewrites(schema, rows, self._retry)), self._call)
+        findings += rewritten(rewrites, keeps_unknown=True)
         return Survey((*changes, *entries), findings, len(items))
 
     def _hides_items(self, change: TableChange) -> bool:
@@ -123,87 +110,6 @@ def _foreign(writer: Writer, subject: str, index: str) -> Steps[list[TableChange
     read = f"{len(foreign)} of {len(rows)} rows that were read"
     text = f"{read} were not written by odm, such as {foreign[0]!r}; they are left alone"
     return [TableChange("extra", subject, text)]
-
-
-def _others(writer: Writer, rows: Sequence[Row]) -> Steps[dict[str, dict[Column, bytes]]]:
-    """The cells of rows of other programs that no model has, by row key.
-
-    The names of very many columns are data: of such a family, each row has one cell, of the column ``*``.
-    """
-    declared = {row.text: {*row.raw.columns} for row in rows if isinstance(row, DeclaredRow)}
-    keys, cells = tuple(declared), chain(Newest(), First(MOST_CELLS))
-    read: list[Row] = []
-    for start in range(0, len(keys), _AT_ONCE):
-        read += yield from read_all(ReadRows(writer.table, keys[start : start + _AT_ONCE], filter=cells), writer.retry)
-    found = {
-        row.text: {c: v for c, v in zip(row.columns, row.values, strict=True) if c not in declared[row.text]}
-        for row in read
-    }
-    names = Counter(family for family, _ in {column for cells in found.values() for column in cells})
-    return {
-        key: {Column(c.family, b"*") if names[c.family] > _MOST_NAMED else c: value for c, value in cells.items()}
-        for key, cells in found.items()
-    }
-
-
-def _rewrites(
-    places: ForeignRows, schema: Schema, rows: Iterable[Row], others: Mapping[str, Mapping[Column, bytes]]
-) -> Iterator[Rewrite]:
-    """What a put would write into each row of other programs that can be read; `judge` reports the others.
-
-    Args:
-        places: where the models have their cells.
-        schema: their schema.
-        rows: the rows, with the cells that models have.
-        others: the other cells, by row key.
-    """
-    for row in rows:
-        stored = places.stored(row)
-        entity = None if stored is None else schema.entities.get(str(stored.item.get(TAG)))
-        if stored is None or entity is None or not isinstance(row, DeclaredRow):
-            continue
-        try:
-            written = entity.codec.encode(entity.codec.decode(placeholders(entity.blobs, stored.item)))
-            mutations = places.replaced(written, row.text, "", (), 0)
-        except OdmError:
-            continue
-        before = dict(zip(row.raw.columns, row.raw.values, strict=True))
-        after = {
-            Column(mutation.family, utf8(mutation.qualifier)): mutation.value
-            for mutation in mutations
-            if isinstance(mutation, SetCell)
-        }
-        kind = places.kinds[entity.tag]
-        was, now = (_by_field(kind, cells, other) for cells, other in ((before, after), (after, before)))
-        was |= {_named(column): value for column, value in others.get(row.text, {}).items()}
-        known = {*now, *(_entries_named(spot.span) for spot in kind.entries.values())}
-        yield Rewrite(entity.name, row.text, was, now, known)
-
-
-def _named(column: Column) -> str:
-    return f"{column.family}:{column.qualifier.decode(errors='backslashreplace')}"
-
-
-def _entries_named(span: ColumnRange) -> str:
-    return f"{span.family}:{shown(span.start)}*"
-
-
-def _by_field(
-    kind: Kind, cells: Mapping[Column, bytes], others: Mapping[Column, bytes]
-) -> dict[str, bytes | dict[str, bytes]]:
-    """The cells of a row by column, and those entries of each dict together that others have in another form."""
-    by_field: dict[str, bytes | dict[str, bytes]] = {}
-    for column, cell in cells.items():
-        name = _named(column)
-        spans = (spot.span for spot in kind.entries.values() if spot.span.has(*column))
-        span = None if column in kind.columns else next(spans, None)
-        if span is None:
-            by_field[name] = cell
-        elif others.get(column) != cell:
-            entries = by_field.setdefault(_entries_named(span), {})
-            assert isinstance(entries, dict)
-            entries[name] = cell
-    return by_field
 
 
 def _stored(writer: Writer, row: Row) -> Stored | None:

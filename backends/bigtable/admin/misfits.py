@@ -7,24 +7,23 @@ are do not. So a row of another program, or of an entity that the models do not 
 The few rows are a sample, spread over the kinds of rows that the table has.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import product
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from google.api_core.exceptions import NotFound
 from grpc import StatusCode
 
 from odm.backends.bigtable.client.errors import status
 from odm.backends.bigtable.client.filters import First, Newest, chain
-from odm.backends.bigtable.client.native import COUNTERS, FAMILY, Column, Row, Steps
+from odm.backends.bigtable.client.native import FAMILY, Column, Row, Steps
 from odm.backends.bigtable.client.native_admin import Families, GetTable, TableInfo
 from odm.backends.bigtable.client.retry import Retry, answers_of
 from odm.backends.bigtable.rows.cells import REVISION, qualifier, write
-from odm.backends.bigtable.rows.keys import row_key_of, with_row_keys
-from odm.backends.bigtable.rows.pages import any_kind, sample_rows
+from odm.backends.bigtable.rows.keys import Layout, layout_of, row_key_of, with_row_keys
+from odm.backends.bigtable.rows.pages import MOST_CELLS, any_kind, sample_rows
 from odm.backends.bigtable.rows.placement import Spot
-from odm.backends.bigtable.rows.wide import WideRows
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
 from odm.errors import BackendError, OdmError
@@ -34,9 +33,6 @@ from odm.schema.evidence import Stored
 from odm.schema.misfits import FEW, key_made, refusal, style_of, with_keys
 from odm.schema.model import Schema
 from odm.schema.row_keys import UNAMBIGUOUS
-
-MOST_CELLS: Final = 2000
-"""The maximum number of cells to read of a row of another program."""
 
 
 def describe(table: str, most: int, retry: Retry) -> Steps[tuple[Families, list[Row]]]:
@@ -66,7 +62,8 @@ def misfit(schema: Schema, retry: Retry) -> Steps[str | None]:
 
     Credentials that may not read rows see none.
     """
-    if schema.verbatim_rows or not schema.entities:
+    variant = _FORMS.get(layout_of(schema))
+    if variant is None or not schema.entities:
         return None
     try:
         rows = yield from sample_rows(schema.name, FEW, retry, chain(Newest(), First(CELLS)))
@@ -75,7 +72,7 @@ def misfit(schema: Schema, retry: Retry) -> Steps[str | None]:
         if isinstance(cause, Exception) and status(cause) is StatusCode.PERMISSION_DENIED:
             return None
         raise
-    forms = _Forms(schema)
+    forms = variant(schema)
     return next((text for row in rows if (text := forms.judge(row)) is not None), None)
 
 
@@ -95,15 +92,16 @@ class _Other(NamedTuple):
 
 
 class _Forms:
-    """The models, and the same with other options.
+    """The models of rows of items, and the same with other options.
 
     Args:
         schema: the schema of the models.
     """
 
+    _one_item: ClassVar[bool] = True  # a row has no more
+
     def __init__(self, schema: Schema) -> None:
         self._schema, self._writer = schema, Writer(schema)
-        self._wide = isinstance(self._writer.places, WideRows)
         self._writers: dict[tuple[int, str, str], Writer] = {}
 
     def judge(self, row: Row) -> str | None:
@@ -111,7 +109,7 @@ class _Forms:
         if moved := self._moved(row):
             return moved
         items = {item.id for item in _items(self._writer, row)}
-        if items and not self._wide:
+        if items and self._one_item:
             return None
         for (family, tag), number in product((("", ""), *self._homes(row)), range(len(self._others))):
             if not (family or number):
@@ -132,10 +130,6 @@ class _Forms:
     def _homes(self, row: Row) -> Iterator[tuple[str, str]]:
         """The families that may have items of an entity whose family is another one, each with its tag."""
         entities = self._schema.entities
-        if isinstance(self._writer.places, WideRows):
-            unread = {column.family for column in row.columns} - {COUNTERS, *self._writer.places.families}
-            yield from product(sorted(unread), entities)
-            return
         tags = {write(tag): tag for tag in entities}
         for (family, name), value in zip(row.columns, row.values, strict=True):
             if name == TAG.encode() and value in tags and family != (entities[tags[value]].family or FAMILY):
@@ -153,7 +147,7 @@ class _Forms:
 
         Another program has no cells there, in the row of an item.
         """
-        entity = None if self._wide else _entity_of(self._schema, row)
+        entity = _entity_of(self._schema, row)
         if entity is None:
             return None
         owned, placement = self._writer.form.owned, self._writer.form.placement(entity.tag)
@@ -170,6 +164,23 @@ class _Forms:
                     has, says = _of_field(before, placement.home), _of_field(family, placement.home, spot)
                     return refusal(self._schema, row.text, f"{entity.name}.{name}", has, says)
         return None
+
+
+class _WideForms(_Forms):
+    """The models of wide rows, and the same with other options."""
+
+    _one_item: ClassVar[bool] = False
+
+    def _homes(self, row: Row) -> Iterator[tuple[str, str]]:
+        unread = {column.family for column in row.columns} - self._writer.places.whole_families()
+        return product(sorted(unread), self._schema.entities)
+
+    def _moved(self, row: Row) -> str | None:
+        return None
+
+
+_FORMS: Final[Mapping[Layout, type[_Forms]]] = {"row_per_item": _Forms, "row_per_partition": _WideForms}
+"""By layout; a row of another program is never evidence."""
 
 
 def _entity_of(schema: Schema, row: Row) -> EntitySchema | None:
@@ -235,7 +246,7 @@ _SORTS: Final = ("a sort template in an entity of the table", "no sort template 
 def _items(writer: Writer, row: Row) -> Iterator[_Item]:
     """The items of a row that the models of a writer read, and make the row key of."""
     places, schema, owned = writer.places, writer.schema, writer.form.owned
-    families = {COUNTERS, FAMILY, *owned.families, *(places.families if isinstance(places, WideRows) else ())}
+    families = places.whole_families()
     named = {(family, name.encode()) for family, name in owned.cells}
     cells = [cell for cell in row.cells if cell.family in families or (cell.family, cell.qualifier) in named]
     try:
@@ -253,5 +264,5 @@ def _items(writer: Writer, row: Row) -> Iterator[_Item]:
         except OdmError:
             continue
         entity = schema.entities[str(stored.item[TAG])]
-        if isinstance(places, WideRows) or Column(entity.family or FAMILY, TAG.encode()) in row.columns:
+        if places.shows(entity, row):
             yield _Item(one.text, entity)

@@ -1,14 +1,14 @@
 """Checks, before any request, that Bigtable can store a compiled schema; and the tables that the schema needs."""
 
 import re
+from collections.abc import Collection, Mapping
 from itertools import permutations
-from typing import Final
+from typing import ClassVar, Final
 
 from odm.backends.bigtable.client.native import COUNTERS, ENTRIES, FAMILY, RECORD, RECORDS, record_table
 from odm.backends.bigtable.client.native_admin import (
     NEWEST_ONLY,
     NO_OPTIONS,
-    Aggregate,
     ColumnFamily,
     CreateTable,
     Families,
@@ -16,11 +16,12 @@ from odm.backends.bigtable.client.native_admin import (
 )
 from odm.backends.bigtable.rows.cells import LOCK, SIDE_COLUMNS
 from odm.backends.bigtable.rows.codec import Form
-from odm.backends.bigtable.rows.keys import check_entries, index_table, is_wide
+from odm.backends.bigtable.rows.keys import Layout, check_entries, index_table, layout_of
 from odm.backends.bigtable.rows.kinds import check_rows
 from odm.backends.bigtable.rows.placement import VERSIONS
 from odm.errors import SchemaError
 from odm.expressions.collection import MaxVersions
+from odm.immutable import Immutable
 from odm.keys import can_go_on_low
 from odm.schema.entity import EntitySchema
 from odm.schema.model import IndexSchema, Schema
@@ -54,22 +55,15 @@ def check(schema: Schema) -> None:
             f"table {schema.name!r}: the name of a Bigtable table has 1 to 50 letters, digits, '_', '-' and '.', and "
             "begins with a letter, digit or '_': choose another name (a store's prefix counts)"
         )
-    if schema.name.endswith(END) and not schema.transactions and not schema.verbatim_rows:
-        raise SchemaError(
-            f"table {schema.name!r}: a name that ends with {END!r} is that of a table with transactions on Bigtable: "
-            f"say Table({schema.name.removesuffix(END)!r}, transactions=True), or choose another name"
-        )
+    table = table_of(schema)
+    table.check_name()
     for index in schema.indexes.values():
         _check_index(schema, index)
     for entity in schema.entities.values():
         _check_names(entity)
-    if is_wide(schema):
-        _check_order(schema)
-        _check_fields(schema)
+    table.check_models()
     if schema.transactions:
         _check_transactions(schema)
-    if schema.verbatim_rows:
-        check_rows(schema, Form.of(schema))
     if schema.has_verbatim_keys:
         return  # each part of a key is one component
     if ambiguity := find_ambiguity(schema):
@@ -78,11 +72,6 @@ def check(schema: Schema) -> None:
 
 def _check_transactions(schema: Schema) -> None:
     """Refuse a schema whose rows cannot have locks."""
-    if schema.verbatim_rows:
-        raise SchemaError(
-            f"table {schema.name!r}: rows of other programs have no place for the locks of transactions: leave "
-            "transactions= out"
-        )
     records = record_table(schema.name)
     if RECORDS in schema.indexes:
         raise SchemaError(
@@ -149,29 +138,110 @@ def _check_index(schema: Schema, index: IndexSchema) -> None:
         check_entries(schema.name, index)
 
 
-def families(schema: Schema) -> Families:
-    """The column families of the items' table: odm's own, and those that the models declare and name."""
-    declared = {name: ColumnFamily(rule or NEWEST_ONLY) for name, rule in schema.families.items()}
-    counters = ColumnFamily(aggregate="sum") if is_wide(schema) else ColumnFamily()
-    named = sorted({cell.family for entity in schema.entities.values() for cell in entity.cells.values()})
-    if schema.verbatim_rows:
-        spots = [spot for placement in Form.of(schema).placements.values() for spot in placement.spots.values()]
+class ItemTable(Immutable):
+    """The table of rows of items, and what it asks of models; the contract of all layouts.
+
+    Attributes:
+        schema: the schema of the models.
+        counts_items: whether its number of rows is that of its items.
+    """
+
+    counts_items: ClassVar[bool] = True
+
+    schema: Schema
+
+    def check_name(self) -> None:
+        """Refuse a name that is not one of a table with this layout. Raises SchemaError."""
+        name = self.schema.name
+        if name.endswith(END) and not self.schema.transactions:
+            raise SchemaError(
+                f"table {name!r}: a name that ends with {END!r} is that of a table with transactions on Bigtable: "
+                f"say Table({name.removesuffix(END)!r}, transactions=True), or choose another name"
+            )
+
+    def check_models(self) -> None:
+        """Refuse models that rows with this layout cannot store. Raises SchemaError."""
+
+    @property
+    def families(self) -> Families:
+        """The column families: odm's own, and those that the models declare and name."""
+        entities = self.schema.entities.values()
+        declared = {name: ColumnFamily(rule or NEWEST_ONLY) for name, rule in self.schema.families.items()}
+        named = sorted({cell.family for entity in entities for cell in entity.cells.values()})
+        return {**self._own, **declared, **dict.fromkeys(named, ColumnFamily())}
+
+    @property
+    def _own(self) -> Families:
+        """Those of odm; of fields with CellVersions, Sum, Min and Max, too."""
+        entities = self.schema.entities.values()
+        counts = [count for entity in entities for count in entity.versioned.values()]
+        kinds = sorted({kind for entity in entities for kind in entity.aggregates.values()})
+        versions = {VERSIONS: ColumnFamily(MaxVersions(max(counts)))} if counts else {}
+        own = {FAMILY: ColumnFamily(), COUNTERS: ColumnFamily(), **versions}
+        return {**own, **{kind: ColumnFamily(aggregate=kind) for kind in kinds}}
+
+    def stranger(self, table: str, families: Collection[str]) -> tuple[str, str]:
+        """Whose a table with other families is, and what to do about it, for messages."""
+        other = '; or, if its rows are those of models with row_style="verbatim", declare it'
+        return "so it belongs to another program", _OTHER_NAME + other * (table == self.schema.name)
+
+
+class WideTable(ItemTable):
+    """The table of wide rows; see `odm.backends.bigtable.rows.wide`."""
+
+    counts_items: ClassVar[bool] = False
+
+    def check_models(self) -> None:
+        _check_order(self.schema)
+        _check_fields(self.schema)
+
+    @property
+    def _own(self) -> Families:
+        return {FAMILY: ColumnFamily(), COUNTERS: ColumnFamily(aggregate="sum")}
+
+
+class ForeignTable(ItemTable):
+    """The table of rows of other programs; see `odm.backends.bigtable.rows.foreign`."""
+
+    def check_name(self) -> None:
+        """Any name is possible: the table is another program's."""
+
+    def check_models(self) -> None:
+        if self.schema.transactions:
+            raise SchemaError(
+                f"table {self.schema.name!r}: rows of other programs have no place for the locks of transactions: "
+                "leave transactions= out"
+            )
+        check_rows(self.schema, Form.of(self.schema))
+
+    @property
+    def families(self) -> Families:
+        placements = Form.of(self.schema).placements.values()
+        spots = [spot for placement in placements for spot in placement.spots.values()]
         sums = {spot.family for spot in spots if spot.adds}
-        theirs = {name: ColumnFamily(aggregate="sum" if name in sums else None) for name in {s.family for s in spots}}
-        return {name: theirs[name] for name in sorted(theirs)} | declared
-    own = {FAMILY: ColumnFamily(), COUNTERS: counters, **_of_roles(schema)}
-    return {**own, **declared, **dict.fromkeys(named, ColumnFamily())}
+        names = sorted({spot.family for spot in spots})
+        theirs = {name: ColumnFamily(aggregate="sum" if name in sums else None) for name in names}
+        return theirs | {name: ColumnFamily(rule or NEWEST_ONLY) for name, rule in self.schema.families.items()}
+
+    def stranger(self, table: str, families: Collection[str]) -> tuple[str, str]:
+        if {FAMILY, COUNTERS} <= {*families}:
+            way = f'leave row_style="verbatim" out as before, {_OTHER_NAME}'
+            return "so odm made it for rows of its own", way
+        return "so it belongs to another program", _OTHER_NAME
 
 
-def _of_roles(schema: Schema) -> Families:
-    """The families of fields with CellVersions, Sum, Min and Max; wide rows have none."""
-    if is_wide(schema):
-        return {}
-    entities = schema.entities.values()
-    counts = [count for entity in entities for count in entity.versioned.values()]
-    kinds: list[Aggregate] = sorted({kind for entity in entities for kind in entity.aggregates.values()})
-    versions = {VERSIONS: ColumnFamily(MaxVersions(max(counts)))} if counts else {}
-    return {**versions, **{kind: ColumnFamily(aggregate=kind) for kind in kinds}}
+_OTHER_NAME: Final = "choose another name, or give the store a prefix"
+
+_TABLES: Final[Mapping[Layout, type[ItemTable]]] = {
+    "row_per_item": ItemTable,
+    "row_per_partition": WideTable,
+    "verbatim": ForeignTable,
+}
+
+
+def table_of(schema: Schema) -> ItemTable:
+    """The items' table of a schema."""
+    return _TABLES[layout_of(schema)](schema)
 
 
 def tables(schema: Schema, options: Options = NO_OPTIONS) -> tuple[CreateTable, ...]:
@@ -180,7 +250,7 @@ def tables(schema: Schema, options: Options = NO_OPTIONS) -> tuple[CreateTable, 
     indexes = (CreateTable(index_table(schema.name, name), entries, of_index) for name in schema.indexes)
     of_records = CreateTable(record_table(schema.name), {RECORD: ColumnFamily()}, options.of_index.new)
     return (
-        CreateTable(schema.name, families(schema), options.new, options.splits),
+        CreateTable(schema.name, table_of(schema).families, options.new, options.splits),
         *indexes,
         *([of_records] * schema.transactions),
     )

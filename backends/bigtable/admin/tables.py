@@ -15,7 +15,7 @@ from typing import Final
 from google.api_core.exceptions import AlreadyExists, NotFound
 
 from odm.backends.bigtable.admin.misfits import misfit
-from odm.backends.bigtable.admin.schema import END, name_of, tables
+from odm.backends.bigtable.admin.schema import END, name_of, table_of, tables
 from odm.backends.bigtable.client.filters import First, Newest, Stripped, chain
 from odm.backends.bigtable.client.native import (
     COUNTERS,
@@ -47,7 +47,7 @@ from odm.backends.bigtable.client.native_admin import (
 )
 from odm.backends.bigtable.client.retry import Retry, answers_of, read_all, until_answered
 from odm.backends.bigtable.index.repair import drop_index
-from odm.backends.bigtable.rows.keys import RowKeys, is_odms, is_wide
+from odm.backends.bigtable.rows.keys import RowKeys, is_odms
 from odm.errors import BackendError
 from odm.expressions.collection import GCRule, MaxAge, MaxVersions
 from odm.immutable import evolve
@@ -97,12 +97,7 @@ def differences(
 
 def _foreign(schema: Schema, subject: str, call: CreateTable, families: Families) -> TableChange:
     needs, has = (" and ".join(map(repr, names)) for names in (call.families, families))
-    whose, way = "so it belongs to another program", "choose another name, or give the store a prefix"
-    if schema.verbatim_rows and {FAMILY, COUNTERS} <= families.keys():
-        whose = "so odm made it for rows of its own"
-        way = f'leave row_style="verbatim" out as before, {way}'
-    elif call.table == schema.name and not schema.verbatim_rows:
-        way = f'{way}; or, if its rows are those of models with row_style="verbatim", declare it'
+    whose, way = table_of(schema).stranger(call.table, families)
     text = f"table {call.table!r} exists with the column families {has} and without {needs}, {whose}: {way}"
     return TableChange("refused", subject, text)
 
@@ -308,7 +303,7 @@ def measure(schema: Schema, retry: Retry, table: str = "") -> Steps[TableSize]:
     """
     table = table or schema.name
     rows = yield from read_all(ReadRows(table, limit=COUNTED, filter=chain(First(1), Stripped())), retry)
-    if len(rows) < COUNTED and not is_wide(schema):
+    if len(rows) < COUNTED and table_of(schema).counts_items:
         return TableSize(len(rows))
     samples: tuple[Sample, ...] = yield from until_answered(SampleRowKeys(table), retry)
     return TableSize(None, samples[-1].offset if samples else None, exact=False)

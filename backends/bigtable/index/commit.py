@@ -126,8 +126,7 @@ def guards(writer: Writer, request: Operation, row_key: str, before: Stored | No
             unset.append(CheckAndMutateRow(writer.table, row, held, unmatched=(mutation,)))
         if column in counters:
             former[column] = None
-    if not writer.places.tagged:
-        unset += writer.places.starts(row_key, before, request)
+    unset += writer.places.starts(row_key, before, request)
     if not former and not unset:
         return NO_GUARDS
     same = (chain(writer.places.counter(row_key, column), ValueIs(counters[column])) for column in former)

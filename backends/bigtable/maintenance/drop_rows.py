@@ -17,18 +17,14 @@ from odm.backends.bigtable.client.filters import (
     First,
     Newest,
     Stripped,
-    Unless,
-    ValueIs,
     chain,
     interleave,
-    newest,
     one_column,
 )
-from odm.backends.bigtable.client.native import COUNTERS, ENTRIES, FAMILY, ReadRows, Row, RowRange, Steps
+from odm.backends.bigtable.client.native import ENTRIES, ReadRows, Row, RowRange, Steps
 from odm.backends.bigtable.client.native_admin import DropRows, Families, GetTable
 from odm.backends.bigtable.client.retry import Retry, read_all, until_answered
-from odm.backends.bigtable.rows.cells import write
-from odm.backends.bigtable.rows.keys import index_table, is_odms, is_wide, key_text, with_row_key_bytes
+from odm.backends.bigtable.rows.keys import index_table, is_odms, key_text, with_row_key_bytes
 from odm.backends.bigtable.writer import Writer
 from odm.codec import TAG
 from odm.errors import BackendError
@@ -146,30 +142,21 @@ def _beside_entries(families: Families) -> Iterator[Filter]:
     return map(Family, sorted({*families} - {ENTRIES}))
 
 
-def _whole(writer: Writer) -> set[str]:
-    """The families in which every cell of a row with an item is odm's."""
-    schema = writer.schema
-    return set() if schema.verbatim_rows else {FAMILY, COUNTERS, *schema.families, *writer.form.owned.families}
-
-
 def _others(writer: Writer, families: Families) -> Iterator[Filter]:
     """The filters for cells of other programs in a table with these families.
 
     A row that has only declared cells, or documents of another entity in a wide row, does not pass them.
     """
-    for family in sorted({*families} - _whole(writer)):
+    for family in sorted({*families} - writer.places.whole_families(writer.schema.families)):
         owned = writer.form.owned
         ranges = [*(one_column(*cell) for cell in owned.cells), *owned.spans]
         yield from (span.shortest for span in ColumnRange(family, "", "").without(ranges))
-    if not writer.schema.verbatim_rows and not is_wide(writer.schema):
-        tags = ((entity.family or FAMILY, entity.tag) for entity in writer.schema.entities.values())
-        known = interleave(*(chain(newest(home, TAG), ValueIs(write(tag))) for home, tag in tags))
-        yield Unless(known, writer.form.owned.taken)
+    yield from writer.places.unknown_items(writer.schema.entities.values())
 
 
 def _has_others(writer: Writer, row: Row) -> bool:
     """Whether a row has cells of other programs."""
-    families, owned = _whole(writer), writer.form.owned
+    families, owned = writer.places.whole_families(writer.schema.families), writer.form.owned
     for family, name in row.columns:
         if family not in families and not owned.declares(family, name):
             return True

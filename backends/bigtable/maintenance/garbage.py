@@ -32,9 +32,9 @@ removed, and one that says "committed" only after its rows have been carried for
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Final
+from typing import Final, cast
 
 from odm.backends.bigtable.client.errors import kind_of
 from odm.backends.bigtable.client.filters import (
@@ -71,7 +71,7 @@ from odm.backends.bigtable.index.commit import Work, settle
 from odm.backends.bigtable.index.pages import LIST_ONLY
 from odm.backends.bigtable.index.repair import repair
 from odm.backends.bigtable.rows.codec import LISTED, REVISION, TAG, Listed
-from odm.backends.bigtable.rows.keys import claims, index_table, place_of
+from odm.backends.bigtable.rows.keys import Layout, claims, index_table, place_of
 from odm.backends.bigtable.rows.locks import NO_LOCKS, NoLocks
 from odm.backends.bigtable.rows.ownership import PROBE_PREFIX
 from odm.backends.bigtable.rows.wide import REVISED, SIDE, WideRows
@@ -346,7 +346,7 @@ def _scrubs(scope: "_Scope") -> "dict[str, _Scrub]":
 def _items_of(scope: "_Scope") -> "_Scrub":
     """How to scrub the items' table, by the layout of its rows."""
     places = scope.writer.places
-    return _WideScrub(scope, places.table, places) if isinstance(places, WideRows) else _ItemScrub(scope, places.table)
+    return _ITEM_SCRUBS[places.layout](scope, places.table)
 
 
 def _begin(tables: Sequence[str], after: str | None) -> Iterator[tuple[str, RowRange, str | None]]:
@@ -586,24 +586,26 @@ class _ItemScrub(_Scrub):
 
 
 class _WideScrub(_ItemScrub):
-    """The same for the items of wide rows, which have ids in place of row keys.
-
-    Attributes:
-        places: where the items stand.
-    """
-
-    places: WideRows
+    """The same for the items of wide rows, which have ids in place of row keys."""
 
     def page(self, span: RowRange) -> Steps[tuple[Scrubbed, str | None]]:
         scope, writer = self.scope, self.scope.writer
-        locks = WideLocks(writer, self.places, scope.locks, scope.now, scope.old_lock)
+        places = cast("WideRows", writer.places)
+        locks = WideLocks(writer, places, scope.locks, scope.now, scope.old_lock)
         reads = (scope.rules.repair and writer.schema.indexes) or (scope.rules.expired and scope.expiring)
         if not reads:
             read, resolved, last = yield from locks.page(span)
             return Scrubbed(read, locks=resolved), last
-        rows, last = yield from self.places.items_after(span.start, writer.retry)
+        rows, last = yield from places.items_after(span.start, writer.retry)
         resolved = yield from locks.all(span, last)
         return (yield from self._items(rows)) + Scrubbed(len(rows), locks=resolved), last
+
+
+_ITEM_SCRUBS: Final[Mapping[Layout, type[_ItemScrub]]] = {
+    "row_per_item": _ItemScrub,
+    "row_per_partition": _WideScrub,
+}
+"""By layout; rows of other programs are not scrubbed."""
 
 
 def _expiring(schema: Schema) -> frozenset[str]:

@@ -17,6 +17,7 @@ Only an increment of such an entry is possible: it is 0 if it is missing, and so
 timestamp by which the cell that another program writes at the same time stays the newest.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
@@ -49,30 +50,36 @@ from odm.backends.bigtable.client.native import (
     CheckAndMutateRow,
     DeleteColumn,
     Mutation,
+    ReadRows,
     Row,
     SetCell,
     Steps,
     Touched,
 )
 from odm.backends.bigtable.client.native import Column as Place
-from odm.backends.bigtable.client.retry import Retry
+from odm.backends.bigtable.client.retry import Retry, read_all
 from odm.backends.bigtable.rows.cells import EMPTY_MAP, member_qualifier, qualifier, write
 from odm.backends.bigtable.rows.codec import Listed, Stored, attribute_cells, decode
 from odm.backends.bigtable.rows.items import ItemRows, PlacedRows, Selected
+from odm.backends.bigtable.rows.keys import Layout
 from odm.backends.bigtable.rows.kinds import Kind, cells_of, matching, ranges_of
 from odm.backends.bigtable.rows.mutations import OLDEST, added_to
 from odm.backends.bigtable.rows.ownership import REMOVED
+from odm.backends.bigtable.rows.pages import MOST_CELLS
 from odm.backends.bigtable.rows.placement import Entries, usual_row
 from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.codec.attributes import ttl_seconds
-from odm.errors import BadValue, Unsupported
+from odm.codec.types.blobs import placeholders
+from odm.errors import BadValue, OdmError, Unsupported
 from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Action, Increment, Item, Path, Remove, Set, Value, paths
 from odm.immutable import Immutable, evolve, field
 from odm.protocol.predicates import condition_of
-from odm.protocol.requests import Check, Merge, Only, Operation, Update
+from odm.protocol.requests import Check, Delete, Merge, Only, Operation, Put, Update
 from odm.schema.entity import EntitySchema
 from odm.schema.faults import of_several
+from odm.schema.model import Schema
+from odm.schema.rewrites import Rewrite
 
 
 class DeclaredRow(Row):
@@ -86,6 +93,7 @@ class DeclaredRow(Row):
 class ForeignRows(PlacedRows):
     """Rows of other programs, of which odm owns the declared cells."""
 
+    layout: ClassVar[Layout] = "verbatim"
     tagged: ClassVar[bool] = False
 
     kinds: Mapping[str, Kind] = field(factory=dict)
@@ -161,8 +169,29 @@ class ForeignRows(PlacedRows):
     def tags_unless(self, tag: str) -> Filter | None:
         return None
 
-    def needs_row(self, id: str) -> bool:
-        return any(kind.needs_row for kind in self._kinds_at(id))
+    def unlisted(self, request: Put | Delete, schema: Schema) -> bool:
+        id = self.row_keys.row_key(request.key)
+        if any(kind.needs_row for kind in self._kinds_at(id)):
+            return False
+        return (isinstance(request, Put) or self.surely_own(id)) and super().unlisted(request, schema)
+
+    @property
+    def merge_unsupported_reason(self) -> str | None:
+        if all(kind.entity.match is None for kind in self.kinds.values()):
+            return None
+        return (
+            "no merge: match= distinguishes the rows of the table, and a merge does not read its row: update() the "
+            "item, with upsert=True if it may not exist"
+        )
+
+    def whole_families(self, declared: Iterable[str] = ()) -> set[str]:
+        return set()
+
+    def unknown_items(self, entities: Iterable[EntitySchema]) -> tuple[Filter, ...]:
+        return ()
+
+    def rewrites(self, schema: Schema, rows: Sequence[Row], retry: Retry) -> Steps[list[Rewrite]]:
+        return [*_rewrites(self, schema, rows, (yield from _others(self.table, rows, retry)))]
 
     def _made(self, kind: Kind, values: Mapping[str, Value], row: Row, cells: Selected | None) -> Row | None:
         """The row as an item of this entity; None if it is not one."""
@@ -520,3 +549,91 @@ def _no_cell(kind: Kind, id: str) -> BadValue:
         f"{kind.entity.name} {id!r}: the item would have no cell, and Bigtable has no rows without cells: give a field "
         "a value, or delete the item"
     )
+
+
+_AT_ONCE = 100
+"""The number of rows to read by their keys in a request."""
+
+_MOST_NAMED = 20
+"""The number of undeclared columns of a family that are listed by name."""
+
+
+def _others(table: str, rows: Sequence[Row], retry: Retry) -> Steps[dict[str, dict[Place, bytes]]]:
+    """The cells of rows of other programs that no model has, by row key.
+
+    The names of very many columns are data: of such a family, each row has one cell, of the column ``*``.
+    """
+    declared = {row.text: {*row.raw.columns} for row in rows if isinstance(row, DeclaredRow)}
+    keys, cells = tuple(declared), chain(Newest(), First(MOST_CELLS))
+    read: list[Row] = []
+    for start in range(0, len(keys), _AT_ONCE):
+        read += yield from read_all(ReadRows(table, keys[start : start + _AT_ONCE], filter=cells), retry)
+    found = {
+        row.text: {c: v for c, v in zip(row.columns, row.values, strict=True) if c not in declared[row.text]}
+        for row in read
+    }
+    names = Counter(family for family, _ in {column for cells in found.values() for column in cells})
+    return {
+        key: {Place(c.family, b"*") if names[c.family] > _MOST_NAMED else c: value for c, value in cells.items()}
+        for key, cells in found.items()
+    }
+
+
+def _rewrites(
+    places: ForeignRows, schema: Schema, rows: Iterable[Row], others: Mapping[str, Mapping[Place, bytes]]
+) -> Iterator[Rewrite]:
+    """What a put would write into each row of other programs that can be read; `judge` reports the others.
+
+    Args:
+        places: where the models have their cells.
+        schema: their schema.
+        rows: the rows, with the cells that models have.
+        others: the other cells, by row key.
+    """
+    for row in rows:
+        stored = places.stored(row)
+        entity = None if stored is None else schema.entities.get(str(stored.item.get(TAG)))
+        if stored is None or entity is None or not isinstance(row, DeclaredRow):
+            continue
+        try:
+            written = entity.codec.encode(entity.codec.decode(placeholders(entity.blobs, stored.item)))
+            mutations = places.replaced(written, row.text, "", (), 0)
+        except OdmError:
+            continue
+        before = dict(zip(row.raw.columns, row.raw.values, strict=True))
+        after = {
+            Place(mutation.family, utf8(mutation.qualifier)): mutation.value
+            for mutation in mutations
+            if isinstance(mutation, SetCell)
+        }
+        kind = places.kinds[entity.tag]
+        was, now = (_by_field(kind, cells, other) for cells, other in ((before, after), (after, before)))
+        was |= {_named(column): value for column, value in others.get(row.text, {}).items()}
+        known = {*now, *(_entries_named(spot.span) for spot in kind.entries.values())}
+        yield Rewrite(entity.name, row.text, was, now, known)
+
+
+def _named(column: Place) -> str:
+    return f"{column.family}:{column.qualifier.decode(errors='backslashreplace')}"
+
+
+def _entries_named(span: ColumnRange) -> str:
+    return f"{span.family}:{shown(span.start)}*"
+
+
+def _by_field(
+    kind: Kind, cells: Mapping[Place, bytes], others: Mapping[Place, bytes]
+) -> dict[str, bytes | dict[str, bytes]]:
+    """The cells of a row by column, and those entries of each dict together that others have in another form."""
+    by_field: dict[str, bytes | dict[str, bytes]] = {}
+    for column, cell in cells.items():
+        name = _named(column)
+        spans = (spot.span for spot in kind.entries.values() if spot.span.has(*column))
+        span = None if column in kind.columns else next(spans, None)
+        if span is None:
+            by_field[name] = cell
+        elif others.get(column) != cell:
+            entries = by_field.setdefault(_entries_named(span), {})
+            assert isinstance(entries, dict)
+            entries[name] = cell
+    return by_field

@@ -29,6 +29,7 @@ from odm.backends.bigtable.client.filters import (
     Newest,
     Stripped,
     Unless,
+    ValueIs,
     chain,
     fits,
     interleave,
@@ -49,7 +50,7 @@ from odm.backends.bigtable.client.native import (
 )
 from odm.backends.bigtable.client.native import Column as Place
 from odm.backends.bigtable.client.retry import Retry
-from odm.backends.bigtable.rows.cells import LISTED, LOCK, REVISION, member_qualifier, qualifier, read
+from odm.backends.bigtable.rows.cells import LISTED, LOCK, REVISION, member_qualifier, qualifier, read, write
 from odm.backends.bigtable.rows.codec import (
     UNREADABLE,
     Form,
@@ -62,7 +63,7 @@ from odm.backends.bigtable.rows.codec import (
     replacement,
     stored,
 )
-from odm.backends.bigtable.rows.keys import RowKeys
+from odm.backends.bigtable.rows.keys import Layout, RowKeys
 from odm.backends.bigtable.rows.loading import Loader, RowItems
 from odm.backends.bigtable.rows.locks import NO_LOCKS, NoLocks
 from odm.backends.bigtable.rows.mutations import merging
@@ -75,8 +76,10 @@ from odm.errors import BackendError
 from odm.expressions.nodes import Action, Item, Path, Value
 from odm.immutable import Immutable, evolve
 from odm.protocol.reading import Only
-from odm.protocol.requests import Merge, Operation, Page, Position, Query, Scan
-from odm.schema.entity import Key
+from odm.protocol.requests import Delete, Merge, Operation, Page, Position, Put, Query, Scan
+from odm.schema.entity import EntitySchema, Key
+from odm.schema.model import Schema
+from odm.schema.rewrites import Rewrite
 
 _KEPT = frozenset({TAG, TTL_ATTRIBUTE, VERSION})
 _MOST = 512
@@ -224,11 +227,13 @@ class ItemRows(_Locked, dict=True):
         row_keys: how row keys are built.
         locks: the locks of transactions.
         current: the cells of whole items, without the former values that fields keep; see ``former`` of a `Get`.
+        layout: the name of the layout.
         tagged: whether items have tags and revisions in cells of their own.
         reads_backwards: whether a query in reverse reads only the items that it returns.
         merges_together: whether thousands of merges are one request; not so if items must be read.
     """
 
+    layout: ClassVar[Layout] = "row_per_item"
     tagged: ClassVar[bool] = True
     reads_backwards: ClassVar[bool] = True
     merges_together: ClassVar[bool] = True
@@ -253,9 +258,9 @@ class ItemRows(_Locked, dict=True):
         """The row key of the row that holds an item."""
         return id
 
-    def in_one_call(self, ids: Sequence[str]) -> bool:
-        """Whether one call can change these items together."""
-        return len(ids) < 2
+    def in_one_call(self, keys: Sequence[Key]) -> bool:
+        """Whether one call can change the items with these keys together."""
+        return len(keys) < 2
 
     def read(self, ids: tuple[str, ...], retry: Retry, needed: Filter = ITEM) -> Steps[dict[str, Row]]:
         """Read items by id; missing items are omitted.
@@ -477,9 +482,47 @@ class ItemRows(_Locked, dict=True):
         """
         return ()
 
-    def needs_row(self, id: str) -> bool:
-        """Whether the row must be read to know which cells a put or a delete of an item deletes."""
-        return False
+    def unlisted(self, request: Put | Delete, schema: Schema) -> bool:
+        """Whether neither this item nor any item that may be stored under its key has index entries.
+
+        Then a put or a delete need not read it; not so either, if only a read shows which cells it deletes.
+        """
+        if isinstance(request, Delete):
+            return request.unindexed or not schema.indexes
+        if request.known is not None:
+            return False
+        if request.entries or not schema.indexes:
+            return not request.entries
+        entity = schema.entities.get(request.item[TAG])
+        return entity is not None and not entity.patterns
+
+    @property
+    def merge_unsupported_reason(self) -> str | None:
+        """Why nothing can be merged; None if it can."""
+        return None
+
+    def whole_families(self, declared: Iterable[str] = ()) -> set[str]:
+        """The families in which every cell of a row with an item is odm's.
+
+        Args:
+            declared: the families that the models declare.
+        """
+        return {FAMILY, COUNTERS, *declared, *self.form.owned.families}
+
+    def shows(self, entity: EntitySchema, row: Row) -> bool:
+        """Whether a row has a tag where an entity has it."""
+        return Place(entity.family or FAMILY, TAG.encode()) in row.columns
+
+    def unknown_items(self, entities: Iterable[EntitySchema]) -> tuple[Filter, ...]:
+        """The filters for the items of other entities than these."""
+        tags = ((entity.family or FAMILY, entity.tag) for entity in entities)
+        known = interleave(*(chain(newest(home, TAG), ValueIs(write(tag))) for home, tag in tags))
+        return (Unless(known, self.form.owned.taken),)
+
+    def rewrites(self, schema: Schema, rows: Sequence[Row], retry: Retry) -> Steps[list[Rewrite]]:
+        """What a put would write into each of these rows, if rows have cells that the models do not have."""
+        yield from ()
+        return []
 
     def removed(self, id: str, before: Stored | None = None) -> tuple[Mutation, ...]:
         """The mutations that delete an item; ``before`` is that item, if it was read."""

@@ -24,7 +24,7 @@ the order.
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import permutations
-from typing import Any, Final, TypeVar, assert_never, cast
+from typing import Any, Final, Literal, TypeAlias, TypeVar, assert_never, cast
 
 from odm.backends.bigtable.client.native import (
     ENTRIES,
@@ -83,7 +83,7 @@ class RowKeys(Immutable):
     @staticmethod
     def of(schema: Schema) -> "RowKeys":
         """Those of a table."""
-        variant = VerbatimRowKeys if schema.verbatim_rows else RowKeys
+        variant = VerbatimRowKeys if layout_of(schema) == "verbatim" else RowKeys
         return variant(schema.row_key_separator, schema.hash_only, schema.binary_row_keys, schema.entities)
 
     def row_key(self, key: Key) -> str:
@@ -215,6 +215,17 @@ class VerbatimRowKeys(RowKeys):
 def _behind(bound: str) -> str:
     """A bound of partition keys as one of row keys: behind a partition key is behind its rows."""
     return f"{bound[:-1]}$" if bound.endswith("\0") else bound
+
+
+Layout: TypeAlias = Literal["row_per_item", "row_per_partition", "verbatim"]
+"""The layouts of rows, by the options of a table: `layout=` and `row_style=`."""
+
+
+def layout_of(schema: Schema) -> Layout:
+    """The layout of the rows of a table."""
+    if schema.verbatim_rows:
+        return "verbatim"
+    return "row_per_partition" if is_wide(schema) else "row_per_item"
 
 
 def is_wide(schema: Schema) -> bool:

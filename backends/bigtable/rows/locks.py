@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from odm.backends.bigtable.transactions.locks import Lock
 
 
-class Layout(Protocol):
+class LockableRows(Protocol):
     """What locks need to know of the layout of the rows, see `odm.backends.bigtable.rows.items.ItemRows`."""
 
     @property
@@ -191,7 +191,7 @@ class NoLocks(Immutable):
         return rows
 
     def read_unlocked(
-        self, layout: Layout, ids: tuple[str, ...], needed: Filter, retry: Retry, now: Callable[[], int]
+        self, layout: LockableRows, ids: tuple[str, ...], needed: Filter, retry: Retry, now: Callable[[], int]
     ) -> Steps[dict[str, Row]]:
         """Read items for a write; locks on them are resolved first, or waited for.
 
@@ -225,7 +225,7 @@ class NoLocks(Immutable):
         return read()
 
     def outcomes(
-        self, layout: Layout, ids: tuple[str, ...], needed: Filter, retry: Retry
+        self, layout: LockableRows, ids: tuple[str, ...], needed: Filter, retry: Retry
     ) -> Steps[Mapping[str, Sequence[Row]]]:
         """Items as they are by both outcomes of the transaction that locks them, if one does; by id."""
         items = yield from layout.read(ids, retry, needed)
@@ -238,7 +238,7 @@ class NoLocks(Immutable):
         return MutateRow(table, Entry(row, mutations), cookies=cookies)
 
     def write_row(
-        self, layout: Layout, write: RowWrite, retry: Retry, now: Callable[[], int], *, batch: bool = False
+        self, layout: LockableRows, write: RowWrite, retry: Retry, now: Callable[[], int], *, batch: bool = False
     ) -> Steps[None]:
         """Change items of a row without a condition on them, when none of them is locked.
 
@@ -276,13 +276,13 @@ class NoLocks(Immutable):
                 yield from self.wait(layout, write.ids, retry, now)
             entry = write.again
 
-    def wait(self, layout: Layout, ids: tuple[str, ...], retry: Retry, now: Callable[[], int]) -> Steps[None]:
+    def wait(self, layout: LockableRows, ids: tuple[str, ...], retry: Retry, now: Callable[[], int]) -> Steps[None]:
         """Resolve the locks of items, or wait for them. Raises the same error as `read_unlocked`."""
         yield from ()
 
     def write_rows(
         self,
-        layout: Layout,
+        layout: LockableRows,
         writes: Sequence[RowWrite],
         retry: Retry,
         now: Callable[[], int],

@@ -283,6 +283,9 @@ def _answer(request: Query | Scan, source: Source[H], kept: list[H], following: 
 SHARE: Final = 10
 """At most one tenth of the rows of a sample are of one kind, if there are enough kinds."""
 
+MOST_CELLS: Final = 2000
+"""The maximum number of cells to read of a row of another program."""
+
 _KIND: Final = re.compile(r"[^#|:/~^@]*[#|:/~^@]")
 
 

@@ -92,7 +92,7 @@ from odm.backends.bigtable.rows.codec import (
     read_listing,
 )
 from odm.backends.bigtable.rows.items import ItemRows
-from odm.backends.bigtable.rows.keys import bound
+from odm.backends.bigtable.rows.keys import Layout, bound
 from odm.backends.bigtable.rows.loading import Loader, RowItem, RowItems
 from odm.backends.bigtable.rows.ownership import PROBE_PREFIX
 from odm.backends.bigtable.rows.pages import passes, rows_of, rows_to_read, scanned
@@ -102,7 +102,7 @@ from odm.expressions.nodes import Item, Path, Value
 from odm.immutable import Immutable, field
 from odm.protocol.limits import size_at_most
 from odm.protocol.requests import Only, Page, Position, Query, Scan
-from odm.schema.entity import Key
+from odm.schema.entity import EntitySchema, Key
 from odm.schema.row_keys import UNAMBIGUOUS
 
 SENTINEL: Final = "\udcff"
@@ -405,6 +405,7 @@ class WideRows(ItemRows, dict=True):
         of_tag: the family of an entity's documents, by tag; an entity that is not named here has ``d``.
     """
 
+    layout: ClassVar[Layout] = "row_per_partition"
     reads_backwards: ClassVar[bool] = False
     merges_together: ClassVar[bool] = False
 
@@ -428,8 +429,8 @@ class WideRows(ItemRows, dict=True):
     def row(self, id: str) -> str:
         return id.partition(SIDE)[0]
 
-    def in_one_call(self, ids: Sequence[str]) -> bool:
-        return len(set(map(self.row, ids))) < 2
+    def in_one_call(self, keys: Sequence[Key]) -> bool:
+        return len({key.partition for key in keys}) < 2
 
     def sort(self, id: str) -> str:
         """The sort key of an item, which is the qualifier of its document.
@@ -564,6 +565,15 @@ class WideRows(ItemRows, dict=True):
         page = yield from self.scan(Scan(after=begin, limit=limit), self.loader(), retry)
         assert isinstance(page.items, RowItems)
         return [*page.items.parts], None if page.next is None else "##".join(page.next.key)
+
+    def whole_families(self, declared: Iterable[str] = ()) -> set[str]:
+        return super().whole_families((*declared, *self.families))
+
+    def shows(self, entity: EntitySchema, row: Row) -> bool:
+        return True  # the tag is in the document
+
+    def unknown_items(self, entities: Iterable[EntitySchema]) -> tuple[Filter, ...]:
+        return ()
 
     def tags_unless(self, tag: str) -> Filter | None:
         return None

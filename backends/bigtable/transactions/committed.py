@@ -39,7 +39,7 @@ from odm.backends.bigtable.client.retry import (
     until_answered,
 )
 from odm.backends.bigtable.rows.cells import REVISION
-from odm.backends.bigtable.rows.locks import Layout, NoLocks, OneCall, RowWrite
+from odm.backends.bigtable.rows.locks import LockableRows, NoLocks, OneCall, RowWrite
 from odm.backends.bigtable.transactions import records
 from odm.backends.bigtable.transactions.locks import Lock, LockCells, is_lock, only_newest
 from odm.codec import TAG
@@ -129,7 +129,7 @@ class Locks(NoLocks, dict=True):
         return {row.text: row for row in (yield from self.committed([*rows.values()], cells, retry))}
 
     def read_unlocked(
-        self, layout: Layout, ids: tuple[str, ...], needed: Filter, retry: Retry, now: Callable[[], int]
+        self, layout: LockableRows, ids: tuple[str, ...], needed: Filter, retry: Retry, now: Callable[[], int]
     ) -> Steps[dict[str, Row]]:
         cells = layout.cells(needed)
         return layout.named((yield from Resolver(self, retry, now).unlocked(ids, cells)), cells)
@@ -148,7 +148,7 @@ class Locks(NoLocks, dict=True):
                 return rows
 
     def outcomes(
-        self, layout: Layout, ids: tuple[str, ...], needed: Filter, retry: Retry
+        self, layout: LockableRows, ids: tuple[str, ...], needed: Filter, retry: Retry
     ) -> Steps[Mapping[str, Sequence[Row]]]:
         rows_of_ids = yield from self.cells.read(ids, layout.cells(needed), retry)
         held = tuple(row.text for row in self.cells.held(rows_of_ids.values()))
@@ -167,12 +167,12 @@ class Locks(NoLocks, dict=True):
         asked = interleave(*map(self.cells.locked, ids))
         return CheckAndMutateRow(table, row, asked, unmatched=mutations, cookies=cookies)
 
-    def wait(self, layout: Layout, ids: tuple[str, ...], retry: Retry, now: Callable[[], int]) -> Steps[None]:
+    def wait(self, layout: LockableRows, ids: tuple[str, ...], retry: Retry, now: Callable[[], int]) -> Steps[None]:
         yield from self.read_unlocked(layout, ids, self.cells.any_lock, retry, now)
 
     def write_rows(
         self,
-        layout: Layout,
+        layout: LockableRows,
         writes: Sequence[RowWrite],
         retry: Retry,
         now: Callable[[], int],
@@ -197,7 +197,9 @@ class Locks(NoLocks, dict=True):
                 break
         return Stuck({layout.table: tuple(stuck)}, reason) if stuck else None
 
-    def _failure(self, layout: Layout, write: RowWrite, retry: Retry, now: Callable[[], int]) -> Steps[OdmError | None]:
+    def _failure(
+        self, layout: LockableRows, write: RowWrite, retry: Retry, now: Callable[[], int]
+    ) -> Steps[OdmError | None]:
         """Write one row. Returns the error if it is not, or may not be, written."""
         try:
             yield from self.write_row(layout, write, retry, now, batch=True)

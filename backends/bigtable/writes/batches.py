@@ -6,7 +6,7 @@ one read, one claim for each index table, concurrent commits, one cleaning for e
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, compress
 from typing import NamedTuple, TypeAlias
 
 from odm.backends.bigtable.client.filters import size
@@ -45,14 +45,15 @@ def batch_write(writer: Writer, operations: Sequence[Put | Delete]) -> Steps[Non
             same.
     """
     puts = (operation for operation in operations if isinstance(operation, Put))
-    yield from writer.places.check_puts([(writer.row_key(put.key), put.item) for put in puts], writer.retry)
-    bulk = list(_entries(writer, [operation for operation in operations if writer.unlisted(operation)]))
+    yield from writer.places.check_puts(((writer.row_key(put.key), put.item) for put in puts), writer.retry)
+    unlisted = [writer.places.unlisted(operation, writer.schema) for operation in operations]
+    bulk = list(_entries(writer, [*compress(operations, unlisted)]))
     refused: list[Refusal] = []
     stuck = yield from _write_rows(writer, [write for write, _ in bulk], refused)
     of = {id(write.entry): some for write, some in bulk}
     undone = [entry for entry, _ in refused] + ([] if stuck is None else [*stuck.remaining[writer.table]])
     remaining = [operation for entry in undone for operation in of[id(entry)]]
-    others = [operation for operation in operations if not writer.unlisted(operation)]
+    others = [operation for operation, alone in zip(operations, unlisted, strict=True) if not alone]
     error, reason = None, None if stuck is None else stuck.reason
     for start in range(0, len(others), GROUP):
         if reason is not None or error is not None:

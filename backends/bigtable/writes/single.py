@@ -68,7 +68,7 @@ class ItemWrites(Immutable):
         writer, one_call = self.writer, None
         row_key = writer.row_keys.row_key(request.key)
         if isinstance(request, Put):
-            if request.condition is None and writer.unlisted(request):
+            if request.condition is None and writer.places.unlisted(request, writer.schema):
                 return (yield from put_whole(writer, request, row_key))
             one_call = self._put_call(request, row_key)
         elif isinstance(request, Update):
@@ -164,7 +164,7 @@ def put_whole(writer: Writer, request: Put, row_key: str) -> Steps[Written | Ref
 
 
 def _put_at_once(writer: Writer, request: Put, row_key: str) -> OneCall | None:
-    if request.presence == "absent" or not writer.unlisted(request):
+    if request.presence == "absent" or not writer.places.unlisted(request, writer.schema):
         return None  # an insert through `commit` needs only one call, too
     asked = _over_own(writer, request)
     if asked is None:
@@ -211,7 +211,7 @@ def _update_at_once(writer: Writer, request: Update, row_key: str, form: Compile
 
 def _delete_at_once(writer: Writer, request: Delete, row_key: str) -> OneCall | None:
     """A delete whose predicate also checks that there is an item, so that the answer shows whether it existed."""
-    if not writer.unlisted(request) or (request.tag is None and writer.form.placements):
+    if not writer.places.unlisted(request, writer.schema) or (request.tag is None and writer.form.placements):
         return None  # the tag decides where the cells stand
     asked = _of_item(writer, request)
     if asked is None:

@@ -272,8 +272,8 @@ class LockTransactions(Transactions):
             OdmError: an item cannot be written; nothing was written.
         """
         writer = self.writes.writer
-        ids = [writer.row_key(operation.key) for operation in request.operations]
-        if not request.once and writer.places.in_one_call(ids):
+        keys = [operation.key for operation in request.operations]
+        if not request.once and writer.places.in_one_call(keys):
             return (yield from self.writes.transact(request))
         outcome = yield from commit(writer, self.locks, request)
         return outcome if isinstance(outcome, Refusals) else Written()

@@ -13,8 +13,9 @@ sentinel is written before the first such transaction of a row, and has no other
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from typing import Final, cast
 
 from odm.backends.bigtable.client.filters import (
     Behind,
@@ -55,7 +56,7 @@ from odm.backends.bigtable.index.commit import (
     tidy,
 )
 from odm.backends.bigtable.rows.codec import Stored
-from odm.backends.bigtable.rows.foreign import ForeignRows
+from odm.backends.bigtable.rows.keys import Layout
 from odm.backends.bigtable.rows.locks import OneCall
 from odm.backends.bigtable.rows.mutations import MergedPut
 from odm.backends.bigtable.rows.wide import (
@@ -78,19 +79,21 @@ from odm.immutable import Immutable
 from odm.protocol.requests import Delete, Merge, Operation, Put, Refusals, Refused, Transact, Update, Written
 
 
-class WideWrites(ItemWrites):
+class WideWrites(ItemWrites, dict=True):
     """How items are written in wide rows.
 
     Attributes:
         places: where the items stand.
     """
 
-    places: WideRows
+    @cached_property
+    def places(self) -> WideRows:
+        return cast("WideRows", self.writer.places)
 
     def write(self, request: Operation) -> Steps[Written | Refused]:
         writer = self.writer
         row_key = writer.row_keys.row_key(request.key)
-        if isinstance(request, Put) and request.condition is None and writer.unlisted(request):
+        if isinstance(request, Put) and request.condition is None and writer.places.unlisted(request, writer.schema):
             return (yield from put_whole(writer, request, row_key))
         return (yield from self._send(request, row_key, self._one_call(request, row_key)))
 
@@ -115,7 +118,7 @@ class WideWrites(ItemWrites):
         """
         writer, places = self.writer, self.places
         row = places.row(id)
-        if isinstance(request, Delete) and writer.unlisted(request) and request.condition is None:
+        if isinstance(request, Delete) and writer.places.unlisted(request, writer.schema) and request.condition is None:
             asked = chained(places.there(id, request.tag), *places.locks.unlocked(id))
             call = CheckAndMutateRow(writer.table, row, asked, matched=places.removed(id))
             return OneCall(call, matches=True, id=None, refused=answer_absent(request))
@@ -135,15 +138,16 @@ class WideWrites(ItemWrites):
         return OneCall(CheckAndMutateRow(writer.table, row, asked, matched=tuple(added)), matches=True, id=None)
 
 
+_WRITES: Final[Mapping[Layout, type[ItemWrites]]] = {
+    "row_per_item": ItemWrites,
+    "row_per_partition": WideWrites,
+    "verbatim": ForeignWrites,
+}
+
+
 def writes_of(writer: Writer) -> ItemWrites:
     """How the items of a table are written, by the layout of its rows."""
-    match writer.places:
-        case WideRows() as places:
-            return WideWrites(writer, places)
-        case ForeignRows():
-            return ForeignWrites(writer)
-        case _:
-            return ItemWrites(writer)
+    return _WRITES[writer.places.layout](writer)
 
 
 def write_together(writer: Writer, places: WideRows, request: Transact) -> Steps[Written | Refusals]:
