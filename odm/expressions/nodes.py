@@ -108,7 +108,7 @@ class Condition(_Readable):
         )
 
 
-class Compare(Condition, Immutable):
+class Compare(Condition, Immutable, dict=True):
     """``left op right``; false when a side is absent or of another type, except ``<>``, which is then true."""
 
     op: Comparator
@@ -119,7 +119,7 @@ class Compare(Condition, Immutable):
         return f"{self.left} {self.op} {self.right}"
 
 
-class Between(Condition, Immutable):
+class Between(Condition, Immutable, dict=True):
     """``low <= operand <= high``, both ends included."""
 
     operand: Operand
@@ -130,7 +130,7 @@ class Between(Condition, Immutable):
         return f"{self.operand} between {self.low} and {self.high}"
 
 
-class IsIn(Condition, Immutable):
+class IsIn(Condition, Immutable, dict=True):
     """The operand equals one of the choices."""
 
     operand: Operand
@@ -140,7 +140,7 @@ class IsIn(Condition, Immutable):
         return f"{self.operand} in ({', '.join(map(str, self.choices))})"
 
 
-class StartsWith(Condition, Immutable):
+class StartsWith(Condition, Immutable, dict=True):
     """A string (or bytes) attribute begins with the prefix."""
 
     path: Path
@@ -150,7 +150,7 @@ class StartsWith(Condition, Immutable):
         return f"starts_with({self.path}, {self.prefix})"
 
 
-class Contains(Condition, Immutable):
+class Contains(Condition, Immutable, dict=True):
     """A string holds the substring, or a list or set holds the element."""
 
     path: Path
@@ -160,7 +160,7 @@ class Contains(Condition, Immutable):
         return f"contains({self.path}, {self.value})"
 
 
-class Exists(Condition, Immutable):
+class Exists(Condition, Immutable, dict=True):
     """The attribute exists (a stored NULL exists)."""
 
     path: Path
@@ -169,7 +169,7 @@ class Exists(Condition, Immutable):
         return f"exists({self.path})"
 
 
-class Missing(Condition, Immutable):
+class Missing(Condition, Immutable, dict=True):
     """The attribute does not exist."""
 
     path: Path
@@ -178,7 +178,7 @@ class Missing(Condition, Immutable):
         return f"missing({self.path})"
 
 
-class And(Condition, Immutable):
+class And(Condition, Immutable, dict=True):
     """All of the conditions hold (two or more)."""
 
     conditions: tuple[Condition, ...]
@@ -187,7 +187,7 @@ class And(Condition, Immutable):
         return " and ".join(_grouped(c) for c in self.conditions)
 
 
-class Or(Condition, Immutable):
+class Or(Condition, Immutable, dict=True):
     """At least one of the conditions holds (two or more)."""
 
     conditions: tuple[Condition, ...]
@@ -196,7 +196,7 @@ class Or(Condition, Immutable):
         return " or ".join(_grouped(c) for c in self.conditions)
 
 
-class Not(Condition, Immutable):
+class Not(Condition, Immutable, dict=True):
     """The condition does not hold."""
 
     condition: Condition

@@ -7,9 +7,9 @@ https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.htm
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
-from typing import Any, Final, Literal, TypeAlias, assert_never, cast
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, assert_never, cast
 
 from odm.cache import Cache, pattern
 from odm.codec import TAG
@@ -86,19 +86,20 @@ SMALL: Final = 10_000
 
 _SHORT: Final = frozenset({int, bool, Decimal, type(None)})
 _SHORT_BYTES: Final = 40
+_LONGEST_PLACEHOLDER: Final = len(":9999")
 """The types of short values, and the most bytes of one with its placeholder: a number has at most 22."""
 
 READABLE: Final = 20
 """Choices up to this number are written with a space between them, which counts as a byte of the expression."""
 
 _Shape: TypeAlias = Any
-"""An expression without its values, see `shape_of_condition`."""
+"""An expression without its values."""
 
 _Place: TypeAlias = tuple[type, str | None, tuple[str, ...], int, _Shape]
 """The kind of request, its key, the names that it has before an expression, the number of its values, and the shape."""
 
-_TEXTS: Final[Cache[_Place, tuple[str, tuple[str, ...]]]] = Cache()
-"""The texts of expressions, each with all names of its request after it."""
+_TEXTS: Final[Cache[_Place, tuple[str, dict[str, str], tuple[str, ...]]]] = Cache()
+"""The texts of expressions, each with all names of its request after it, and the placeholders of its values."""
 
 _Clause: TypeAlias = Literal["SET", "REMOVE", "ADD", "DELETE"]
 
@@ -124,10 +125,9 @@ class ExpressionText:
             BadValue: the expression exceeds DynamoDB's limits.
         """
         before = len(self._values), self._most
-        values: list[Value] = []
-        shape = shape_of_condition(condition, values)
-        place = self._place(shape)
-        text = self._known(place, values)
+        facts = facts_of(condition)
+        place = self._place(facts.shape)
+        text = self._known(place, facts.values, facts.size)
         if text is None:
             text = self._condition(condition)
             _check_text("condition", text, _CONDITION_OPERATOR, _FEWER)
@@ -146,7 +146,7 @@ class ExpressionText:
         values: list[Value] = []
         shape = (*[_shape_of_action(action, values) for action in actions],)
         place = self._place(None if None in shape else shape)
-        text = self._known(place, values)
+        text = self._known(place, values, _size_at_most(values))
         if text is None:
             text = self._update(actions)
             _check_text("update", text, _UPDATE_OPERATOR, _LESS)
@@ -166,16 +166,19 @@ class ExpressionText:
         """Where the text of a shape is kept: it depends on the placeholders before it."""
         return None if shape is None else (type(self), self._key, (*self._names,), len(self._values), shape)
 
-    def _known(self, place: _Place | None, values: Sequence[Value]) -> str | None:
+    def _known(self, place: _Place | None, values: Sequence[Value], size: int | None) -> str | None:
         """The text that is kept at a place, with these values added to those of the request; None: it is new."""
         kept = None if place is None else _TEXTS.get(place)
         if kept is None:
             return None
-        text, names = kept
-        for name in names[len(self._names) :]:
-            self.name(name)
-        for value in values:
-            self.value(value)
+        text, names, aliases = kept
+        self._names = names.copy()
+        if size is None:
+            for value in values:
+                self.value(value)
+        else:
+            self._values.update(zip(aliases, values, strict=False))
+            self._most += size
         return text
 
     def _check_values(self, clause: str, before: int, fix: str) -> None:
@@ -188,7 +191,7 @@ class ExpressionText:
 
     def _keep(self, place: _Place | None, text: str) -> None:
         if place is not None:
-            _TEXTS.keep(place, (text, (*self._names,)))
+            _TEXTS.keep(place, (text, self._names.copy(), (*self._values,)[place[3] :]))
 
     def name(self, name: str) -> str:
         """The placeholder of a name."""
@@ -376,62 +379,111 @@ def _is_small(operand: Operand) -> bool:
             assert_never(operand)
 
 
-def shape_of_condition(condition: Condition, values: list[Value]) -> _Shape | None:
-    """What decides the text of a condition; None if its values decide more than placeholders, or a path is long.
+class Facts(NamedTuple):
+    """What a lowered condition says besides its tree; read from the tree once, and kept by its nodes.
 
-    Args:
-        condition: lowered.
-        values: receives the values, in the order of their placeholders.
+    A node that a compiled call shares with other calls, such as the test of a tag, is read once altogether.
+
+    Attributes:
+        shape: what decides the text of the condition; None if its values decide more than placeholders, or a path is
+            long.
+        values: in the order of their placeholders.
+        size: the most bytes of the values with their placeholders; None: one of them must be measured.
     """
+
+    shape: _Shape | None
+    values: tuple[Value, ...]
+    size: int | None
+
+
+_SHAPELESS: Final = Facts(None, (), None)
+
+
+def facts_of(condition: Condition) -> Facts:
+    """The facts of a lowered condition."""
+    kept = condition.__dict__
+    facts: Facts | None = kept.get("facts")
+    if facts is None:
+        facts = kept["facts"] = _facts(condition)
+    return facts
+
+
+def _facts(condition: Condition) -> Facts:
     node = cast(AnyCondition, condition)
     match node:
         case Compare():
-            left, right = _shape_of_operand(node.left, values), _shape_of_operand(node.right, values)
-            return None if left is None or right is None or left == right else (node.op, left, right)
+            left, right = node.left, node.right
+            if type(left) is Path and type(right) is Const and len(left.segments) == 1:  # the usual test
+                values = (right.value,)
+                return Facts((node.op, left.segments[0], Const), values, _size_at_most(values))
+            if left == right:
+                return _SHAPELESS
+            values = (*_value_of(left), *_value_of(right))
+            return _facts_of(node.op, (left, right), values)
         case And() | Or():
-            parts = (*[shape_of_condition(part, values) for part in node.conditions],)
-            return None if None in parts else (type(node), parts)
+            parts = [facts_of(part) for part in node.conditions]
+            shapes = [part.shape for part in parts]
+            if None in shapes:
+                return _SHAPELESS
+            sizes = [part.size for part in parts]
+            size = None if None in sizes else sum(cast("list[int]", sizes))
+            return Facts((type(node), *shapes), tuple([value for part in parts for value in part.values]), size)
         case Not():
-            part = shape_of_condition(node.condition, values)
-            return None if part is None else (Not, part)
-        case Between() | IsIn():
-            return _shape_of_several(node, values)
+            part = facts_of(node.condition)
+            return _SHAPELESS if part.shape is None else Facts((Not, part.shape), part.values, part.size)
+        case Between():
+            low, high = node.low, node.high
+            if type(node.operand) is not Path or type(low) is not Const or type(high) is not Const:
+                return _SHAPELESS
+            if not _ordered(low.value, high.value):
+                return _SHAPELESS
+            return _facts_of(Between, (node.operand,), (low.value, high.value))
+        case IsIn():
+            if type(node.operand) is not Path or not 0 < len(node.choices) <= CHOICES:
+                return _SHAPELESS
+            return _facts_of(IsIn, (node.operand,), tuple([choice.value for choice in node.choices]), len(node.choices))
         case Exists() | Missing():
-            of = _shape_of_operand(node.path, values)
-            return None if of is None else (type(node), of)
+            return _facts_of(type(node), (node.path,), ())
         case StartsWith(path, value) | Contains(path, value):
-            of = _shape_of_operand(path, values)
-            values.append(value.value)
-            return None if of is None else (type(node), of)
+            return _facts_of(type(node), (path,), (value.value,))
         case _:
             assert_never(node)
 
 
-def _shape_of_several(node: Between | IsIn, values: list[Value]) -> _Shape | None:
-    path = _shape_of_operand(node.operand, values) if type(node.operand) is Path else None
-    if path is None:
-        return None
-    if isinstance(node, IsIn):
-        values += [choice.value for choice in node.choices]
-        return (IsIn, path, len(node.choices)) if 0 < len(node.choices) <= CHOICES else None
-    if type(node.low) is not Const or type(node.high) is not Const or not _ordered(node.low.value, node.high.value):
-        return None
-    values += (node.low.value, node.high.value)
-    return (Between, path)
+def _value_of(operand: Operand) -> tuple[Value, ...]:
+    return (operand.value,) if type(operand) is Const else ()
 
 
-def _shape_of_operand(operand: Operand, values: list[Value]) -> _Shape | None:
-    if type(operand) is Const:
-        values.append(operand.value)
-        return Const
-    if type(operand) is Path:  # a longer path may have keys of dicts, which are as many as the data has
-        return operand.segments[0] if len(operand.segments) == 1 else None
-    path = cast(Size, operand).path
-    return (Size, path.segments[0]) if len(path.segments) == 1 else None
+def _facts_of(kind: object, operands: tuple[Operand, ...], values: tuple[Value, ...], *others: object) -> Facts:
+    """The facts of one test."""
+    shape = [kind, *others]
+    for operand in operands:
+        if type(operand) is Const:
+            shape.append(Const)
+            continue
+        size = type(operand) is Size
+        segments = cast(Size, operand).path.segments if size else cast(Path, operand).segments
+        if len(segments) > 1:  # it may have keys of dicts, which are as many as the data has
+            return _SHAPELESS
+        shape.append((Size, segments[0]) if size else segments[0])
+    return Facts(tuple(shape), values, _size_at_most(values))
+
+
+def _size_at_most(values: Iterable[Value]) -> int | None:
+    size = 0
+    for value in values:
+        kind = type(value)
+        if kind is str and len(value) <= SMALL and value.isascii():
+            size += len(value) + _LONGEST_PLACEHOLDER
+        elif kind in _SHORT:
+            size += _SHORT_BYTES
+        else:
+            return None
+    return size
 
 
 def _shape_of_action(action: Action, values: list[Value]) -> _Shape | None:
-    """As `shape_of_condition`, of an action."""
+    """What decides the text of an action; None if a path is long. ``values`` receives its values in order."""
     path = action.path.segments
     if len(path) != 1:
         return None

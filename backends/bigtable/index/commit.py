@@ -319,7 +319,7 @@ class Work:
     def torn(self, before: Stored | None) -> bool:
         """Whether the item must be read again because it has no revision: the first time that a read finds it so.
 
-        Bigtable reads a row as it was at one instant. Google's emulator does not: a write shifts the list of column
+        Bigtable reads a row at one instant. Google's emulator does not: a write shifts the list of column
         names that a read is still using, and one read in a thousand of a row that is being written lacks a column.
         """
         torn = before is not None and not before.revision and not self.unrevised

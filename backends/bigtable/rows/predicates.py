@@ -76,7 +76,7 @@ from odm.expressions.nodes import (
     paths,
 )
 from odm.immutable import Immutable
-from odm.protocol.expressions import shape_of_condition
+from odm.protocol.expressions import facts_of
 from odm.protocol.predicates import every, has_tag, has_version, requires
 
 _HERE: Final = Exists(Path((TAG,)))
@@ -128,11 +128,10 @@ def predicate(condition: Condition | None, form: Form, tag: Value = None) -> Pre
     """
     if condition is None:
         return Predicate(Nothing(), holds=False)
-    values: list[Value] = []
-    place = (tag, shape_of_condition(condition, values), *values)
-    if place[1] is None or not all(map(_is_short, values)):
+    shape, values, _ = facts_of(condition)
+    if shape is None or not all(map(_is_short, values)):
         return _compiled(condition, form, tag)
-    place = (*place, *map(type, values))  # 1, True and Decimal(1) are equal
+    place = (tag, shape, *values, *map(type, values))  # 1, True and Decimal(1) are equal
     known = form.predicates.get(place, _NEW)
     if known is _NEW:
         known = form.predicates.keep(place, _compiled(condition, form, tag))
@@ -166,8 +165,7 @@ def predicate_of_own(tag: str, version: int | None, form: Form, condition: Condi
 
     The tag and the version are not looked for in the condition, and it is made once as `predicate` is.
     """
-    values: list[Value] = []
-    shape = None if condition is None else shape_of_condition(condition, values)
+    shape, values, _ = (None, (), 0) if condition is None else facts_of(condition)
     if condition is not None and (shape is None or not all(map(_is_short, values))):
         return _compiled_of_own(tag, version, condition, form)
     place = (tag, version, shape, *values, *map(type, values))
