@@ -151,6 +151,7 @@ TARGETS: Final = (
     # 3 of about 75 microseconds.
     Target(14, "set_ of", rules.LIMITED, rules.FREE, 1.04),
     *(Target(15, call, call, calls.GET, most) for call, most in calls.TARGETS.items()),
+    *(Target(15, native, native, calls.GET, most) for native, (_, _, most) in calls.NATIVE.items()),
 )
 
 BENCHMARK: Final = Benchmark(
@@ -165,6 +166,7 @@ BENCHMARK: Final = Benchmark(
         "startup": startup,
         "rules": rules.rows,
         "calls": calls.rows,
+        "native": calls.native_rows,
     },
     targets=TARGETS,
     columns=(

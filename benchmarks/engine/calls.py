@@ -1,13 +1,19 @@
-"""What a call costs in addition to its item: calls of one item in `Memory`, each next to `get`."""
+"""What a call costs in addition to its item: calls of one item in `Memory`, and native requests, each next to `get`."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
 from benchmarks.command import Run
 from benchmarks.report import Row
 from benchmarks.timing import Racer
 from odm import AccessPattern, Entity, PrimaryKey, Store, Table, set_
+from odm.backends.bigtable import Bigtable
+from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import Memory
+from odm.immutable import field
+from odm.protocol.connection import Backend, ForwardingConnection
+from odm.protocol.requests import Request
 
 GET: Final = "get"
 
@@ -39,6 +45,59 @@ def rows(run: Run) -> Iterator[Row]:
             yield Row(
                 "Calls of one item, microseconds of CPU", call, run.race(call, {GET: get, call: _racer(made)}), call
             )
+
+
+def native_rows(run: Run) -> Iterator[Row]:
+    """The times in which a backend makes the first native request of a call, from the request of the core."""
+    memory = _Recorder()
+    backends: dict[str, Backend] = {
+        "DynamoDB": DynamoDB(region="eu-west-1"),
+        "Bigtable": Bigtable("project", "instance", endpoint="localhost:1"),
+    }
+    with Store(_table, memory) as db:
+        db.create()
+        for number in range(_ORDERS):
+            db.put(_order(number))
+        get, calls = _racer(lambda number: db.get(Order, customer="c1", number=number)), _calls(db)
+        for native, (backend, call, _) in NATIVE.items():
+            racer = Racer(_first_native(backends[backend]), partial(memory.requests, calls[call]))
+            yield Row(
+                "Native requests, microseconds of CPU", native, run.race(native, {GET: get, native: racer}), native
+            )
+
+
+def _first_native(backend: Backend) -> Callable[[Request], Any]:
+    connection = backend.connect(_table.compile())
+    return lambda request: next(connection.steps(request))
+
+
+class _Recording(ForwardingConnection[Any]):
+    """Keeps the first request of a call."""
+
+    kept: list[Request] = field(factory=list)
+
+    def steps(self, request: Request) -> Any:
+        self.kept.append(request)
+        return super().steps(request)
+
+
+class _Recorder(Memory):
+    """Its connection keeps requests."""
+
+    connection: _Recording
+
+    def connect(self, schema: Any) -> Any:
+        self.connection = _Recording(super().connect(schema))
+        return self.connection
+
+    def requests(self, call: Callable[[int], Any], calls: int, _: int) -> list[Request]:
+        """The first request of each of so many calls."""
+        firsts = []
+        for number in range(calls):
+            self.connection.kept.clear()
+            call(number % _ORDERS)
+            firsts.append(self.connection.kept[0])
+        return firsts
 
 
 def _order(number: int) -> Order:
@@ -86,3 +145,12 @@ TARGETS: Final = {
     "transaction of one put": 2.8,
 }
 """How many times a `get` each may take. They are goals of the compiled calls, which are not all met yet."""
+
+NATIVE: Final = {
+    "DynamoDB request of a filtered query": ("DynamoDB", "query with a filter", 1.0),
+    "DynamoDB request of an update": ("DynamoDB", "update of a field", 1.4),
+    "DynamoDB request of an update with when=": ("DynamoDB", "update with when=", 1.4),
+    "Bigtable request of an update": ("Bigtable", "update of a field", 2.7),
+    "Bigtable request of an update with when=": ("Bigtable", "update with when=", 2.7),
+}
+"""Native requests: the backend, the call, and how many times a `get` its request may take."""
