@@ -175,7 +175,7 @@ class ActionLowering(Immutable):
             why = "the value is in the blob of an item, and a blob is never shared: set the bytes, value.read()"
             raise self.resolver.fault(action.path, why)
         if (value is None and place.default is None and not place.keeps_null) or (
-            isinstance(place.type, SetType) and not value
+            not value and isinstance(place.type, SetType)
         ):
             return Remove(place.path)
         nested = isinstance(action, Set) and action.nested

@@ -125,7 +125,7 @@ def not_(condition: Condition | bool) -> Condition:
 @public
 def set_(reference: T, value: T) -> Action:
     """Give the field this value; for a whole field, its validator runs."""
-    if isinstance(reference, type | Mapping):
+    if type(reference) is not Reference and isinstance(reference, type | Mapping):
         raise TypeError(
             f"set_({brief(reference)}, ...) takes one field: for a dict of fields, write *set_fields(Order, changes)"
         )
