@@ -14,7 +14,7 @@ from odm.cli.usage import checked
 from odm.immutable import evolve
 
 if TYPE_CHECKING:
-    from odm.backends.bigtable.maintenance.garbage import Scrubbed
+    from odm.backends.bigtable.maintenance.scrub import Scrubbed
 
 
 def scrub(  # noqa: PLR0913  # its options
@@ -54,11 +54,10 @@ def scrub(  # noqa: PLR0913  # its options
         OdmError: the models do not compile, or the tables cannot be read or changed.
     """
     from odm.backends.bigtable.maintenance import scrub as procedure  # imports Google's packages
-    from odm.backends.bigtable.maintenance.garbage import check_after
 
     models = load_target(target)
     with checked(f"--after {after}: "):
-        check_after(evolve(models.schema, name=prefix + models.schema.name), after)
+        procedure.check_after(evolve(models.schema, name=prefix + models.schema.name), after)
     name = prefix + models.schema.name
     if not (yes and remove_most):
         looked = procedure.scrub(

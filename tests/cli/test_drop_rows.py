@@ -144,7 +144,7 @@ def test_rows_behind_the_first_hundred_are_searched_on_the_server(
     send(ModifyFamilies(f"{prefix}shop", create=kept({"MD": 1})))
     for number in range(LOOKED_AT + 1):
         send(MutateRow(f"{prefix}shop", Entry(f"CUSTOMER#d{number:03}#PROFILE", (tag,))))
-    ghost = (SetCell("_t", b"", 1000), SetCell("~r", b"", 1000))  # see `odm.backends.bigtable.maintenance.garbage`
+    ghost = (SetCell("_t", b"", 1000), SetCell("~r", b"", 1000))  # see `odm.backends.bigtable.maintenance.scrub`
     send(MutateRow(f"{prefix}shop", Entry("CUSTOMER#dghost#PROFILE", ghost)))
     send(MutateRow(f"{prefix}shop", Entry("CUSTOMER#e#PROFILE", (tag, cell) if cell.family == "MD" else (cell,))))
     done = drop("--rows", "CUSTOMER#", "--yes")

@@ -15,7 +15,7 @@ from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.client.filters import Newest
 from odm.backends.bigtable.client.native import ENTRIES, Entry, MutateRow, ReadRows, SetCell
 from odm.backends.bigtable.client.native_admin import CreateTable, DeleteTable
-from odm.backends.bigtable.maintenance import garbage
+from odm.backends.bigtable.maintenance import scrub as scrubs
 from odm.cli.target import load_target
 from tests.backends.bigtable.families import kept
 from tests.cli.conftest import Application, Done, Run
@@ -97,7 +97,7 @@ def test_where_it_stopped_it_says_how_to_go_on(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(garbage._IndexScrub, "scrub", interrupted)
+        patch.setattr(scrubs._IndexScrub, "scrub", interrupted)
         done = scrub("--remove-most")  # which does not count first
     place = f"{prefix}shop.by_email:"
     assert done.code == 130

@@ -8,11 +8,10 @@ locks.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 
-from odm.backends.bigtable.client.advice import advice_of
 from odm.backends.bigtable.client.errors import NATIVE_FAILURES, is_throttled, status, text_of, translate
 from odm.backends.bigtable.client.filters import Filter
 from odm.backends.bigtable.client.native import CheckAndMutateRow, Cookies, Entry, MutateRow, Mutation, Row, Steps
-from odm.backends.bigtable.client.retry import Pauses, Refusal, Retry, Stuck, pause, read_many, write_many
+from odm.backends.bigtable.client.retry import Pauses, Refusal, Retry, Stuck, advice_of, pause, read_many, write_many
 from odm.codec import TAG
 from odm.immutable import Immutable
 from odm.protocol.requests import Written

@@ -18,7 +18,7 @@ from odm.backends.bigtable.client.native import Concurrent, Mutated, MutateRows,
 from odm.backends.bigtable.client.native import Steps as NativeSteps
 from odm.backends.bigtable.client.retry import Retry
 from odm.backends.bigtable.driver import BigtableConnection
-from odm.backends.bigtable.maintenance.garbage import Rules, Scrubbed, collect, server_time
+from odm.backends.bigtable.maintenance.scrub import Rules, Scrubbed, collect, server_time
 from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.rows.codec import Stored
 from odm.backends.bigtable.rows.keys import entry_row, index_table, with_row_keys

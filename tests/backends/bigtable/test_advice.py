@@ -15,10 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odm.backends.bigtable import Bigtable
-from odm.backends.bigtable.client.advice import COOKIE, DETAILS, Advice, advice_of
 from odm.backends.bigtable.client.errors import CallFailed
 from odm.backends.bigtable.client.native import ReadRows
-from odm.backends.bigtable.client.retry import Retry, until_answered
+from odm.backends.bigtable.client.retry import COOKIE, DETAILS, Advice, Retry, advice_of, until_answered
 from odm.errors import BackendError
 from odm.protocol.connection import Connection, arun, run
 from odm.protocol.requests import BatchWrite, Get, Merge, Put, Query, Request, Sleep

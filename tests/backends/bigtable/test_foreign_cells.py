@@ -26,8 +26,8 @@ from odm.backends.bigtable.client.native import (
 )
 from odm.backends.bigtable.client.native_admin import ModifyFamilies
 from odm.backends.bigtable.client.retry import Retry
-from odm.backends.bigtable.maintenance import garbage
-from odm.backends.bigtable.maintenance import garbage as probes
+from odm.backends.bigtable.maintenance import scrub as probes
+from odm.backends.bigtable.maintenance import scrub as scrubs
 from odm.backends.bigtable.maintenance.scrub import Scrubbed, scrub
 from odm.backends.bigtable.rows.ownership import PROBE_PREFIX
 from odm.backends.bigtable.writer import Writer
@@ -181,9 +181,9 @@ class TestGhosts:
         """The writer of that increment undoes it, and must find its cells."""
         place.ghost("PAGE#a#DAY#1")
         world = World(bigtable_emulator)
-        rules = garbage.Rules(0.001, clock=time.time)
+        rules = scrubs.Rules(0.001, clock=time.time)
         time.sleep(0.01)
-        scrubber = Steps(world, garbage.collect(Writer(place.schema), rules, lambda _: None))
+        scrubber = Steps(world, scrubs.collect(Writer(place.schema), rules, lambda _: None))
         while not isinstance(scrubber.pending, CheckAndMutateRow):
             scrubber.step()
         place.ghost("PAGE#a#DAY#1")
@@ -248,8 +248,8 @@ class TestExpired:
         expired = (SetCell("_ttl", b"1", OLD), SetCell("~r", b"r", OLD))
         untyped.set(row_key, SetCell("_t", tag, OLD), *expired)
         world = World(bigtable_emulator)
-        rules = garbage.Rules(LEASE, expired=True, clock=time.time)
-        scrubber = Steps(world, garbage.collect(Writer(untyped.schema), rules, lambda _: None)).run(1)
+        rules = scrubs.Rules(LEASE, expired=True, clock=time.time)
+        scrubber = Steps(world, scrubs.collect(Writer(untyped.schema), rules, lambda _: None)).run(1)
         untyped.set(row_key, SetCell("_t", b"Session", 2 * OLD))
         assert scrubber.run().answer.expired == 0
         assert untyped.cells()[row_key]["d:_t"] == b"Session"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from odm.backends.bigtable.client.native import ReadRows
-from odm.backends.bigtable.maintenance.garbage import Rules, collect
+from odm.backends.bigtable.maintenance.scrub import Rules, collect
 from odm.errors import OutcomeUnknown, Throttled
 from odm.protocol.requests import Request
 from tests.backends.bigtable.stopping import LEASE, Scene, Steps, World

@@ -8,7 +8,7 @@ import pytest
 from odm import AccessPattern, Entity, PrimaryKey, Table
 from odm.backends.bigtable.client.native import DeleteColumn, Entry, MutateRow, MutateRows, ReadRows, SetCell
 from odm.backends.bigtable.client.native_admin import DeleteTable
-from odm.backends.bigtable.maintenance import garbage
+from odm.backends.bigtable.maintenance import scrub as scrubs
 from odm.backends.bigtable.maintenance.scrub import Scrubbed, ascrub
 from odm.backends.bigtable.writer import Writer
 from odm.errors import BackendError, Throttled
@@ -68,9 +68,9 @@ def found(place: Place) -> list[str]:
 
 def repairer(place: Place, world: World) -> Steps:
     """Begin a repair."""
-    rules = garbage.Rules(LEASE, clock=time.time, repair=True)
+    rules = scrubs.Rules(LEASE, clock=time.time, repair=True)
     writer = Writer(place.schema, world.procedures().retry)
-    return Steps(world, garbage.collect(writer, rules, lambda _: None))
+    return Steps(world, scrubs.collect(writer, rules, lambda _: None))
 
 
 def to_writing(steps: Steps) -> Steps:
@@ -133,7 +133,7 @@ def test_entries_of_an_index_of_no_model_and_items_of_no_entity_are_left_alone(p
 
 
 def test_it_continues_page_by_page(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(garbage, "PAGE_ROWS", 2)
+    monkeypatch.setattr(scrubs, "PAGE_ROWS", 2)
     lose(place)
     told: list[Scrubbed] = []
     place.scrub(repair=True, tell=told.append, rate=1000.0)

@@ -25,7 +25,7 @@ from odm.backends.bigtable.client.native import (
     Row,
     SetCell,
 )
-from odm.backends.bigtable.maintenance import garbage
+from odm.backends.bigtable.maintenance import scrub as scrubs
 from odm.backends.bigtable.maintenance.scrub import Scrubbed, ascrub, scrub
 from odm.backends.bigtable.rows.codec import REVISION, TAG
 from odm.backends.bigtable.rows.keys import entry_row, index_table
@@ -203,8 +203,8 @@ class TestRows:
         ghost(link, prefix, "PAGE#m#DAY#2")
         schema = evolve(pages.compile(), name=f"{prefix}pages")
         writer = Writer(schema)
-        rules = garbage.Rules(LEASE, clock=lambda: time.time() + 2 * HOUR)
-        scrubber = Steps(world, garbage.collect(writer, rules, lambda _: None))
+        rules = scrubs.Rules(LEASE, clock=lambda: time.time() + 2 * HOUR)
+        scrubber = Steps(world, scrubs.collect(writer, rules, lambda _: None))
         while not isinstance(scrubber.pending, CheckAndMutateRow):
             scrubber.step()
         db.put(Visit(page="m", day="2"))
@@ -237,7 +237,7 @@ class TestGoingOn:
     async def test_it_reports_where_to_continue_after_each_page(
         self, do: Do, db: Store, prefix: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(garbage, "PAGE_ROWS", 2)
+        monkeypatch.setattr(scrubs, "PAGE_ROWS", 2)
         db.put(Visit(page="m", day="1"))
         db.put(Visit(page="m", day="2"))
         db.put(Visit(page="m", day="3"))
@@ -258,7 +258,7 @@ class TestGoingOn:
             await do(after="other:x")
 
     async def test_the_rate_is_limited(self, do: Do, db: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(garbage, "PAGE_ROWS", 1)
+        monkeypatch.setattr(scrubs, "PAGE_ROWS", 1)
         for day in "123":
             db.put(Visit(page="m", day=day))
         began = time.monotonic()

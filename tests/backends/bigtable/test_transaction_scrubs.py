@@ -8,8 +8,8 @@ import pytest
 
 from odm.backends.bigtable.client.native import Call
 from odm.backends.bigtable.client.retry import LEASE_SECONDS
-from odm.backends.bigtable.maintenance import garbage
-from odm.backends.bigtable.maintenance.garbage import Rules, Scrubbed, collect
+from odm.backends.bigtable.maintenance import scrub as scrubs
+from odm.backends.bigtable.maintenance.scrub import Rules, Scrubbed, collect
 from odm.backends.bigtable.requests import Procedures
 from odm.backends.bigtable.transactions.committed import Locks
 from odm.protocol.requests import Delete, Transact
@@ -147,7 +147,7 @@ TEARS = tx(move(X, "B"), change(Y, 1))
 VARIANTS: dict[str, tuple[Change, ...]] = {
     "records of aborted transactions are removed early": (
         Change(
-            garbage._RecordScrub,
+            scrubs._RecordScrub,
             "columns",
             "chain(Newest(), Before(_stamp(2 * scope.cutoff - scope.now)))",
             "Newest()",
@@ -161,13 +161,13 @@ VARIANTS: dict[str, tuple[Change, ...]] = {
     ),
     "index columns are removed without a lease": (
         Change(
-            garbage._IndexScrub,
+            scrubs._IndexScrub,
             "columns",
             "chain(Family(ENTRIES), Newest(), Before(self.scope.cutoff))",
             "chain(Family(ENTRIES), Newest())",
         ),
         Change(
-            garbage._IndexScrub,
+            scrubs._IndexScrub,
             "scrub",
             "DeleteColumn(column, ENTRIES, scope.cutoff)",
             "DeleteColumn(column, ENTRIES)",
