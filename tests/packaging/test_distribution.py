@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 VENDORS = (
-    *("aiobotocore", "boto3", "botocore", "google", "grpc", "h11", "httptools", "pyqwest", "rich", "sqlalchemy"),
+    *("aiobotocore", "boto3", "botocore", "google", "grpc", "httptools", "pyqwest", "rich", "sqlalchemy"),
     "typer",
 )
 

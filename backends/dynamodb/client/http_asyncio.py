@@ -26,7 +26,7 @@ from odm.backends.dynamodb.client.http_messages import (
     unconnected,
     written,
 )
-from odm.backends.dynamodb.client.http_readers import Reader, reader_class
+from odm.backends.dynamodb.client.http_reader import Reader
 from odm.backends.dynamodb.client.routes import Route
 from odm.protocol.connection import foreign_loop
 
@@ -36,7 +36,6 @@ class Asyncio:
 
     def __init__(self, route: Route) -> None:
         self._route = route
-        self._reader = reader_class()
         self._tls: ssl.SSLContext | None = None
         self._pools: dict[asyncio.AbstractEventLoop, _Pool] = {}
 
@@ -84,7 +83,7 @@ class Asyncio:
         # uvloop does not have it, and Python before 3.12.8 and 3.13.1 fails with eager tasks.
         if isinstance(pool.loop, asyncio.BaseEventLoop) and pool.loop.get_task_factory() is None:
             options["happy_eyeballs_delay"] = 0.25  # seconds until the next address is tried as well (RFC 8305)
-        connect, reader = self._route.timeouts[0], self._reader()
+        connect, reader = self._route.timeouts[0], Reader()
         if end is None and connect is not None:
             end = pool.loop.time() + connect
         try:

@@ -1,6 +1,6 @@
 """HTTP/1.1 without I/O, for `http_sockets` and `http_asyncio`: what is written to a connection, and what is read.
 
-Responses are read by `http_readers`. Nothing here sends a request a second time, follows a redirect, or decodes a body.
+Responses are read by `http_reader`. Nothing here sends a request a second time, follows a redirect, or decodes a body.
 """
 
 import re

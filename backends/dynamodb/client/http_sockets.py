@@ -25,7 +25,7 @@ from odm.backends.dynamodb.client.http_messages import (
     unconnected,
     written,
 )
-from odm.backends.dynamodb.client.http_readers import Reader, reader_class
+from odm.backends.dynamodb.client.http_reader import Reader
 from odm.backends.dynamodb.client.routes import Route
 
 _RECORD: Final = 16 * 1024
@@ -37,7 +37,6 @@ class Sockets:
 
     def __init__(self, route: Route) -> None:
         self._route = route
-        self._reader = reader_class()
         self._process = os.getpid()
         self._tls: ssl.SSLContext | None = None
         # Deques of idle connections by server. There is no lock that another thread could hold during a fork.
@@ -123,7 +122,7 @@ class Sockets:
         except BaseException:
             plain.close()
             raise
-        return _Connection(plain, self._reader())
+        return _Connection(plain, Reader())
 
 
 class _Limit:

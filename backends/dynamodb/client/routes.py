@@ -241,8 +241,8 @@ def _endpoint(
 
 def _obstacles(configuration: "Session | Environment", config: Any, endpoint: Endpoint) -> Iterator[str]:
     """The settings that the lean transport does not support."""
-    if find_spec("httptools") is None and find_spec("h11") is None:
-        yield "neither httptools nor h11 is installed: pip install 'single-table-odm[dynamodb]'"
+    if find_spec("httptools") is None:
+        yield "httptools is not installed: pip install 'single-table-odm[dynamodb]'"
     plain = vars(type(config)())
     for name, value in vars(config).items():
         if not name.startswith("_") and name not in _SUPPORTED and value != plain.get(name):

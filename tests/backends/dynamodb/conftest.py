@@ -1,8 +1,7 @@
 """Fixtures without mocks: botocore and aiobotocore send requests to moto's server, sync and async."""
 
-import sys
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import boto3
@@ -29,28 +28,10 @@ def backend(endpoint: str) -> DynamoDB:
     return DynamoDB(session, endpoint_url=endpoint)
 
 
-def without_httptools(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the lean transport parse with h11, as without the extra ``fast``."""
-    monkeypatch.setitem(sys.modules, "odm.backends.dynamodb.client.http_httptools", None)
-
-
-@pytest.fixture(params=["httptools", "h11"])
-def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Each of the HTTP parsers of the lean transport."""
-    if request.param == "h11":
-        without_httptools(monkeypatch)
-    return str(request.param)
-
-
-@pytest.fixture(
-    scope="module", params=["lean", *(pytest.param(one, marks=pytest.mark.one_of(4)) for one in ("h11", "vendor"))]
-)
-def transport(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """Each of the transports, the lean one over each of its HTTP parsers."""
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        if request.param == "h11":
-            without_httptools(monkeypatch)
-        yield "vendor" if request.param == "vendor" else "lean"
+@pytest.fixture(scope="module", params=["lean", pytest.param("vendor", marks=pytest.mark.one_of(4))])
+def transport(request: pytest.FixtureRequest) -> Any:
+    """Each of the transports."""
+    return request.param
 
 
 @pytest.fixture

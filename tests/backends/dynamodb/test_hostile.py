@@ -20,7 +20,6 @@ from odm.protocol.connection import RetryPolicy, aperform, perform
 from odm.protocol.requests import Get, Put
 from odm.schema.entity import Key
 from odm.schema.model import Schema
-from tests.backends.dynamodb.conftest import without_httptools
 from tests.backends.dynamodb.hostile import FOREIGN, WAIT, Hostile, Talk, hostile, http, item_of
 
 pytestmark = pytest.mark.one_of(4)
@@ -36,19 +35,17 @@ LEAVES_SOCKETS = pytest.mark.filterwarnings(
 """urllib3 and aiohttp leave the sockets of broken answers to the garbage collector."""
 
 
-@pytest.fixture(params=["httptools", "h11", pytest.param("vendor", marks=LEAVES_SOCKETS)])
-def carrier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The transports: the lean one with each of its parsers, and the vendor's."""
-    if request.param == "h11":
-        without_httptools(monkeypatch)
-    yield "vendor" if request.param == "vendor" else "lean"
+@pytest.fixture(params=["lean", pytest.param("vendor", marks=LEAVES_SOCKETS)])
+def carrier(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The transports."""
+    yield request.param
     if request.param == "vendor":
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()  # here, and not in a later test
 
 
-of_lean = pytest.mark.parametrize("carrier", ["httptools", "h11"], indirect=True)
+of_lean = pytest.mark.parametrize("carrier", ["lean"], indirect=True)
 """What aiohttp, which aiobotocore uses, takes for the answer to the next request; docs/dynamodb.md says so."""
 
 
@@ -382,7 +379,7 @@ def test_many_callers_of_a_hostile_server(server: Hostile, carrier: Any, asynchr
 
 @pytest.mark.parametrize(
     ("carrier", "asynchronous"),
-    [("httptools", "sync"), ("httptools", "async"), ("h11", "sync"), ("h11", "async"), ("vendor", "async")],
+    [("lean", "sync"), ("lean", "async"), ("vendor", "async")],
     indirect=True,
 )  # boto3 has no deadline, and docs/dynamodb.md says so
 @pytest.mark.parametrize("place", ["head", "body"])

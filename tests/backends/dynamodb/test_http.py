@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import logging
 import os
 import signal
 import socket
@@ -27,10 +26,8 @@ from hypothesis import strategies as st
 
 from odm.backends.dynamodb import DynamoDB
 from odm.backends.dynamodb.client.handlers import HandledRequest
-from odm.backends.dynamodb.client.http_h11 import H11Reader
-from odm.backends.dynamodb.client.http_httptools import HttptoolsReader
 from odm.backends.dynamodb.client.http_messages import Broken, target_of, written
-from odm.backends.dynamodb.client.http_readers import Reader
+from odm.backends.dynamodb.client.http_reader import Reader
 from odm.backends.dynamodb.driver import DynamoDBConnection
 from odm.errors import BackendError, OutcomeUnknown
 from odm.expressions.nodes import Exists
@@ -91,7 +88,7 @@ class Service:
 
 
 @pytest.fixture
-def service(library: str) -> Iterator[Service]:
+def service() -> Iterator[Service]:
     service = Service()
     with serving(service.answer) as server:
         service.connect(server)
@@ -251,7 +248,6 @@ def test_a_header_with_a_line_break_is_not_sent(service: Service, asynchronous: 
 
 PROGRAM = """
 import asyncio, sys
-{first}
 from odm.backends.dynamodb import DynamoDB
 from odm.protocol.connection import aperform, perform
 from odm.protocol.requests import Get
@@ -267,14 +263,13 @@ async def main():
 
 asyncio.run(main())
 {last}
-print(*(name for name in ("aiohttp", "urllib3.connectionpool", "h11", "httptools") if sys.modules.get(name)))
+print(*(name for name in ("aiohttp", "urllib3.connectionpool", "httptools") if sys.modules.get(name)))
 """
 
 
-def run(service: Service, library: str, last: str = "") -> str:
+def run(service: Service, last: str = "") -> str:
     """The output of a program in a process of its own, in which warnings are errors."""
-    first = "sys.modules['httptools'] = None" if library == "h11" else ""
-    program = PROGRAM.format(first=first, endpoint=service.server.endpoint, last=last)
+    program = PROGRAM.format(endpoint=service.server.endpoint, last=last)
     command = [sys.executable, "-W", "error", "-c", program]
     # Credentials in the environment: without, botocore looks for some elsewhere, and loads its own HTTP client.
     environment = {**os.environ, "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
@@ -283,29 +278,19 @@ def run(service: Service, library: str, last: str = "") -> str:
     return done.stdout
 
 
-def test_a_process_ends_without_warnings(service: Service, library: str) -> None:
+def test_a_process_ends_without_warnings(service: Service) -> None:
     """Although the store was not closed."""
-    assert run(service, library).split() == ["1", "2", library]
+    assert run(service).split() == ["1", "2", "httptools"]
 
 
-def test_a_process_ends_while_threads_wait(service: Service, library: str) -> None:
+def test_a_process_ends_while_threads_wait(service: Service) -> None:
     wait = (
         "import threading; threading.Thread(target=perform, args=(connection, Get(Key('p', 's'))), daemon=True).start()"
     )
     late = threading.Event()
     service.step = lambda number: number > 2 and late.wait(20)
-    assert run(service, library, wait).split()[:2] == ["1", "2"]
+    assert run(service, wait).split()[:2] == ["1", "2"]
     late.set()
-
-
-def test_the_log_says_that_httptools_is_not_installed(
-    service: Service, library: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG, "odm.dynamodb")
-    connection = service.connection()
-    assert perform(connection, Get(KEY)) == {"n": 1}
-    assert ("httptools is not installed" in caplog.text) == (library == "h11")
-    connection.close()
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -466,14 +451,11 @@ RESPONSES = {
 }
 
 
-READERS: list[type[Reader]] = [HttptoolsReader, H11Reader]
-
-
-@given(st.data(), st.sampled_from(list(RESPONSES)), st.sampled_from(READERS))
-def test_responses_in_pieces_of_any_size(data: st.DataObject, name: str, kind: type[Reader]) -> None:
+@given(st.data(), st.sampled_from(list(RESPONSES)))
+def test_responses_in_pieces_of_any_size(data: st.DataObject, name: str) -> None:
     raw = RESPONSES[name]
     cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)))))
-    reader = kind()
+    reader = Reader()
     for _ in range(2):  # on the same connection
         reader.begin()
         found = [
@@ -484,15 +466,14 @@ def test_responses_in_pieces_of_any_size(data: st.DataObject, name: str, kind: t
         assert reader.reusable
 
 
-def read(raw: bytes, kind: type[Reader]) -> Reader:
-    reader = kind()
+def read(raw: bytes) -> Reader:
+    reader = Reader()
     reader.begin()
     if not reader.feed(raw):
         reader.end()
     return reader
 
 
-@pytest.mark.parametrize("kind", READERS)
 @pytest.mark.parametrize(
     ("raw", "body"),
     [
@@ -504,13 +485,12 @@ def read(raw: bytes, kind: type[Reader]) -> Reader:
         (b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n", b""),
     ],
 )
-def test_connections_that_are_not_used_again(raw: bytes, body: bytes, kind: type[Reader]) -> None:
-    reader = read(raw, kind)
+def test_connections_that_are_not_used_again(raw: bytes, body: bytes) -> None:
+    reader = read(raw)
     assert (reader.body, reader.reusable) == (body, False)
     assert reader.headers.get("x-amz-crc32", "5") == "5"
 
 
-@pytest.mark.parametrize("kind", READERS)
 @pytest.mark.parametrize(
     "raw",
     [
@@ -527,9 +507,9 @@ def test_connections_that_are_not_used_again(raw: bytes, body: bytes, kind: type
         b"SSH-2.0-OpenSSH_9.6\r\n",
     ],
 )
-def test_responses_that_are_not_complete_or_not_http(raw: bytes, kind: type[Reader]) -> None:
+def test_responses_that_are_not_complete_or_not_http(raw: bytes) -> None:
     with pytest.raises(Broken):
-        read(raw, kind)
+        read(raw)
 
 
 @pytest.mark.parametrize("place", ["on_header", "on_headers_complete", "on_body", "on_message_complete"])
@@ -537,20 +517,19 @@ def test_responses_that_are_not_complete_or_not_http(raw: bytes, kind: type[Read
 def test_what_a_signal_handler_raises_is_raised(place: str, raised: type[BaseException]) -> None:
     """httptools replaces any exception in the methods that it calls by one of its own."""
 
-    def interrupted(self: HttptoolsReader, *arguments: Any) -> None:
-        getattr(HttptoolsReader, place)(self, *arguments)
+    def interrupted(self: Reader, *arguments: Any) -> None:
+        getattr(Reader, place)(self, *arguments)
         raise raised
 
-    reader = type("Interrupted", (HttptoolsReader,), {place: interrupted})()
+    reader = type("Interrupted", (Reader,), {place: interrupted})()
     reader.begin()
     with pytest.raises(raised):
         reader.feed(RESPONSES["a length"])
     assert not reader.reusable
 
 
-@pytest.mark.parametrize("kind", READERS)
-def test_headers_that_occur_twice_are_joined(kind: type[Reader]) -> None:
-    assert read(HEAD + b"X: 1\r\nx: 2\r\nContent-Length: 0\r\n\r\n", kind).headers["x"] == "1, 2"
+def test_headers_that_occur_twice_are_joined() -> None:
+    assert read(HEAD + b"X: 1\r\nx: 2\r\nContent-Length: 0\r\n\r\n").headers["x"] == "1, 2"
 
 
 @pytest.mark.parametrize(

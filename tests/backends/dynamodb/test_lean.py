@@ -62,7 +62,7 @@ class Service(NamedTuple):
 
 
 @pytest.fixture
-def service(library: str) -> Iterator[Service]:
+def service() -> Iterator[Service]:
     """For calls over each of the HTTP libraries."""
     answers: list[Answer] = []
     with serving(lambda: answers.pop(0) if answers else FOUND) as server:

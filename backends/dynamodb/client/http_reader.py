@@ -1,12 +1,21 @@
-"""Responses of HTTP/1.1, parsed by httptools."""
+"""Responses of HTTP/1.1, parsed by httptools, the binding of Node's llhttp."""
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from odm.backends.dynamodb.client.http_messages import Broken
 
 
-class HttptoolsReader:
-    """`http_readers.Reader`, over httptools, which calls the methods ``on_...``."""
+class Reader:
+    """Reads the responses of one connection, one after the other. httptools calls the methods ``on_...``.
+
+    Attributes:
+        status: the status of the response.
+        headers: its headers; the names are lower case.
+        body: its body, when it is complete.
+        complete: whether the response is complete, or none is expected.
+        reusable: whether the connection can be used for another request. It cannot if anything else arrived: the
+            next response would not be that of the next request.
+    """
 
     __slots__ = ("_framed", "_parser", "_parts", "body", "complete", "headers", "reusable", "status")
 
