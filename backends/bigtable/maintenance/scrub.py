@@ -537,7 +537,7 @@ class _ItemScrub(_Scrub):
     def scrub(self, rows: list[Row], columns: Filter) -> Steps[Scrubbed]:
         scope, places = self.scope, self.scope.writer.places
         resolved = yield from resolve_old(scope.writer, scope.locks, rows, scope.now, scope.old_lock)
-        rows = yield from places.committed(rows, columns, scope.writer.retry)
+        rows = yield from places.locks.committed(rows, columns, scope.writer.retry)
         return (yield from self._items(places.items(rows))) + Scrubbed(locks=resolved)
 
     def _items(self, rows: list[Row]) -> Steps[Scrubbed]:

@@ -286,10 +286,6 @@ class ItemRows(_Locked, dict=True):
         """The filter for these cells of rows, and for the locks of transactions."""
         return self.locks.shown(cells)
 
-    def committed(self, rows: list[Row], cells: Filter, retry: Retry, *, cut: bool = False) -> Steps[list[Row]]:
-        """Rows that were read with `shown`, as they are by the committed state; see `NoLocks.committed`."""
-        return self.locks.committed(rows, cells, retry, cut=cut)
-
     def selection(self, only: Only, roots: frozenset[str] = frozenset(), *, listed: bool = False) -> Filter:
         """The cells for some attributes of items; those of whole items, if they cannot be selected.
 

@@ -177,7 +177,7 @@ class ItemSource(Immutable):
     def kept(self, rows: list[Row]) -> Steps[list[Row]]:
         """The rows of the items that pass the filter."""
         cut = isinstance(self.request, Scan) and self.request.tag is not None  # see `without_others`
-        rows = yield from self.places.committed(rows, self.asked, self.retry, cut=cut)
+        rows = yield from self.places.locks.committed(rows, self.asked, self.retry, cut=cut)
         rows = self.places.items(rows, former=self.former, needed=self.needed)
         if self.counts_all:
             return rows
