@@ -30,9 +30,8 @@ from odm.backends.bigtable.client.native_admin import UpdateTable
 from odm.backends.bigtable.client.read_rows import COLLECTORS, One
 from odm.backends.bigtable.client.retry import ATTEMPT_SECONDS, COMMIT_WITHIN, COMMITS, Retry
 from odm.backends.bigtable.client.wire import Message, Wire
-from odm.backends.bigtable.profiles import may_lag, reading_from
 from odm.backends.bigtable.rehearsal import rehearse
-from odm.backends.bigtable.requests import Procedures
+from odm.backends.bigtable.requests import Procedures, may_lag, reading_from
 from odm.backends.bigtable.rows.keys import index_table, steps_of, with_bytes, with_row_keys
 from odm.backends.bigtable.rows.loading import write_item
 from odm.backends.bigtable.writer import now_micros

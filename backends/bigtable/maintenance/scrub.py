@@ -315,7 +315,7 @@ def collect(writer: Writer, rules: Rules, tell: Callable[[Scrubbed], object]) ->
         Throttled: the server did not answer in time; continue after the ``following`` of the last reported progress.
         OdmError: the server refused a call.
     """
-    if not writer.places.tagged:  # neither counters nor indexes, and no cells of odm
+    if writer.places.layout not in _ITEM_SCRUBS:  # it has neither counters nor indexes, and no cells of odm
         if rules.expired:
             raise Unsupported(
                 f"table {writer.table!r} has rows of other programs, and a scrub does not remove their expired items: "

@@ -94,7 +94,6 @@ class ForeignRows(PlacedRows):
     """Rows of other programs, of which odm owns the declared cells."""
 
     layout: ClassVar[Layout] = "verbatim"
-    tagged: ClassVar[bool] = False
 
     kinds: Mapping[str, Kind] = field(factory=dict)
 

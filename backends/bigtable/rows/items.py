@@ -228,13 +228,11 @@ class ItemRows(_Locked, dict=True):
         locks: the locks of transactions.
         current: the cells of whole items, without the former values that fields keep; see ``former`` of a `Get`.
         layout: the name of the layout.
-        tagged: whether items have tags and revisions in cells of their own.
         reads_backwards: whether a query in reverse reads only the items that it returns.
         merges_together: whether thousands of merges are one request; not so if items must be read.
     """
 
     layout: ClassVar[Layout] = "row_per_item"
-    tagged: ClassVar[bool] = True
     reads_backwards: ClassVar[bool] = True
     merges_together: ClassVar[bool] = True
 
