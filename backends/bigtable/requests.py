@@ -10,7 +10,7 @@ Without ``transactions=True`` a write concerns one row: Bigtable itself is atomi
 
 **App profiles.** `Bigtable(read_app_profile=...)` names one whose clusters may lag behind the one that is written to.
 Only reads of items with ``consistent=False`` use it. All other reads use the profile of writes: consistent reads, and
-those that a write, a batch, a scrub or a plan makes to decide what to write. A page of an index uses the latter too: its
+those that a write, a batch, a scrub or a plan makes to decide what to write. Pages of an index use that one, too: their
 entries and the items that they name are rows of two tables, which another cluster may have in states of different
 times, so that an item that changes its place in the index could be in neither.
 """
