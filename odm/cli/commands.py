@@ -61,8 +61,9 @@ def demo(
     reads and its first results. The next run uses the same data.
     """
     from odm.cli.demo.run import run
+    from odm.cli.tables import make_console
 
-    run(file, reset=reset, every=every)
+    run(file, make_console(), reset=reset, every=every)
 
 
 @app.command(epilog="Example: odm lock shop.models:shop")

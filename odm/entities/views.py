@@ -77,6 +77,11 @@ class EntityView(Protocol):
         """The field with the TTL marker, or None."""
         ...
 
+    @property
+    def keep(self) -> int | None:
+        """How many items of a partition are kept, the newest ones (``keep=`` of `odm.Entity`); None: all."""
+        ...
+
     def validate(self, field: str, value: Any) -> Any:
         """A value converted and validated as by the model.
 

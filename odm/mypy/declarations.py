@@ -48,7 +48,7 @@ from mypy.types import (
     has_type_vars,
 )
 
-from odm.entities.patterns import Pattern
+from odm import AccessPattern
 from odm.keys.grammar import unpaired
 
 PATTERN: Final = "odm.entities.patterns.Pattern"
@@ -184,7 +184,7 @@ def _arguments(call: CallExpr) -> dict[str, Expression]:
 def _fields(template: Expression | None, api: SemanticAnalyzerPluginInterface) -> list[str] | None:
     """The fields of a template; None if its text is not known, or is not one."""
     text = None if template is None else _text(template, api)
-    return None if text is None or unpaired(text) else [*Pattern(text).fields]
+    return None if text is None or unpaired(text) else [*AccessPattern(text).fields]
 
 
 def _text(expression: Expression, api: SemanticAnalyzerPluginInterface) -> str | None:

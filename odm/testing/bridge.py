@@ -7,8 +7,7 @@ from inspect import iscoroutine
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
-from odm.stores.asynchronous import AsyncBatch, AsyncStore, AsyncTransaction
-from odm.stores.sync import Store
+from odm import AsyncBatch, AsyncStore, AsyncTransaction, Store
 
 T = TypeVar("T")
 

@@ -7,11 +7,10 @@ from inspect import Parameter, signature
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import pytest
+from msgspec import Struct, field
 
-from odm.errors import Unsupported
-from odm.immutable import Immutable, field
-from odm.observe.meter import Meter
-from odm.stores.sync import Store
+from odm import Store, Unsupported
+from odm.results import Meter
 from odm.testing.bridge import release
 
 Flag: TypeAlias = Literal[
@@ -21,7 +20,7 @@ Flag: TypeAlias = Literal[
 T = TypeVar("T", bound=Callable[..., Any])
 
 
-class Capabilities(Immutable):
+class Capabilities(Struct, frozen=True):
     """The features of a backend. A feature that is False must raise `odm.Unsupported` wherever it is used.
 
     Attributes:
@@ -57,7 +56,7 @@ class Capabilities(Immutable):
     transactions: bool | Literal["partition"] = True
     updates: bool = True
     units: bool = True
-    faults: Mapping[str, str] = field(factory=dict)
+    faults: Mapping[str, str] = field(default_factory=dict)
 
     def transaction_calls(self, items: int, *, read: bool = True, spread: bool = False) -> int:
         """The calls of a transaction of several items without index entries, to its end, if no other writer comes.

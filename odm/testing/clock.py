@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from threading import Lock
 
-from odm.errors import BadValue
+from odm import BadValue
 
 
 class Clock:

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from odm.protocol.connection import Backend
-from odm.stores.sync import Store
+from odm import Backend, Store
 from odm.testing import entities, spreading
 from odm.testing.capabilities import Capabilities
 from odm.testing.stores import Mode, Stores

@@ -2,10 +2,7 @@
 
 from typing import Any, overload
 
-from odm.protocol.connection import Backend
-from odm.schema.table import Table
-from odm.stores.asynchronous import AsyncStore
-from odm.stores.sync import Store
+from odm import AsyncStore, Backend, Store, Table
 
 
 class OpenStore:

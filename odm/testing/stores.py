@@ -7,22 +7,16 @@ from typing import Any, Literal, Self, TypeAlias, TypeVar, cast
 from uuid import uuid4
 
 from attrs import define, field
+from msgspec.structs import replace as evolve
 
-from odm.entities.entity import Entity
-from odm.entities.query import Query
-from odm.errors import Unsupported
-from odm.expressions.nodes import Action
-from odm.immutable import evolve
+from odm import Action, AsyncStore, Backend, Entity, Query, Store, Table, Unsupported
 from odm.patterns.time_series import SeriesStore, TimeSeries
 from odm.procedures.context import Context
 from odm.procedures.writing.merge import merge_write
 from odm.procedures.writing.write import delete_request, put_request
 from odm.protocol import requests as req
-from odm.protocol.connection import Backend, ForwardingConnection, NativeGen
+from odm.protocol.connection import ForwardingConnection, NativeGen
 from odm.schema.model import Schema
-from odm.schema.table import Table
-from odm.stores.asynchronous import AsyncStore
-from odm.stores.sync import Store
 from odm.testing.bridge import Runner, blocking
 
 E = TypeVar("E", bound=Entity)

@@ -1,15 +1,24 @@
 """The pytest plugin, as a project uses it: in a pytest of its own, and in a process of its own where imports matter."""
 
+from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
+from pkgutil import walk_packages
 
 import pytest
 
-import odm.backends.local
-import odm.testing  # noqa: F401  # imported once: pytester forgets what is first imported within a run
+import odm
 from tests.readme import blocks
 
 pytest_plugins = ["pytester"]
+
+# Imported once: pytester forgets what is first imported within a run, and odm imports modules at their first use.
+for package in ("backends.local", "observe", "planner", "procedures", "schema", "stores"):
+    for module in walk_packages(import_module(f"odm.{package}").__path__, f"odm.{package}."):
+        import_module(module.name)
+for name in odm.__all__:
+    getattr(odm, name)
+import_module("odm.testing.opening")
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

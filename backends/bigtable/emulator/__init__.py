@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from odm.errors import Unsupported
+from odm import Unsupported
 
 if TYPE_CHECKING:
     from odm.backends.bigtable.emulator.faults import Faults

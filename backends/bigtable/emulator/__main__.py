@@ -7,8 +7,8 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
+from odm import OdmError
 from odm.backends.bigtable.emulator import VARIABLE, Emulator
-from odm.errors import OdmError
 
 
 def main(arguments: Sequence[str]) -> int:

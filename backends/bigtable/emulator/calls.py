@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 
 from google.cloud.bigtable_v2 import types
 from google.protobuf.message import DecodeError
+from msgspec import Struct, field
 
-from odm.immutable import Immutable, field
 
-
-class CallInfo(Immutable):
+class CallInfo(Struct, frozen=True):
     """A call.
 
     Attributes:
@@ -20,10 +19,10 @@ class CallInfo(Immutable):
         refused: the status codes of entries of a MutateRows that are refused, by their numbers.
     """
 
-    metadata: Mapping[str, Any] = field(factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
     is_active: Callable[[], bool] = lambda: True
     cut: int | None = None
-    refused: Mapping[int, str] = field(factory=dict)
+    refused: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def features(self) -> Any:

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import assert_never
 
+from msgspec import Struct
+
 from odm.backends.bigtable.emulator.filters import (
     Bits,
     Block,
@@ -28,10 +30,9 @@ from odm.backends.bigtable.emulator.filters import (
     Values,
 )
 from odm.backends.bigtable.emulator.rows import Cell
-from odm.immutable import Immutable
 
 
-class Evaluator(Immutable):
+class Evaluator(Struct, frozen=True):
     """Applies filters to the rows of a table.
 
     Attributes:

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
 from odm.backends.bigtable.emulator.refusals import Refused, invalid
 from odm.backends.bigtable.emulator.rows import Join, Rule
-from odm.immutable import Immutable, force_setattr
 
 NUMBER: Final = 8
 """The bytes of a number: big-endian, two's complement."""
@@ -13,7 +15,7 @@ NUMBER: Final = 8
 _COMPUTED: Final[Any] = None
 
 
-class FamilySettings(Immutable):
+class FamilySettings(Struct, frozen=True):
     """A column family.
 
     Attributes:

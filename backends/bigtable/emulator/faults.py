@@ -9,9 +9,9 @@ from typing import Any, Final, TypedDict, Unpack
 
 import grpc
 from attrs import define
+from msgspec import Struct, field
 
-from odm.errors import BadValue
-from odm.immutable import Immutable, field
+from odm import BadValue
 
 METHODS: Final = frozenset(
     {"ReadRows", "SampleRowKeys", "MutateRow", "MutateRows", "CheckAndMutateRow", "ReadModifyWriteRow"}
@@ -37,7 +37,7 @@ class Which(TypedDict, total=False):
     chance: float
 
 
-class Fault(Immutable):
+class Fault(Struct, frozen=True):
     """What happens to a call.
 
     Attributes:
@@ -60,10 +60,10 @@ class Fault(Immutable):
     cut: int | None = None
     entries: Sequence[int] | None = None
     retry_after: float | None = None
-    cookies: Mapping[str, str] = field(factory=dict)
+    cookies: Mapping[str, str] = field(default_factory=dict)
 
 
-class Happened(Immutable):
+class Happened(Struct, frozen=True):
     """A fault that was injected into a call.
 
     Attributes:

@@ -14,6 +14,7 @@ from google.cloud.bigtable_admin_v2 import types as admin
 from google.cloud.bigtable_v2 import types as data
 from google.protobuf.message import DecodeError
 
+from odm import BackendError, OdmError, Throttled
 from odm.backends.bigtable.emulator.families import FamilySettings
 from odm.backends.bigtable.emulator.refusals import Refused
 from odm.backends.bigtable.emulator.rows import Row, Version
@@ -22,7 +23,6 @@ from odm.backends.local.errors import translating
 from odm.backends.local.file import FileStorage
 from odm.backends.local.lock import WriterLock
 from odm.backends.local.storage import Change, Record
-from odm.errors import BackendError, OdmError, Throttled
 from odm.schema.entity import Key
 
 CATALOG: Final = "bigtable/tables"

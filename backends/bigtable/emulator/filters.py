@@ -5,38 +5,40 @@ What the comments of data.proto do not allow is refused here, before a row is re
 
 from collections.abc import Callable, Container
 from functools import lru_cache
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
+
+from attrs import field, frozen
+from msgspec import Struct
 
 from odm.backends.bigtable.emulator import limits
 from odm.backends.bigtable.emulator.refusals import invalid
-from odm.immutable import Immutable, field, force_setattr
 
 
-class Pass(Immutable):
+class Pass(Struct, frozen=True):
     """All cells."""
 
 
-class Block(Immutable):
+class Block(Struct, frozen=True):
     """No cell."""
 
 
-class Sink(Immutable):
+class Sink(Struct, frozen=True):
     """The cells go to the result of the whole filter, whatever the filters after it do; no cell goes on."""
 
 
-class Chain(Immutable):
+class Chain(Struct, frozen=True):
     """The filters one after the other."""
 
     filters: "tuple[Filter, ...]"
 
 
-class Interleave(Immutable):
+class Interleave(Struct, frozen=True):
     """What each filter returns, together; a cell is repeated for each that returns it."""
 
     filters: "tuple[Filter, ...]"
 
 
-class Condition(Immutable):
+class Condition(Struct, frozen=True):
     """The second filter if the first returns a cell, else the third; None: no cell."""
 
     predicate: "Filter"
@@ -44,15 +46,16 @@ class Condition(Immutable):
     unmatched: "Filter | None"
 
 
-class Matches(Immutable):
+@frozen
+class Matches:
     """Whether a text as a whole matches an expression of RE2; of bytes, not of characters."""
 
     pattern: bytes
-    _known: dict[bytes, bool] = field(factory=dict, eq=False, repr=False)
-    _test: Callable[[bytes], bool] = field(default=cast(Any, None), eq=False, repr=False)
+    _known: dict[bytes, bool] = field(init=False, factory=dict, eq=False, repr=False)
+    _test: Callable[[bytes], bool] = field(init=False, eq=False, repr=False)
 
-    def __post_init__(self) -> None:
-        force_setattr(self, "_test", _compiled(self.pattern))
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "_test", _compiled(self.pattern))
 
     def __call__(self, text: bytes) -> bool:
         known = self._known.get(text)
@@ -70,37 +73,37 @@ _KNOWN: Final = 1000
 """The number of texts that `Matches` remembers."""
 
 
-class RowKey(Immutable):
+class RowKey(Struct, frozen=True):
     """All cells of a row whose key matches."""
 
     matches: Matches
 
 
-class Sample(Immutable):
+class Sample(Struct, frozen=True):
     """All cells of a row with this probability."""
 
     share: float
 
 
-class Family(Immutable):
+class Family(Struct, frozen=True):
     """Cells of families whose name matches."""
 
     matches: Matches
 
 
-class Qualifier(Immutable):
+class Qualifier(Struct, frozen=True):
     """Cells whose qualifier matches."""
 
     matches: Matches
 
 
-class Value(Immutable):
+class Value(Struct, frozen=True):
     """Cells whose value matches."""
 
     matches: Matches
 
 
-class Span(Immutable):
+class Span(Struct, frozen=True):
     """An interval of bytes; None: no bound."""
 
     start: bytes
@@ -114,55 +117,55 @@ class Span(Immutable):
         return self.end is None or value < self.end or (not self.end_open and value == self.end)
 
 
-class Columns(Immutable):
+class Columns(Struct, frozen=True):
     """Cells of a family whose qualifier is in an interval."""
 
     family: str
     span: Span
 
 
-class Values(Immutable):
+class Values(Struct, frozen=True):
     """Cells whose value is in an interval."""
 
     span: Span
 
 
-class Bits(Immutable):
+class Bits(Struct, frozen=True):
     """Cells whose value has these bits, and the length of the mask."""
 
     mask: bytes
 
 
-class Times(Immutable):
+class Times(Struct, frozen=True):
     """Cells whose timestamp is in ``[start, end)``."""
 
     start: int
     end: int
 
 
-class Offset(Immutable):
+class Offset(Struct, frozen=True):
     """Without the first cells of the row."""
 
     count: int
 
 
-class First(Immutable):
+class First(Struct, frozen=True):
     """Only the first cells of the row."""
 
     count: int
 
 
-class Newest(Immutable):
+class Newest(Struct, frozen=True):
     """Only the first cells of each column."""
 
     count: int
 
 
-class Strip(Immutable):
+class Strip(Struct, frozen=True):
     """Without their values."""
 
 
-class Label(Immutable):
+class Label(Struct, frozen=True):
     """With a label."""
 
     label: str

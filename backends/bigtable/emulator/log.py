@@ -5,12 +5,13 @@ from typing import Any
 
 from attrs import define, field
 from google.cloud.bigtable_v2 import types
+from msgspec import Struct
+from msgspec.structs import replace as evolve
 
 from odm.backends.bigtable.emulator.rows import Version
-from odm.immutable import Immutable, evolve
 
 
-class Change(Immutable):
+class Change(Struct, frozen=True):
     """A change of a row.
 
     Attributes:

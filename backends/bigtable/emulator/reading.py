@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from attrs import define, field
+from msgspec import Struct
 
 from odm.backends.bigtable.client.encoding import field as wire
 from odm.backends.bigtable.client.encoding import number_field
@@ -13,7 +14,6 @@ from odm.backends.bigtable.emulator.filters import Filter, Pass, read_filter
 from odm.backends.bigtable.emulator.refusals import Refused, invalid
 from odm.backends.bigtable.emulator.rows import Cell, Row
 from odm.backends.bigtable.emulator.tables import Table
-from odm.immutable import Immutable
 
 ROWS: Final = 100
 """The most rows of a message."""
@@ -35,7 +35,7 @@ class Interval(NamedTuple):
     end: bytes | None
 
 
-class Found(Immutable):
+class Found(Struct, frozen=True):
     """The next rows of a read.
 
     Attributes:

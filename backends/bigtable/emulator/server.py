@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from reprlib import repr as short
 from threading import Event
 from typing import Any, Final, NoReturn
 
@@ -13,15 +14,15 @@ import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
+from msgspec import Struct
 
+from odm import BackendError, BadValue
 from odm.backends.bigtable.emulator import admin, data
 from odm.backends.bigtable.emulator.calls import CallInfo, Method
 from odm.backends.bigtable.emulator.faults import Fault, Faults
 from odm.backends.bigtable.emulator.refusals import Refused
 from odm.backends.bigtable.emulator.streams import Streams
 from odm.backends.bigtable.emulator.tables import Tables
-from odm.errors import BackendError, BadValue, brief
-from odm.immutable import Immutable
 
 _LOG: Final = logging.getLogger("odm.bigtable")
 
@@ -57,9 +58,9 @@ class Server:
 
     def __init__(self, tables: Tables, faults: Faults, host: str, port: int) -> None:
         if type(port) is not int or not 0 <= port < 65_536:
-            raise BadValue(f"port={brief(port)}: pass 0 to 65535")
+            raise BadValue(f"port={short(port)}: pass 0 to 65535")
         if not isinstance(host, str) or not host.isascii() or not host.isprintable():
-            raise BadValue(f"host={brief(host)}: pass the address to listen on, such as '127.0.0.1'")
+            raise BadValue(f"host={short(host)}: pass the address to listen on, such as '127.0.0.1'")
         self._streams = Streams(tables)
         self._stopped = Event()
         self._pool = ThreadPoolExecutor(THREADS, "bigtable-emulator")
@@ -91,7 +92,7 @@ class Server:
         self._pool.shutdown()
 
 
-class _Injector(Immutable):
+class _Injector(Struct, frozen=True):
     """Injects faults before calls."""
 
     faults: Faults

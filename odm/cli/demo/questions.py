@@ -10,13 +10,14 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any, Literal
 
+from msgspec import Struct
+
 from odm import Entity, Query, Store, collection, select, set_, starts_with
 from odm.cli.demo.models import Airport, Customer, Order
-from odm.immutable import Immutable
 from odm.results import Explanation
 
 
-class Question(Immutable):
+class Question(Struct, frozen=True):
     """A query and how it is sent.
 
     Attributes:
@@ -28,7 +29,7 @@ class Question(Immutable):
     send: Literal["query", "page", "count"] = "query"
 
 
-class Answer(Immutable):
+class Answer(Struct, frozen=True):
     """What the store answered.
 
     Attributes:

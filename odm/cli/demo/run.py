@@ -4,20 +4,22 @@ from functools import partial
 from pathlib import Path
 from time import perf_counter
 
+from rich.console import Console
+
 from odm import Store
 from odm.backends.local import LocalFile
 from odm.cli.demo import models
 from odm.cli.demo.load import load, loaded
 from odm.cli.demo.questions import FIRST, QUESTIONS, ask, ask_to_ship
 from odm.cli.demo.show import show_briefly, show_question, show_shipping, track
-from odm.cli.tables import make_console
 
 
-def run(file: Path, *, reset: bool, every: bool) -> None:
+def run(file: Path, console: Console, *, reset: bool, every: bool) -> None:
     """Run the demo on a file.
 
     Args:
         file: the database file; created if it does not exist.
+        console: where to print.
         reset: load the data again even if it is there.
         every: show all questions; otherwise three, on one screen.
 
@@ -25,7 +27,6 @@ def run(file: Path, *, reset: bool, every: bool) -> None:
         BackendError: the file cannot be used, such as one of another program.
         Unsupported: the data cannot be loaded, because the airports are not installed.
     """
-    console = make_console()
     with Store(models.demo, LocalFile(file)) as db:
         db.create()
         data = None if reset else loaded(db)

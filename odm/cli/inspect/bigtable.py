@@ -4,6 +4,9 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
+from msgspec import Struct, field
+
+from odm import BadValue
 from odm.backends.bigtable.client.native import FAMILY, Column, Row
 from odm.backends.bigtable.client.native_admin import ColumnFamily, Families
 from odm.backends.bigtable.rows.keys import MAX_ROW_KEY
@@ -14,8 +17,6 @@ from odm.cli.inspect.origins import Place, doubt, nearest, words_in
 from odm.cli.inspect.row_keys import KeyPart, RowGroup, fixed_width, group_rows
 from odm.codec import TAG
 from odm.codec.types.stored import show
-from odm.errors import BadValue
-from odm.immutable import Immutable, field
 from odm.schema.cells import MAX_QUALIFIER
 from odm.schema.checks import NAMES, is_name
 from odm.schema.families import FAMILY_NAMES, is_family
@@ -26,7 +27,7 @@ _DATE: Final = "date"
 """The name of a type; a field of that name would hide it from the fields behind it."""
 
 
-class RowFacts(Immutable):
+class RowFacts(Struct, frozen=True):
     """What is known of a table.
 
     Attributes:
@@ -39,7 +40,7 @@ class RowFacts(Immutable):
     """
 
     name: str
-    families: Families = field(factory=dict)
+    families: Families = field(default_factory=dict)
     rows: tuple[Row, ...] = ()
 
     def __post_init__(self) -> None:

@@ -12,16 +12,17 @@ from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
+from msgspec import Struct
+
 from odm.backends.bigtable.rows.cell_forms import JsonForm
 from odm.backends.bigtable.rows.cells import write
 from odm.cli.inspect.types import FORMATS
 from odm.codec.types.numbers import canonical
 from odm.codec.types.stored import Unfit
 from odm.codec.types.times import format_type
-from odm.immutable import Immutable
 
 
-class CellGuess(Immutable):
+class CellGuess(Struct, frozen=True):
     """What the values of a column are.
 
     Attributes:

@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
+from msgspec import Struct
+
+from odm import OdmError, Table
 from odm.backends.dynamodb.items.attributes import from_attribute
 from odm.backends.dynamodb.items.codec import put_values, read_item, read_key, to_attribute
 from odm.backends.dynamodb.items.layout import layout_of
@@ -12,10 +15,7 @@ from odm.cli.inspect.declare import declared
 from odm.cli.inspect.design import Design
 from odm.cli.inspect.facts import Attributes
 from odm.cli.inspect.source import table_name
-from odm.errors import OdmError
-from odm.immutable import Immutable
 from odm.protocol.requests import Put
-from odm.schema.table import Table
 
 
 def load(source: str, design: Design) -> Table:
@@ -28,7 +28,7 @@ def load(source: str, design: Design) -> Table:
     return declared(source, f"inspected_{table_name(design)}")
 
 
-class Fault(Immutable):
+class Fault(Struct, frozen=True):
     """What is wrong with models.
 
     Attributes:

@@ -5,10 +5,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from msgspec import Struct
+
 from odm.backends.bigtable.client.native import Column, Row
 from odm.cli.inspect.cells import CellGuess, guess
 from odm.cli.inspect.texts import words_of
-from odm.immutable import Immutable
 
 _DATA: Final = re.compile(
     r"[0-9]+|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{16,}|[0-9]{4}-[0-9]{2}-[0-9]{2}.*",
@@ -37,7 +38,7 @@ class NamedColumn(NamedTuple):
     guess: CellGuess
 
 
-class DataColumns(Immutable):
+class DataColumns(Struct, frozen=True):
     """Columns of a family whose names are data, such as times.
 
     Attributes:

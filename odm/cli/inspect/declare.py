@@ -6,13 +6,8 @@ from decimal import Decimal
 from types import new_class
 from typing import Annotated, Any, Final
 
+from odm import TTL, AccessPattern, BadValue, Cell, Columns, Entity, PrimaryKey, Stored, Table, exists, field
 from odm.cli.inspect.grammar import matched_field, parse
-from odm.entities.entity import Entity
-from odm.entities.markers import TTL, Cell, Columns, Stored
-from odm.entities.patterns import AccessPattern, PrimaryKey
-from odm.errors import BadValue
-from odm.expressions.build import exists, field
-from odm.schema.table import Table
 
 _TYPES: Final[dict[str, Any]] = {
     **{type_.__name__: type_ for type_ in (str, int, float, bool, bytes, list, dict, set, Decimal, date, datetime)},

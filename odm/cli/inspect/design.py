@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from attrs import Factory, define, field
 
+from odm import Entity
 from odm.cli.inspect.grammar import RESERVED
-from odm.entities.entity import Entity
 from odm.schema.model import KeyNames
 
 

@@ -8,12 +8,13 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from msgspec import Struct, field
+
+from odm import BackendError, BadValue
 from odm.backends.dynamodb.items.attributes import read_binary, read_number
 from odm.codec.attributes import is_attribute_name
 from odm.codec.depth import LEVELS
 from odm.codec.types.stored import show
-from odm.errors import BackendError, BadValue
-from odm.immutable import Immutable, field
 from odm.protocol.limits import PARTITION_BYTES
 from odm.schema.checks import MAX_KEY_NAME, NAMES, is_index_name, is_name
 from odm.schema.model import KeyNames, flat
@@ -31,7 +32,7 @@ _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]
 _SETS: Final = {"SS": "S", "NS": "N", "BS": "B"}
 
 
-class IndexFacts(Immutable):
+class IndexFacts(Struct, frozen=True):
     """An index.
 
     Attributes:
@@ -50,7 +51,7 @@ class IndexFacts(Immutable):
         return flat(self.keys)
 
 
-class TableFacts(Immutable):
+class TableFacts(Struct, frozen=True):
     """A table.
 
     Attributes:
@@ -68,7 +69,7 @@ class TableFacts(Immutable):
     name: str
     keys: tuple[str, ...]
     types: Mapping[str, str]
-    indexes: Mapping[str, IndexFacts] = field(factory=dict)
+    indexes: Mapping[str, IndexFacts] = field(default_factory=dict)
     ttl: str | None = None
     items: tuple[Attributes, ...] = ()
     notes: tuple[str, ...] = ()

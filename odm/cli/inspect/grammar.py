@@ -20,7 +20,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from odm.errors import BadValue
+from odm import BadValue
 
 IMPORTS: Final[Mapping[str, frozenset[str]]] = {
     "datetime": frozenset({"date", "datetime"}),

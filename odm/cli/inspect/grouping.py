@@ -11,10 +11,12 @@ from functools import cached_property
 from itertools import combinations
 from typing import Final
 
+from msgspec import Struct
+from msgspec.structs import replace as evolve
+
 from odm.cli.inspect.facts import Attributes, TableFacts
 from odm.cli.inspect.origins import words_in
 from odm.cli.inspect.texts import MOST_TYPES, Words, is_constant, is_word, prefixes_of, words_of
-from odm.immutable import Immutable, evolve
 
 _TAGS: Final = frozenset(
     {
@@ -30,7 +32,7 @@ _LONG: Final = 3
 """The least characters of a value with separators that is looked for in keys."""
 
 
-class ItemGroup(Immutable):
+class ItemGroup(Struct, frozen=True):
     """Items of one type.
 
     Attributes:
@@ -46,7 +48,7 @@ class ItemGroup(Immutable):
     match: str = ""
 
 
-class Keys(Immutable, dict=True):
+class Keys(Struct, frozen=True, dict=True):
     """The key attributes of a sample, divided into words.
 
     Attributes:
@@ -171,7 +173,7 @@ def _alike(first: frozenset[str], second: frozenset[str]) -> bool:
     return len(first & second) > _ALIKE * min(len(first), len(second)) or not (first and second)
 
 
-class _Forms(Immutable, dict=True):
+class _Forms(Struct, frozen=True, dict=True):
     keys: Keys
 
     @cached_property

@@ -1,5 +1,6 @@
 """The facts of a live table on Bigtable."""
 
+from odm import BackendError, BadValue
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.admin.commands import SECONDS
 from odm.backends.bigtable.admin.misfits import describe
@@ -7,7 +8,6 @@ from odm.backends.bigtable.client.retry import Retry
 from odm.cli.inspect.bigtable import RowFacts
 from odm.cli.usage import BadUsage
 from odm.codec.types.stored import show
-from odm.errors import BackendError, BadValue
 from odm.protocol.connection import run
 from odm.schema.checks import NAMES, is_name
 from odm.schema.model import Schema

@@ -3,6 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from msgspec import Struct
+
+from odm import BadValue, Table
 from odm.backends.dynamodb.items.codec import read_item, read_key
 from odm.backends.dynamodb.items.layout import layout_of
 from odm.cli.inspect.check import Fault, faults, load
@@ -11,13 +14,10 @@ from odm.cli.inspect.facts import Attributes, TableFacts
 from odm.cli.inspect.grouping import ItemGroup, Keys, group_items, halves, matched, merged
 from odm.cli.inspect.infer import design_of, infer_plain
 from odm.cli.inspect.source import source_of
-from odm.errors import BadValue
-from odm.immutable import Immutable
-from odm.procedures.raw import RawItem
-from odm.schema.table import Table
+from odm.results import RawItem
 
 
-class Models(Immutable):
+class Models(Struct, frozen=True):
     """Generated models.
 
     Attributes:

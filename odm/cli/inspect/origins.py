@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from odm.immutable import Immutable
+from msgspec import Struct
 
 _IDENTIFIERS: Final = (
     *("id", "ids", "uuid", "guid", "ulid", "identifier", "key", "no", "nr", "num", "number", "code", "sku", "slug"),
@@ -31,7 +31,7 @@ _MOST_SHOWN: Final = 4
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 
-class Place(Immutable):
+class Place(Struct, frozen=True):
     """A part of a key.
 
     Attributes:

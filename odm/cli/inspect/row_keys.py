@@ -12,10 +12,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import combinations
 from typing import Final, TypeAlias
 
+from msgspec import Struct
+from msgspec.structs import replace as evolve
+
 from odm.cli.inspect.cells import MILLIS, SECONDS, moments
 from odm.cli.inspect.texts import Words, words_of
 from odm.cli.inspect.types import FORMATS
-from odm.immutable import Immutable, evolve
 
 Columns: TypeAlias = Collection[tuple[str, bytes]]
 """The columns of a row: family and qualifier."""
@@ -39,7 +41,7 @@ _MOST_DIGITS: Final = 18
 _WHOLE: Final = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
 
 
-class KeyPart(Immutable):
+class KeyPart(Struct, frozen=True):
     """What stands at one place of the keys of a group.
 
     Attributes:
@@ -66,7 +68,7 @@ class KeyPart(Immutable):
         return self.type in ("date", "datetime")
 
 
-class RowGroup(Immutable):
+class RowGroup(Struct, frozen=True):
     """Rows with keys of one form.
 
     Attributes:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from attrs import field, frozen
 
+from odm import BadValue, ItemInvalid, OdmError, Store
 from odm.backends.bigtable import Bigtable
 from odm.backends.bigtable.client.filters import utf8
 from odm.backends.bigtable.client.native import (
@@ -29,9 +30,7 @@ from odm.cli.inspect.bigtable import RowFacts, infer_binary_rows, infer_plain_ro
 from odm.cli.inspect.check import Fault, load
 from odm.cli.inspect.design import Design
 from odm.cli.inspect.source import source_of
-from odm.errors import BadValue, ItemInvalid, OdmError
 from odm.schema.model import Schema
-from odm.stores.sync import Store
 
 
 @frozen

@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from odm import BadValue
 from odm.backends.dynamodb.items.codec import put_values, to_attribute
 from odm.backends.dynamodb.items.layout import Layout, layout_of
 from odm.cli.inspect.facts import IndexFacts, TableFacts
@@ -16,7 +17,6 @@ from odm.cli.target import Target
 from odm.cli.usage import BadUsage
 from odm.codec import attribute_name
 from odm.codec.types.stored import show
-from odm.errors import BadValue
 from odm.protocol.requests import Put
 from odm.schema.model import Schema
 

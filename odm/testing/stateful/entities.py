@@ -7,12 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from odm.entities.entity import Entity
-from odm.entities.markers import TTL, Counter, Revision
-from odm.entities.patterns import AccessPattern, PrimaryKey
-from odm.expressions.build import field
-from odm.keys import Shards
-from odm.schema.table import Table
+from odm import TTL, AccessPattern, Counter, Entity, PrimaryKey, Revision, Shards, Table, field
 
 table = Table("random")
 

@@ -4,14 +4,16 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
 
-from odm.entities.collections import collection
-from odm.immutable import Immutable, evolve
+from msgspec import Struct
+from msgspec.structs import replace as evolve
+
+from odm import collection
 from odm.testing.stateful.entities import Locked, Note, Task
 from odm.testing.stateful.model import Predicate
 from odm.testing.stateful.strategies import PROJECTS, STATUSES
 
 
-class Listing(Immutable):
+class Listing(Struct, frozen=True):
     """A query, and its equivalent in Python.
 
     Attributes:

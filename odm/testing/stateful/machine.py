@@ -11,8 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from odm.errors import ItemNotFound, OdmError, TransactionFailed
-from odm.stores.sync import Store
+from odm import ItemNotFound, OdmError, Store, TransactionFailed
 from odm.testing.stateful import strategies
 from odm.testing.stateful.entities import EPOCH, Locked, Note, Task, table
 from odm.testing.stateful.listings import LISTINGS, LONG, OF_TASKS, Listing

@@ -11,11 +11,8 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
 
-from odm.entities.entity import Entity
-from odm.entities.query import Query
-from odm.errors import ConditionFailed, Conflict, ItemExists, ItemNotFound, OdmError, TransactionFailed
-from odm.schema.entity import EntitySchema
-from odm.schema.model import Schema
+from odm import ConditionFailed, Conflict, Entity, ItemExists, ItemNotFound, OdmError, Query, TransactionFailed
+from odm.extend import EntityView, SchemaView
 
 Identity: TypeAlias = tuple[str, ...]
 
@@ -92,7 +89,7 @@ class Model:
         stored: every item by identity, also expired ones.
     """
 
-    def __init__(self, schema: Schema, clock: Callable[[], float]) -> None:
+    def __init__(self, schema: SchemaView, clock: Callable[[], float]) -> None:
         self._schema = schema
         self._clock = clock
         self.stored: dict[Identity, Any] = {}
@@ -101,9 +98,9 @@ class Model:
     def identity(self, which: Any) -> Identity:
         """The identity of an item: its class and key fields."""
         entity, values = self._target(which)
-        return (entity.name, *(str(values[name]) for name in entity.primary.fields))
+        return (entity.tag, *(str(values[name]) for name in entity.primary.fields))
 
-    def _target(self, which: Any) -> tuple[EntitySchema, Any]:
+    def _target(self, which: Any) -> tuple[EntityView, Any]:
         if isinstance(which, Query):
             return self._schema.entity(which.entity), which.values
         return self._schema.entity(type(which)), vars(which)
@@ -148,7 +145,8 @@ class Model:
         if old is None:
             if not upsert or when is not None or self._revision(which):
                 raise ItemNotFound("")
-            base = entity.cls(**{name: values[name] for name in entity.primary.fields})
+            cls: Any = which.entity if isinstance(which, Query) else type(which)
+            base = cls(**{name: values[name] for name in entity.primary.fields})
         else:
             _judge(when, old)
             self._check_revision(which, old)
@@ -242,11 +240,13 @@ class Model:
     def _trim(self, new: Any) -> None:
         """Remove all but the newest ``keep`` items of the partition."""
         schema = self._schema.entity(type(new))
-        if schema.keep is None or schema.primary.sort is None:
+        primary = schema.primary
+        sort = [name for name in primary.fields if name not in primary.partition_fields]
+        if schema.keep is None or not sort:
             return
-        partition = attrgetter(*schema.primary.partition.fields)
-        mine = [e for e in self.living if type(e) is schema.cls and partition(e) == partition(new)]
-        mine.sort(key=attrgetter(*schema.primary.sort.fields))
+        partition = attrgetter(*primary.partition_fields)
+        mine = [e for e in self.living if type(e) is type(new) and partition(e) == partition(new)]
+        mine.sort(key=attrgetter(*sort))
         for item in mine[: -schema.keep]:
             del self.stored[self.identity(item)]
 

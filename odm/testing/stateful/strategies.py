@@ -6,17 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 from hypothesis import strategies as st
 
-from odm.expressions.build import (
-    add_to,
-    append,
-    discard_from,
-    increment,
-    missing,
-    prepend,
-    remove,
-    set_,
-    set_if_missing,
-)
+from odm import add_to, append, discard_from, increment, missing, prepend, remove, set_, set_if_missing
 from odm.testing.stateful.entities import EPOCH, Locked, Note, Task
 from odm.testing.stateful.model import Change, Predicate, Write
 

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from odm import (
+    Action,
     BadValue,
+    Store,
     add_to,
     append,
     discard_from,
@@ -18,8 +20,6 @@ from odm import (
     set_,
     set_if_missing,
 )
-from odm.expressions.nodes import Action
-from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.entities import Address, Line, Sheet
 from odm.testing.stores import Stores

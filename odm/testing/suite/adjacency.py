@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from odm import BadValue, Entity, PrimaryKey, Query, Table, collection, set_
+from odm import BadValue, Entity, PrimaryKey, Query, Store, Table, collection, set_
 from odm.patterns.adjacency_list import AdjacencyList, edge
 from odm.patterns.graph import Walk, walk
 from odm.protocol import requests as req
-from odm.stores.sync import Store
 from odm.testing.capabilities import Capabilities, needs
 from odm.testing.stores import Stores
 from odm.testing.suite.helpers import at, fill

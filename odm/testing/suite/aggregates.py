@@ -14,6 +14,7 @@ from odm import (
     Min,
     PrimaryKey,
     Revision,
+    Store,
     Sum,
     Table,
     add_value,
@@ -22,7 +23,6 @@ from odm import (
     set_,
     some,
 )
-from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.stores import Stores
 

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import pytest
 
-from odm import AUTO, AccessPattern, BadValue, CreatedAt, Entity, Id, PrimaryKey, Stored, Table, UpdatedAt, set_
-from odm.stores.sync import Store
+from odm import AUTO, AccessPattern, BadValue, CreatedAt, Entity, Id, PrimaryKey, Store, Stored, Table, UpdatedAt, set_
 from odm.testing.capabilities import needs
 from odm.testing.clock import Clock
 from odm.testing.stores import Stores

@@ -6,13 +6,10 @@ from typing import Any
 
 import pytest
 
-from odm import BadCursor, BadValue, ItemExists, ItemInvalid, collection, set_
-from odm.extend import procedure
-from odm.procedures.calls import Calls
+from odm import BadCursor, BadValue, ItemExists, ItemInvalid, Store, collection, set_
+from odm.extend import Calls, Gen, procedure
 from odm.protocol import requests as req
-from odm.protocol.connection import CoreGen
 from odm.results import Backfilled, Unfilled
-from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.filling import (
     Job,
@@ -198,7 +195,7 @@ class TestBackfill:
 
     def test_in_a_procedure(self, stored: Store) -> None:
         @procedure
-        def both(do: Calls) -> CoreGen[int]:
+        def both(do: Calls) -> Gen[int]:
             done = yield from do.backfill(Job.by_state, rate=1e9)
             return done.written
 

@@ -3,8 +3,7 @@
 
 import pytest
 
-from odm import BadValue
-from odm.stores.sync import Store
+from odm import BadValue, Store
 from odm.testing.capabilities import needs
 from odm.testing.entities import Customer, Document, Member, Order, Setting, hashes
 from odm.testing.stores import Stores

@@ -2,6 +2,7 @@
 # ruff: noqa: D101  # a test's name says what it shows
 
 import json
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -17,20 +18,22 @@ from odm import (
     LazyBytes,
     PrimaryKey,
     Revision,
+    Store,
     Stored,
     Table,
     collection,
     remove,
     set_,
 )
-from odm.codec.types.blobs import is_name
-from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.stores import Stores
 
 texts = Table("library")
 
 OVER = 20
+NAME = re.compile("[0-9a-f]{32}")
+"""The file of a large value: other programs may read the folder."""
+
 LONG, LONGER, SHORT = b"long" * OVER, b"longer" * OVER, b"short"
 
 
@@ -76,7 +79,7 @@ def kept(blobs: Path) -> list[bytes]:
 
 def files(blobs: Path) -> list[Path]:
     """The files of all blobs, without the markers of their folders."""
-    return [path for path in blobs.rglob("*") if is_name(path.name)]
+    return [path for path in blobs.rglob("*") if NAME.fullmatch(path.name)]
 
 
 def book(text: bytes = LONG, **fields: object) -> Book:
@@ -182,7 +185,7 @@ class TestBlobs:
 
     def test_the_folder_of_another_table_is_refused(self, library: Store, blobs: Path) -> None:
         library.put(Letter(number=1, text=LONG))
-        (marker,) = (path for path in blobs.rglob("*") if path.is_file() and not is_name(path.name))
+        (marker,) = (path for path in blobs.rglob("*") if path.is_file() and not NAME.fullmatch(path.name))
         mark = json.loads(marker.read_text())
         marker.write_text(json.dumps({**mark, "parts": {**mark["parts"], "table": "other", "backend": "elsewhere"}}))
         with pytest.raises(BadValue, match="belongs to table 'other'"):

@@ -17,6 +17,7 @@ from odm import (
     ItemExists,
     PrimaryKey,
     Revision,
+    Store,
     Stored,
     Table,
     increment,
@@ -25,7 +26,6 @@ from odm import (
 )
 from odm.protocol import requests as req
 from odm.results import CellVersion
-from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.clock import Clock
 from odm.testing.stores import Stores

@@ -5,8 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from odm import AccessPattern, BadValue, Entity, Grouped, PrimaryKey, Table, collection
-from odm.stores.sync import Store
+from odm import AccessPattern, BadValue, Entity, Grouped, PrimaryKey, Store, Table, collection
 from odm.testing.capabilities import Capabilities, needs
 from odm.testing.entities import Customer, Member, Order, OrderLine, Session, Ticket
 from odm.testing.stores import Stores

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as evolve
 
 from odm import (
     BadValue,
@@ -14,14 +15,13 @@ from odm import (
     Conflict,
     ItemExists,
     ItemNotFound,
+    Store,
     Transaction,
     TransactionFailed,
     collection,
     set_,
 )
-from odm.immutable import evolve
 from odm.protocol import requests as req
-from odm.stores.sync import Store
 from odm.testing.capabilities import Capabilities, needs
 from odm.testing.companions import Guest, Pass, Player, Runner, marked, players
 from odm.testing.stores import Stores

@@ -7,8 +7,7 @@ from typing import Annotated
 import pytest
 from pydantic import BaseModel
 
-from odm import BadValue, Compressed, Entity, ItemInvalid, PrimaryKey, Table, missing, select, set_
-from odm.stores.sync import Store
+from odm import BadValue, Compressed, Entity, ItemInvalid, PrimaryKey, Store, Table, missing, select, set_
 from odm.testing.capabilities import needs
 from odm.testing.stores import Stores
 from odm.testing.suite.copying import all_of

@@ -11,6 +11,7 @@ import pytest
 from odm import (
     BadValue,
     ConditionFailed,
+    Store,
     between,
     contains,
     exists,
@@ -22,7 +23,6 @@ from odm import (
     some,
     starts_with,
 )
-from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.entities import Address, Line, Sheet
 from odm.testing.suite.helpers import at, fill

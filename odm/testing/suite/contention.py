@@ -5,9 +5,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from odm import increment
-from odm.stores.asynchronous import AsyncStore
-from odm.stores.sync import Store
+from odm import AsyncStore, Store, increment
 from odm.testing.bridge import blocking_call
 from odm.testing.capabilities import needs
 from odm.testing.entities import Ticket

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from odm import BadCursor, BadValue, ItemInvalid, Query, SchemaError, collection, increment, select
+from odm import BadCursor, BadValue, ItemInvalid, Query, SchemaError, Store, collection, increment, select
 from odm.extend import Calls, Gen, procedure
 from odm.protocol import requests as req
 from odm.results import RawItem
-from odm.stores.sync import Store
 from odm.testing.entities import (
     Contract,
     Customer,

@@ -3,9 +3,8 @@
 
 import pytest
 
-from odm import ItemNotFound, increment, set_
+from odm import ItemNotFound, Store, increment, set_
 from odm.protocol import requests as req
-from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.entities import Tally, Ticket
 from odm.testing.stores import Stores

@@ -18,13 +18,13 @@ from odm import (
     ItemNotFound,
     PrimaryKey,
     Shards,
+    Store,
     Table,
     set_,
 )
 from odm.patterns.bulk_load import bulk_load
 from odm.patterns.current import Current
 from odm.protocol import requests as req
-from odm.stores.sync import Store
 from odm.testing.capabilities import Capabilities, needs
 from odm.testing.stores import Stores
 from odm.testing.suite.helpers import PAST, at

@@ -9,10 +9,20 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, Field
 
-from odm import AccessPattern, Entity, PrimaryKey, Revision, Table, collection, field, increment, set_
-from odm.errors import ConditionFailed
+from odm import (
+    AccessPattern,
+    ConditionFailed,
+    Entity,
+    PrimaryKey,
+    Revision,
+    Store,
+    Table,
+    collection,
+    field,
+    increment,
+    set_,
+)
 from odm.patterns.versioned import Versioned
-from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.stores import Stores
 

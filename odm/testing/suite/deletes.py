@@ -3,8 +3,7 @@
 
 import pytest
 
-from odm import ConditionFailed, collection
-from odm.stores.sync import Store
+from odm import ConditionFailed, Store, collection
 from odm.testing.capabilities import needs
 from odm.testing.entities import Customer, Event, Member, Order, OrderLine, Setting, hashes
 from odm.testing.stores import Stores

@@ -16,6 +16,7 @@ from odm import (
     ItemInvalid,
     PrimaryKey,
     SchemaError,
+    Store,
     Table,
     collection,
     select,
@@ -23,7 +24,6 @@ from odm import (
 )
 from odm.patterns.derive import Derived, aderive, derive
 from odm.protocol import requests as req
-from odm.stores.sync import Store
 from odm.testing.bridge import blocking_call
 from odm.testing.capabilities import needs
 from odm.testing.entities import (

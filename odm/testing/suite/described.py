@@ -12,12 +12,14 @@ from odm import (
     TTL,
     AccessPattern,
     BadValue,
+    Condition,
     ConditionFailed,
     Entity,
     ItemInvalid,
     ItemNotFound,
     KeyValueError,
     PrimaryKey,
+    Store,
     Stored,
     Table,
     between,
@@ -31,8 +33,6 @@ from odm import (
     some,
     starts_with,
 )
-from odm.expressions.nodes import Condition
-from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.stores import Stores
 from odm.testing.suite.helpers import FUTURE, PAST, at, fill

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from odm import BackendError, ItemExists, KeyValueError, OdmError, set_
-from odm.stores.sync import Store
+from odm import BackendError, ItemExists, KeyValueError, OdmError, Store, set_
 from odm.testing.entities import Customer, Order
 from odm.testing.stores import Stores
 from odm.testing.suite.helpers import fill

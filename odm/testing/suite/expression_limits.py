@@ -8,8 +8,20 @@ from typing import Any
 
 import pytest
 
-from odm import BadValue, ItemTooLarge, append, between, contains, is_in, not_, remove, set_, set_if_missing, size
-from odm.stores.sync import Store
+from odm import (
+    BadValue,
+    ItemTooLarge,
+    Store,
+    append,
+    between,
+    contains,
+    is_in,
+    not_,
+    remove,
+    set_,
+    set_if_missing,
+    size,
+)
 from odm.testing.entities import Sheet
 
 SHEET = Sheet(sheet_id="a", count=699)

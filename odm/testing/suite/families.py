@@ -16,13 +16,13 @@ from odm import (
     MaxVersions,
     PrimaryKey,
     Revision,
+    Store,
     Table,
     add_to,
     append,
     remove,
     set_,
 )
-from odm.stores.sync import Store
 from odm.testing.stores import Stores
 
 board = Table("board")

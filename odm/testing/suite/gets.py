@@ -5,8 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from odm import BadValue, ItemInvalid, ItemNotFound, KeyValueError
-from odm.stores.sync import Store
+from odm import BadValue, ItemInvalid, ItemNotFound, KeyValueError, Store
 from odm.testing.capabilities import Capabilities, needs
 from odm.testing.entities import Customer, Order, OrderLine, Setting, Sheet, SheetV2, hashes, plain_v2
 from odm.testing.stores import Stores

@@ -6,9 +6,8 @@ from zlib import crc32
 
 import pytest
 
-from odm import BadValue, Query, Unsupported, collection, set_
+from odm import BadValue, Query, Store, Unsupported, collection, set_
 from odm.protocol import requests as req
-from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.spreading import FewTask, GrownTask, Sale, Task, enough, few, more, salted
 from odm.testing.stores import Stores

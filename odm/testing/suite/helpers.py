@@ -4,10 +4,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from odm.entities.entity import Entity
-from odm.entities.query import Query
-from odm.procedures.session import Page
-from odm.stores.sync import Store
+from odm import Entity, Page, Query, Store
 
 E = TypeVar("E", bound=Entity)
 

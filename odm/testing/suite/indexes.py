@@ -10,6 +10,7 @@ from odm import (
     Conflict,
     ItemNotFound,
     NoAccessPattern,
+    Store,
     Unsupported,
     between,
     increment,
@@ -21,7 +22,6 @@ from odm import (
 )
 from odm.protocol import contention
 from odm.protocol import requests as req
-from odm.stores.sync import Store
 from odm.testing.capabilities import Capabilities, needs
 from odm.testing.entities import Contract, Member, Ticket, TicketV2, indexed_v2
 from odm.testing.stores import Stores

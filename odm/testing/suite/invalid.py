@@ -19,6 +19,7 @@ from odm import (
     ItemInvalid,
     PrimaryKey,
     Shards,
+    Store,
     Table,
     collection,
     select,
@@ -30,7 +31,6 @@ from odm.procedures.context import Context
 from odm.procedures.upkeep.unfit import UnfitItem, delete_unchanged, unfit_page
 from odm.schema.entity import EntitySchema
 from odm.schema.model import Schema
-from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.entities import Sheet, SheetV2, plain_v2
 from odm.testing.stores import Stores

@@ -3,9 +3,8 @@
 
 import pytest
 
-from odm import OdmError, set_
+from odm import OdmError, Store, set_
 from odm.protocol import requests as req
-from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.evolving import Comment, Highscore, Notice, Post, kept, kept_indexed
 from odm.testing.stores import Stores

@@ -1,8 +1,7 @@
 """Indexes that do not project whole items: queries return the same results as with any other index."""
 # ruff: noqa: D101  # a test's name says what it shows; its data is never changed
 
-from odm import increment, select, set_, some
-from odm.stores.sync import Store
+from odm import Store, increment, select, set_, some
 from odm.testing.capabilities import needs
 from odm.testing.spreading import Report
 from odm.testing.suite.helpers import FUTURE, PAST, fill, walk

@@ -17,6 +17,7 @@ from odm import (
     PrimaryKey,
     Revision,
     Shards,
+    Store,
     Table,
     Unsupported,
     increment,
@@ -28,7 +29,6 @@ from odm.patterns.bulk_load import bulk_load
 from odm.patterns.pointer import Pointer
 from odm.patterns.unique import Unique
 from odm.patterns.versioned import Versioned
-from odm.stores.sync import Store
 from odm.testing.capabilities import Capabilities, needs
 from odm.testing.companions import Guest, Highest, Listed, Own, players
 from odm.testing.stores import WRITES, Stores

@@ -1,9 +1,8 @@
 """Local indexes: the items of a partition in another order, with consistent reads."""
 # ruff: noqa: D101  # a test's name says what it shows; its data is never changed
 
-from odm import collection, increment, remove, select, set_, some
+from odm import Store, collection, increment, remove, select, set_, some
 from odm.protocol import requests as req
-from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.spreading import Receipt, Voucher
 from odm.testing.stores import Stores

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from odm import (
+    Action,
     BadValue,
     ItemExists,
     ItemInvalid,
     Query,
+    Store,
     Table,
     add_to,
     append,
@@ -24,9 +26,7 @@ from odm import (
     set_if_missing,
     some,
 )
-from odm.expressions.nodes import Action
 from odm.protocol import requests as req
-from odm.stores.sync import Store
 from odm.testing.capabilities import Capabilities, needs
 from odm.testing.companions import Player, players
 from odm.testing.entities import Document, Member, Session, Tally, indexed, plain

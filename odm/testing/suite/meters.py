@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from odm import AccessPattern, Entity, ItemExists, ItemNotFound, PrimaryKey, Table, collection, set_
+from odm import AccessPattern, Entity, ItemExists, ItemNotFound, PrimaryKey, Store, Table, collection, set_
 from odm.results import RequestInfo, Usage
-from odm.stores.sync import Store
 from odm.testing.capabilities import Capabilities, needs
 from odm.testing.entities import Customer, Member, Order, Sheet, plain
 from odm.testing.entities import indexed as table_of_indexes

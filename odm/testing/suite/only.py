@@ -6,14 +6,11 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as evolve
 
-from odm import BadValue, ItemInvalid, ItemNotFound, collection, increment, set_, some
-from odm.extend import procedure
-from odm.immutable import evolve
-from odm.procedures.calls import Calls
-from odm.protocol.connection import CoreGen
+from odm import BadValue, ItemInvalid, ItemNotFound, Store, collection, increment, set_, some
+from odm.extend import Calls, Gen, procedure
 from odm.results import Partial
-from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.merging import Day, days
 from odm.testing.reading import (
@@ -250,7 +247,7 @@ class TestOnly:
 
     def test_in_a_procedure(self, meters: Store) -> None:
         @procedure
-        def notes(do: Calls) -> CoreGen[list[Any]]:
+        def notes(do: Calls) -> Gen[list[Any]]:
             full = yield from do.one(KEY_OF_FULL, only=[Meter.note])
             many = yield from do.query(Meter.primary(meter="m"), only=[Meter.note])
             page = yield from do.page(Meter.primary(meter="m"), only=[Meter.note])
@@ -335,6 +332,6 @@ class TestRefusedOnly:
 
 
 @procedure
-def note_of_full(do: Calls) -> CoreGen[Partial[Meter] | None]:
+def note_of_full(do: Calls) -> Gen[Partial[Meter] | None]:
     """Read one field; `get` takes no procedure in place of a key."""
     return (yield from do.get(KEY_OF_FULL, only=[Meter.note]))

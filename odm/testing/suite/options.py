@@ -15,12 +15,12 @@ from odm import (
     ItemNotFound,
     ItemTooLarge,
     Query,
+    Store,
     TableNotFound,
     collection,
     set_,
 )
 from odm.results import RequestInfo
-from odm.stores.sync import Store
 from odm.testing.entities import (
     Client,
     Customer,

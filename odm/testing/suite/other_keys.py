@@ -3,8 +3,7 @@
 
 import pytest
 
-from odm import BackendError, Entity, PrimaryKey, Table
-from odm.stores.sync import Store
+from odm import BackendError, Entity, PrimaryKey, Store, Table
 from odm.testing.stores import Stores
 
 escaped = Table("styles")

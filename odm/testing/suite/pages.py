@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from odm import BadCursor, BadValue, Query
-from odm.stores.sync import Store
+from odm import BadCursor, BadValue, Query, Store
 from odm.testing.capabilities import needs
 from odm.testing.entities import Event, Session, Ticket, plain
 from odm.testing.stores import Stores

@@ -24,13 +24,13 @@ from odm import (
     ItemTooLarge,
     PrimaryKey,
     Query,
+    Store,
     Table,
     collection,
     set_,
 )
 from odm.patterns.pointer import Pointer
 from odm.protocol import requests as req
-from odm.stores.sync import Store
 from odm.testing.capabilities import Capabilities, needs
 from odm.testing.stores import Stores
 from odm.testing.suite.helpers import PAST, at

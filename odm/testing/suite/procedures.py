@@ -6,10 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from odm import BadValue, ItemExists, ItemNotFound, OdmError, Query, TransactionFailed, collection, set_
+from odm import BadValue, ItemExists, ItemNotFound, OdmError, Query, Store, TransactionFailed, collection, set_
 from odm.extend import Calls, Gen, procedure
 from odm.protocol import requests as req
-from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.entities import Customer, Order
 from odm.testing.stores import Stores

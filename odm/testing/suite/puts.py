@@ -6,8 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from odm import BadValue, ConditionFailed, ItemExists, ItemTooLarge, SchemaError, exists, missing
-from odm.stores.sync import Store
+from odm import BadValue, ConditionFailed, ItemExists, ItemTooLarge, SchemaError, Store, exists, missing
 from odm.testing.capabilities import needs
 from odm.testing.entities import Customer, Order, OrderV2, Session, Setting, Sheet, hashes
 from odm.testing.stores import Stores

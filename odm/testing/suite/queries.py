@@ -7,8 +7,7 @@ from typing import Any, TypeAlias, cast
 
 import pytest
 
-from odm import BadValue, KeyValueError, NoAccessPattern, Query, between, is_in, not_, select, size, starts_with
-from odm.stores.sync import Store
+from odm import BadValue, KeyValueError, NoAccessPattern, Query, Store, between, is_in, not_, select, size, starts_with
 from odm.testing.entities import Customer, Event, Order, OrderLine, Sample, Score, Setting, Sheet, Visit, hashes
 from odm.testing.stores import Stores
 from odm.testing.suite.helpers import at, days, fill

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from odm import BadValue, KeyValueError, Unsupported
-from odm.stores.sync import Store
+from odm import BadValue, KeyValueError, Store, Unsupported
 from odm.testing.capabilities import needs
 from odm.testing.reading import Leaf, Log, Meter, Newest, Owner, Region, Spread, folders, metering
 from odm.testing.stores import Stores

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from odm import BadCursor, BadValue, ItemExists, ItemInvalid, LazyBytes, SchemaError, Unsupported, set_
+from odm import BadCursor, BadValue, ItemExists, ItemInvalid, LazyBytes, SchemaError, Store, Unsupported, set_
 from odm.results import Backfilled
-from odm.stores.sync import Store
 from odm.testing.capabilities import Capabilities, needs
 from odm.testing.rekeying import (
     Client,

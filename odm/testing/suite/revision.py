@@ -5,9 +5,18 @@ from typing import Any, cast
 
 import pytest
 
-from odm import BadValue, ConditionFailed, Conflict, ItemExists, ItemNotFound, increment, set_, set_if_missing
-from odm.expressions.nodes import Action
-from odm.stores.sync import Store
+from odm import (
+    Action,
+    BadValue,
+    ConditionFailed,
+    Conflict,
+    ItemExists,
+    ItemNotFound,
+    Store,
+    increment,
+    set_,
+    set_if_missing,
+)
 from odm.testing.capabilities import needs
 from odm.testing.entities import Account, Document
 from odm.testing.stores import Stores

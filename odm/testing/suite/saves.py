@@ -25,6 +25,7 @@ from odm import (
     ItemNotFound,
     PrimaryKey,
     Revision,
+    Store,
     Stored,
     Table,
     UpdatedAt,
@@ -33,7 +34,6 @@ from odm import (
 )
 from odm.extend import Calls, Gen, procedure
 from odm.patterns.unique import Unique
-from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.stores import Stores
 from odm.testing.suite.ways import Way, each_way

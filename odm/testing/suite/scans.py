@@ -6,8 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from odm import BadValue
-from odm.stores.sync import Store
+from odm import BadValue, Store
 from odm.testing.capabilities import needs
 from odm.testing.entities import Customer, Event, Member, Order, Session, Setting, hashes
 from odm.testing.stores import Stores

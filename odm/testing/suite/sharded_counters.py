@@ -8,10 +8,9 @@ from typing import Annotated
 import pytest
 from pydantic import Field
 
-from odm import Counter, Entity, PrimaryKey, Table, TransactionFailed, increment
+from odm import Counter, Entity, PrimaryKey, Store, Table, TransactionFailed, increment
 from odm.patterns.sharded_counter import ShardedCounter
 from odm.protocol import requests as req
-from odm.stores.sync import Store
 from odm.testing.capabilities import Capabilities, needs
 from odm.testing.stores import Stores
 

@@ -6,9 +6,8 @@ from zlib import crc32
 
 import pytest
 
-from odm import BadCursor, ItemExists, Query, collection, select, set_
+from odm import BadCursor, ItemExists, Query, Store, collection, select, set_
 from odm.protocol import requests as req
-from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.spreading import Bonus, Sale, Ticket, salted
 from odm.testing.stores import Stores

@@ -7,9 +7,8 @@ from zlib import crc32
 
 import pytest
 
-from odm import BadCursor, BadValue, Query, collection, increment, remove, select, set_, some
+from odm import BadCursor, BadValue, Query, Store, collection, increment, remove, select, set_, some
 from odm.protocol import requests as req
-from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.spreading import Job, Pause, RespreadJob, respread, spread
 from odm.testing.stores import Stores

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from odm import (
+    Condition,
     ConditionFailed,
     ItemInvalid,
+    Store,
     append,
     collection,
     contains,
@@ -19,8 +21,6 @@ from odm import (
     remove,
     set_,
 )
-from odm.expressions.nodes import Condition
-from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.evolving import (
     Gadget,

@@ -4,9 +4,8 @@
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from odm import TTL, AccessPattern, Entity, PrimaryKey, Table, field, remove, set_
+from odm import TTL, AccessPattern, Entity, PrimaryKey, Store, Table, field, remove, set_
 from odm.protocol import requests as req
-from odm.stores.sync import Store
 from odm.testing.capabilities import Capabilities, needs
 from odm.testing.stores import Stores
 from odm.testing.suite.helpers import FUTURE, PAST, at, fill

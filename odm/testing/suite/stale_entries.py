@@ -6,11 +6,10 @@ from datetime import UTC, datetime
 from typing import TypeAlias
 
 import pytest
+from msgspec.structs import replace as evolve
 
-from odm import Query, between, collection, select, starts_with
-from odm.immutable import evolve
+from odm import Query, Store, between, collection, select, starts_with
 from odm.protocol import requests as req
-from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.evolving import Dish, Drink, OldDish, OldDrink, dishes, dishes_now
 from odm.testing.stores import Stores

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import pytest
+from msgspec.structs import replace as evolve
 
 from odm import (
     AccessPattern,
@@ -13,6 +14,7 @@ from odm import (
     ItemInvalid,
     ItemNotFound,
     PrimaryKey,
+    Store,
     Table,
     TransactionFailed,
     collection,
@@ -20,8 +22,6 @@ from odm import (
     missing,
     set_,
 )
-from odm.immutable import evolve
-from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.stores import Stores
 from odm.testing.suite.copying import all_of

@@ -18,6 +18,7 @@ from odm import (
     ItemNotFound,
     PrimaryKey,
     Query,
+    Store,
     Table,
     TableNotFound,
     Unsupported,
@@ -25,7 +26,6 @@ from odm import (
     set_,
 )
 from odm.patterns.time_series import SeriesStore, TimeSeries
-from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.stores import Stores
 

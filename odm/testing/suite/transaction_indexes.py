@@ -5,10 +5,9 @@ import re
 
 import pytest
 
-from odm import ConditionFailed, Conflict, ItemNotFound, increment, remove, set_
+from odm import ConditionFailed, Conflict, ItemNotFound, Store, increment, remove, set_
 from odm.protocol import contention
 from odm.protocol import requests as req
-from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.entities import Contract, Ticket
 from odm.testing.stores import Stores

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from odm import (
+    Action,
     BadValue,
     Condition,
     ConditionFailed,
@@ -17,6 +18,8 @@ from odm import (
     ItemNotFound,
     ItemTooLarge,
     Query,
+    Store,
+    Transaction,
     TransactionFailed,
     append,
     exists,
@@ -25,9 +28,7 @@ from odm import (
     remove,
     set_,
 )
-from odm.expressions.nodes import Action
 from odm.protocol import requests as req
-from odm.stores.sync import Store, Transaction
 from odm.testing.capabilities import needs
 from odm.testing.entities import (
     Account,

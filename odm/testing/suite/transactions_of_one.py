@@ -11,6 +11,7 @@ from odm import (
     ConditionFailed,
     Conflict,
     ItemNotFound,
+    Store,
     Unsupported,
     append,
     increment,
@@ -19,7 +20,6 @@ from odm import (
     set_,
 )
 from odm.protocol import requests as req
-from odm.stores.sync import Store
 from odm.testing.capabilities import Capabilities, needs
 from odm.testing.entities import Account, Document, Order, Session, Sheet, Tally, Ticket
 from odm.testing.stores import Stores

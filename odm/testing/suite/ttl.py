@@ -6,8 +6,7 @@ from typing import Annotated
 
 import pytest
 
-from odm import TTL, ConditionFailed, Entity, ItemNotFound, PrimaryKey, Table, increment, missing, remove, set_
-from odm.stores.sync import Store
+from odm import TTL, ConditionFailed, Entity, ItemNotFound, PrimaryKey, Store, Table, increment, missing, remove, set_
 from odm.testing.capabilities import needs
 from odm.testing.entities import Contract, Session
 from odm.testing.stores import Stores

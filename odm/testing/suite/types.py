@@ -10,8 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from odm import BadValue, KeyValueError, between, exists
-from odm.stores.sync import Store
+from odm import BadValue, KeyValueError, Store, between, exists
 from odm.testing.entities import (
     Address,
     ByBool,

@@ -17,13 +17,13 @@ from odm import (
     ItemNotFound,
     OdmError,
     PrimaryKey,
+    Store,
     Table,
     TransactionFailed,
     remove,
     set_,
 )
 from odm.patterns.unique import Unique
-from odm.stores.sync import Store
 from odm.testing.capabilities import Capabilities, needs
 from odm.testing.clock import Clock
 from odm.testing.stores import Stores

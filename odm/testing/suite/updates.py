@@ -13,6 +13,7 @@ from odm import (
     Entity,
     ItemNotFound,
     PrimaryKey,
+    Store,
     Table,
     add_to,
     append,
@@ -21,7 +22,6 @@ from odm import (
     set_,
     set_fields,
 )
-from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.entities import Customer, Order, OrderV2, Setting, Sheet, hashes, plain_v2
 from odm.testing.stores import Stores

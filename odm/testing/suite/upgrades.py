@@ -10,6 +10,7 @@ from odm import (
     Conflict,
     ItemExists,
     ItemInvalid,
+    Store,
     TransactionFailed,
     add_to,
     collection,
@@ -18,7 +19,6 @@ from odm import (
     set_,
 )
 from odm.protocol import requests as req
-from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.evolving import (
     Bag,

@@ -20,12 +20,14 @@ from pydantic import (
 
 from odm import (
     AccessPattern,
+    Action,
     BadValue,
     ConditionFailed,
     Entity,
     ItemNotFound,
     PrimaryKey,
     Revision,
+    Store,
     Table,
     add_to,
     append,
@@ -41,9 +43,7 @@ from odm import (
     set_if_missing,
     starts_with,
 )
-from odm.expressions.nodes import Action
-from odm.procedures.raw import RawItem
-from odm.stores.sync import Store
+from odm.results import RawItem
 from odm.testing.capabilities import needs
 from odm.testing.stores import Stores
 from odm.testing.suite.ways import Way, each_way

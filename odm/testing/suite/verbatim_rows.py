@@ -21,6 +21,7 @@ from odm import (
     ItemNotFound,
     KeyValueError,
     PrimaryKey,
+    Store,
     Stored,
     Sum,
     Table,
@@ -37,7 +38,6 @@ from odm import (
     some,
     starts_with,
 )
-from odm.stores.sync import Store
 from odm.testing.capabilities import needs
 from odm.testing.stores import Stores
 from odm.testing.suite.helpers import fill

@@ -18,13 +18,13 @@ from odm import (
     ItemNotFound,
     PrimaryKey,
     Revision,
+    Store,
     Stored,
     Table,
     increment,
     set_,
 )
 from odm.patterns.versioned import Versioned
-from odm.stores.sync import Store
 from odm.testing.capabilities import Capabilities, needs
 from odm.testing.stores import Stores
 

@@ -4,13 +4,12 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import pytest
+from msgspec import Struct
 
-from odm.errors import TransactionFailed
-from odm.immutable import Immutable
-from odm.stores.sync import Store, Transaction
+from odm import Store, Transaction, TransactionFailed
 
 
-class InTransaction(Immutable):
+class InTransaction(Struct, frozen=True):
     """Sends each write as its own transaction, and raises the reason if the transaction fails."""
 
     db: Store
