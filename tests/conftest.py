@@ -16,10 +16,6 @@ from tests import dynoxide as oxide
 from tests import effort, emulator, node, postgresql, selection, servers, vendors
 from tests.conformance.moto import one_at_a_time
 
-# Without deadlines: a property must not fail because the machine is busy.
-settings.register_profile("odm", deadline=None, print_blob=True)
-settings.load_profile("odm")
-
 vendors.remember()
 
 # Images of containers often set it. Each process would compile all tests again, and each program that a test starts all
@@ -47,6 +43,9 @@ def pytest_configure(config: pytest.Config) -> None:
         if config.getoption("--rest"):
             os.environ[effort.REST] = "1"
         os.environ["PYTEST_TIMEOUT"] = str(900 * times)
+    # Without deadlines: a property must not fail because the machine is busy.
+    settings.register_profile("odm", deadline=None, print_blob=True, max_examples=100 if effort.full() else 40)
+    settings.load_profile("odm")
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist chooses

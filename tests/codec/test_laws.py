@@ -169,7 +169,7 @@ def is_stored_value(value: Any) -> bool:
     return type(value) in {type(None), bool, str, bytes}
 
 
-@settings(max_examples=times(400, 2000))
+@settings(max_examples=times(150, 2000))
 @given(wides)
 def test_stored_values_are_documented_ones_and_come_back_equal(entity: Wide) -> None:
     item = CODEC.encode(entity)

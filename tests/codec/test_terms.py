@@ -204,7 +204,7 @@ def typed(node: object) -> object:
     return node
 
 
-@settings(max_examples=effort.times(300, 3000))
+@settings(max_examples=effort.times(120, 3000))
 @given(st.lists(conditions, min_size=1, max_size=4))
 @example([Compare(">", Path(("number",)), Const(0)), Compare(">", Path(("number",)), Const(5))])
 @example([Compare("=", Path(("number",)), Const(1)), Compare("=", Path(("number",)), Const(True))])
@@ -334,7 +334,7 @@ deep_conditions = st.recursive(
 )
 
 
-@settings(max_examples=effort.times(200, 3000), deadline=None)
+@settings(max_examples=effort.times(80, 3000), deadline=None)
 @given(st.lists(deep_conditions, min_size=1, max_size=4), st.sampled_from(["lower", "lower_stored"]))
 @example([Compare("=", Path(("lower", key)), Const(1)) for key in ("Y", "x", "X")], "lower")
 @example([Compare("=", Path(("numbers", at)), Const(2)) for at in (0, 1, 7)], "lower")
@@ -424,7 +424,7 @@ def when_alone(condition: Condition) -> tuple[Condition, bool]:
     return (Or((Missing(tag), lowered)) if of_none else And((Exists(tag), lowered))), not of_none
 
 
-@settings(max_examples=effort.times(200, 3000), deadline=None)
+@settings(max_examples=effort.times(80, 3000), deadline=None)
 @given(st.lists(deep_conditions, min_size=1, max_size=4))
 @example([Compare("=", Path(("lower", key)), Const(1)) for key in ("Y", "x", "X")])
 @example([Compare("<", Size(Path(("inners",))), Const(number)) for number in (0, 2)])

@@ -203,7 +203,7 @@ def _contradicts_nothing(db: Store, case: Case) -> None:
     assert [part[query.entity.item_id] for part in parts] == [item.item_id for item in results], query
 
 
-LOCAL = settings(max_examples=times(40, 400), deadline=None)
+LOCAL = settings(max_examples=times(20, 400), deadline=None)
 REMOTE = settings(max_examples=times(6, 60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 

@@ -15,7 +15,7 @@ from odm.testing.bridge import Runner, blocking
 from odm.testing.stateful import StoreMachine, table
 from tests.effort import times
 
-STEPS = times(320, 2000)
+STEPS = times(160, 2000)
 LENGTH = 40
 
 

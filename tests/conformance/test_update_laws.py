@@ -58,7 +58,7 @@ from odm.backends.local import LocalFile, Memory
 from tests.effort import times
 from tests.wide import WideBigtable
 
-EXAMPLES: Final = times(60, 400)
+EXAMPLES: Final = times(30, 400)
 UPDATES: Final = 6
 PHASES: Final = [Phase.explicit, Phase.reuse, Phase.generate]
 NUMBERS: Final = count()

@@ -203,7 +203,7 @@ def honest(db: Store) -> dict[str, Honest]:
 
 
 @pytest.mark.parametrize("name", list(QUERIES))
-@settings(max_examples=times(60, 2000), deadline=None)
+@settings(max_examples=times(30, 2000), deadline=None)
 @given(data=st.data())
 def test_a_forged_cursor_of_a_query(db: Store, honest: dict[str, Honest], name: str, data: st.DataObject) -> None:
     query = QUERIES[name]
@@ -220,7 +220,7 @@ def test_a_forged_cursor_of_a_query(db: Store, honest: dict[str, Honest], name: 
     assert len(page.items) <= (query.most or len(allowed))
 
 
-@settings(max_examples=times(200, 5000), deadline=None)
+@settings(max_examples=times(80, 5000), deadline=None)
 @given(data=st.data())
 def test_a_forged_cursor_of_a_scan(db: Store, data: st.DataObject) -> None:
     starts = db.parts(3)
@@ -235,7 +235,7 @@ def test_a_forged_cursor_of_a_scan(db: Store, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("turned", [False, True])
-@settings(max_examples=times(60, 2000), deadline=None)
+@settings(max_examples=times(30, 2000), deadline=None)
 @given(data=st.data())
 def test_a_forged_cursor_over_keys_of_bytes(readings: Store, turned: bool, data: st.DataObject) -> None:
     query = Reading.primary(sensor="é")

@@ -343,6 +343,7 @@ def made(bigtable_emulator: str, request: pytest.FixtureRequest) -> Iterator[Ban
 
 
 @pytest.mark.parametrize("rival", RIVALS, ids=lambda rival: rival.__name__[1:])
+@pytest.mark.one_of(2)
 def test_a_stop_leaves_all_or_nothing(made: Bank, rival: Rival, monkeypatch: pytest.MonkeyPatch) -> None:
     seen, done = set(), False
     step = times(5, 1)

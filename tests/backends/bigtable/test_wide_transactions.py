@@ -118,6 +118,7 @@ def test_stopped_or_overtaken_after_any_call(world: World, first: str, second: s
 
 @pytest.mark.parametrize("performed", [True, False], ids=["applied", "not applied"])
 @cases
+@pytest.mark.one_of(3)
 def test_an_answer_that_is_lost(world: World, first: str, second: str, performed: bool) -> None:
     allowed = outcomes(world, first, second)
     scene, writer = begun(world, first)

@@ -149,6 +149,7 @@ ANSWERS: dict[str, bytes] = {
 
 @pytest.mark.parametrize("name", ANSWERS)
 @pytest.mark.parametrize("closes", [True, False])
+@pytest.mark.one_of(2)
 def test_a_broken_answer(server: Hostile, client: Client, carrier: Any, name: str, closes: bool) -> None:
     """It is an error of its own request, and the others get their own answers, if the connection stays open too."""
 

@@ -22,7 +22,7 @@ from odm.backends.bigtable.emulator import Emulator
 from tests.backends.bigtable.emulator.raw import INSTANCE, Raw, rows_of, set_cell
 from tests.effort import times
 
-STEPS: Final = times(800, 8_000)
+STEPS: Final = times(400, 8_000)
 
 KEYS: Final = [b"a", b"a\0", b"ab", b"b#1", b"b#2", b"c\xff", b"\xc3\xa9"]
 FAMILIES: Final = ["d", "dd", "e"]
