@@ -32,8 +32,7 @@ from odm.errors import BackendError, BadValue, brief
 from odm.immutable import evolve
 from odm.protocol.admin import ADDITIVE, Kind, TableChange, Tell, silent
 from odm.protocol.requests import Sleep, TableIdentity, TableSize
-from odm.schema.evidence import Stored
-from odm.schema.misfits import FEW, other_keys
+from odm.schema.evidence import FEW, Stored, other_keys
 from odm.schema.model import Schema
 
 

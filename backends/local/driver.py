@@ -28,8 +28,7 @@ from odm.protocol.connection import Backend, Connection, ForwardingConnection, N
 from odm.protocol.limits import Limits
 from odm.protocol.requests import Request, Split
 from odm.protocol.turns import Turns
-from odm.schema.evidence import Stored
-from odm.schema.misfits import other_keys
+from odm.schema.evidence import Stored, other_keys
 from odm.schema.model import Schema
 
 if TYPE_CHECKING:

@@ -28,8 +28,7 @@ from odm.protocol.apply_update import merged_item, new_entries, new_item
 from odm.protocol.limits import Limits, Local, check_item, check_transaction, keys_at_most, size_at_most, stored_size
 from odm.protocol.predicates import is_own
 from odm.schema.entity import Key
-from odm.schema.evidence import Stored
-from odm.schema.misfits import FEW
+from odm.schema.evidence import FEW, Stored
 
 PAGE_BYTES: Final = 1 << 20
 """A page ends after reading this many bytes, as on DynamoDB, with the item that reaches them."""

@@ -24,8 +24,7 @@ from odm.procedures.writing.write import delete_request, put_request
 from odm.protocol import requests as req
 from odm.protocol.blobs import BlobFolder
 from odm.protocol.connection import CoreGen
-from odm.schema.entity import EntitySchema, Key
-from odm.schema.target import Target
+from odm.schema.entity import EntitySchema, Key, Target
 
 WINDOW: Final = 64
 """The most merges that are sent at the same time to a backend that takes them one by one."""

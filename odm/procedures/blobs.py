@@ -24,8 +24,7 @@ from odm.protocol import requests as req
 from odm.protocol.blobs import BlobFolder, BlobRequest, ClaimFolder, Content, ReadBlob, WriteBlob
 from odm.protocol.connection import Connection, CoreGen, aperform, arun, perform, run
 from odm.protocol.contention import Contention
-from odm.schema.entity import EntitySchema, Key
-from odm.schema.target import Target
+from odm.schema.entity import EntitySchema, Key, Target
 
 _Place: TypeAlias = tuple[str, Mapping[str, Any]]
 """A stored name and the pointer under it."""

@@ -20,10 +20,9 @@ from odm.protocol.limits import PORTABLE, SHORT_KEY, Limits, check_keys
 from odm.protocol.predicates import Now, every, has_tag, of_tags, requires
 from odm.protocol.requests import Position
 from odm.protocol.turns import Turns
-from odm.schema.entity import EntitySchema, Key
+from odm.schema.entity import EntitySchema, Key, Target
 from odm.schema.faults import several_fit, unknown_item
 from odm.schema.model import Schema
-from odm.schema.target import Target
 
 
 def _always_supported(_keys: Sequence[Key]) -> None:

@@ -26,9 +26,8 @@ from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.limits import check_item
 from odm.protocol.predicates import every, has_tag
-from odm.schema.entity import EntitySchema, Key
+from odm.schema.entity import EntitySchema, Key, Target
 from odm.schema.evidence import same_entry
-from odm.schema.target import Target
 
 
 @public_in("odm.results")

@@ -27,8 +27,7 @@ from odm.procedures.writing.update import ItemUpdate, attempt, check_returning
 from odm.procedures.writing.write import Write, checked_entity, delete_write, insert_write, put_write
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
-from odm.schema.entity import Key
-from odm.schema.target import Target
+from odm.schema.entity import Key, Target
 
 if TYPE_CHECKING:
     from odm.procedures.calls import Calls

@@ -24,7 +24,7 @@ class Printed(Immutable):
 class CreateTables(Printed):
     """Create the table with its indexes; does not change what exists. Response: None.
 
-    Raises BackendError if the models would not find items of a table that exists, as `odm.schema.misfits` judges.
+    Raises BackendError if the models would not find items of a table that exists, as `odm.schema.evidence` judges.
     """
 
 

@@ -4,21 +4,34 @@ Each step works on one entity; the checks that need several entities are in `odm
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec.structs import asdict
 from pydantic.errors import PydanticUndefinedAnnotation
+from pydantic.fields import FieldInfo
 
-from odm.codec import OTHERS, TAG, TTL_ATTRIBUTE, VERSION, EntityCodec, compile_codec
+from odm.codec import OTHERS, TAG, TTL_ATTRIBUTE, VERSION, EntityCodec, Upgrades, compile_codec
 from odm.entities.companions import BaseCompanion, companions_of
 from odm.entities.markers import Stored, TTLMarker, find_marker
 from odm.entities.patterns import AccessPattern, Pattern, PrimaryKey, patterns_of, primary_of
 from odm.entities.signatures import check_signature
+from odm.entities.upgrades import upgrades_of
 from odm.errors import BadValue, SchemaError
 from odm.expressions.nodes import Condition
 from odm.expressions.references import Reference
 from odm.immutable import Immutable, evolve, field
-from odm.keys import Form, Template, compile_several, compile_template, compile_verbatim, has_binary_part
+from odm.keys import (
+    Form,
+    Shards,
+    Template,
+    compile_hashed,
+    compile_several,
+    compile_template,
+    compile_verbatim,
+    has_binary_part,
+    sharded,
+)
 from odm.schema.automatic import Automatic
 from odm.schema.cells import check_cells, find_cells
 from odm.schema.checks import (
@@ -34,15 +47,138 @@ from odm.schema.checks import (
 from odm.schema.computed import check_attributes, computed_fields, find_computed
 from odm.schema.described import check_several, computed_forms, describe, forms_of, is_native
 from odm.schema.entity import EntitySchema, PatternSchema
-from odm.schema.evolution import find_keep, find_upgrades
 from odm.schema.families import check_families, field_families, find_families
 from odm.schema.model import IndexSchema, KeyNames, Schema
 from odm.schema.roles import find_roles
 from odm.schema.row_keys import as_row
-from odm.schema.spread import spread, spread_with
 
 if TYPE_CHECKING:
     from odm.entities.entity import Entity
+
+
+def find_upgrades(cls: "type[Entity]") -> Upgrades:
+    """The version of an entity and its chain of upgrades. Raises SchemaError if the chain is not valid."""
+    version: Any = cls.__odm_version__
+    if not _is_count(version):
+        raise SchemaError(f"class {cls.__name__}: version={version!r}: give an int of 1 or more")
+    steps: dict[int, str] = {}
+    for name, from_ in upgrades_of(cls):
+        if from_ >= version:
+            raise SchemaError(
+                f"{cls.__name__}.{name} upgrades from version {from_}, and the class is version {version}: declare "
+                f"class {cls.__name__}(Entity, table=..., version={from_ + 1})"
+            )
+        if from_ in steps:
+            raise SchemaError(
+                f"{cls.__name__}.{steps[from_]} and {cls.__name__}.{name} both upgrade from version {from_}: keep one"
+            )
+        _check_call(cls, name)
+        steps[from_] = name
+    for number in range(1, version):
+        if number not in steps:
+            raise SchemaError(
+                f"{cls.__name__} is version {version}, but no function upgrades its items from version {number}: add "
+                f"@upgrade(from_={number}) to a static method that takes their attributes and returns those of "
+                f"version {number + 1}"
+            )
+    return Upgrades(version, tuple(getattr(cls, steps[number]) for number in range(1, version)))
+
+
+def find_keep(cls: "type[Entity]", primary: PatternSchema) -> int | None:
+    """How many items of an entity are kept in a partition; None: all. Raises SchemaError."""
+    keep: Any = cls.__odm_keep__
+    if keep is None:
+        return None
+    if not _is_count(keep):
+        raise SchemaError(f"class {cls.__name__}: keep={keep!r}: give the number of items to keep, an int of 1 or more")
+    if primary.sort is None or not set(primary.sort.fields) - set(primary.partition.fields):
+        raise SchemaError(
+            f"class {cls.__name__}: keep={keep} keeps the newest items of a partition, but {primary.text} has no field "
+            "of its own in the sort key, so a partition holds one item: give the primary key a sort template such as "
+            '"{created_at}"'
+        )
+    if primary.shards is not None:
+        raise SchemaError(
+            f"class {cls.__name__}: keep={keep} keeps the newest items of a partition, but {primary.shards!r} spreads "
+            "them over several, so no write knows the newest of all: drop keep= and let old items expire by TTL, or "
+            "drop shards="
+        )
+    return int(keep)
+
+
+def _is_count(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and number >= 1
+
+
+def _check_call(cls: type, name: str) -> None:
+    """Check that the function takes only the attributes."""
+    try:
+        signature(getattr(cls, name)).bind({})
+    except TypeError as error:
+        raise SchemaError(
+            f"{cls.__name__}.{name}: an upgrade takes only the attributes of an item, but {error}: write "
+            f"@upgrade(...) over @staticmethod, and def {name}(item)"
+        ) from error
+
+
+def spread(pattern: PatternSchema, shards: Shards, fields: Mapping[str, FieldInfo]) -> PatternSchema:
+    """Add the declared shards to a pattern.
+
+    Raises:
+        SchemaError: the shards are not valid, or not valid on a primary key.
+    """
+    owner = f"{pattern.entity}.{pattern.name}"
+    if pattern.kind == "primary" and isinstance(shards, Shards):
+        _check_primary(pattern, shards, fields, owner)
+    if isinstance(shards, Shards) and shards.by in {field_.name for field_ in pattern.computed}:
+        raise SchemaError(
+            f"{owner}: {shards!r}: {shards.by!r} is a computed field, which is not stored: name a stored field"
+        )
+    hashed = compile_hashed(shards, pattern.partition, fields, owner=owner)
+    return evolve(pattern, partition=sharded(pattern.partition, shards), shards=shards, hashed=hashed)
+
+
+def _check_primary(pattern: PatternSchema, shards: Shards, fields: Mapping[str, FieldInfo], owner: str) -> None:
+    """Check that the shard of an item is known from its key; otherwise a get would not find the item."""
+    if shards.by is None:
+        raise SchemaError(
+            f"{owner}: {shards!r}: an item in a random shard could not be found by its key: name a field of the "
+            f'sort key, as in Shards({shards.count}, by="..."). For random shards add a random field to the key: '
+            f"salt: int = Field(default_factory=lambda: randrange({shards.count})), and shards=Shards({shards.count}, "
+            'by="salt")'
+        )
+    told = () if pattern.sort is None else {*pattern.sort.fields} - pattern.sort.lossy
+    if shards.by in fields and shards.by not in told:
+        add = "" if shards.by in pattern.partition.fields else f", or add {{{shards.by}}} to the sort template"
+        raise SchemaError(
+            f"{owner}: {shards!r}: {shards.by!r} is not in the sort key as a whole, so the shard of an item is not "
+            f"known from its key: name a field that is{add}"
+        )
+    if shards.was is not None:
+        raise SchemaError(
+            f"{owner}: {shards!r}: was= is for access patterns: an item's key cannot change, and it could be stored "
+            "twice, in the old shard and the new. Create a table of another name with the new shards, "
+            "read everything with the old model and put it there"
+        )
+
+
+def spread_with(pattern: PatternSchema, primary: PatternSchema, declared: Pattern) -> PatternSchema:
+    """A local pattern with the shards of the primary key.
+
+    Raises:
+        SchemaError: it declares shards of its own.
+    """
+    if declared.shards is not None:
+        raise SchemaError(
+            f"{pattern.entity}.{pattern.name}: a local index has the partitions of the table, so it cannot have "
+            "shards of its own: drop local=True or shards="
+        )
+    return evolve(
+        pattern,
+        partition=evolve(pattern.partition, behind=primary.partition.behind),
+        shards=primary.shards,
+        hashed=primary.hashed,
+    )
 
 
 class Style(Immutable):

@@ -1,4 +1,4 @@
-"""A compiled entity: its keys, its access patterns, and the fields with a role, as frozen values."""
+"""A compiled entity: its keys, its access patterns and the fields with a role; and the item of a call."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property
@@ -9,10 +9,12 @@ from odm.cache import Cache
 from odm.codec import TAG, TTL_ATTRIBUTE
 from odm.codec.entity import EntityCodec
 from odm.entities.companions import BaseCompanion
+from odm.entities.entity import Entity
+from odm.entities.query import Query
 from odm.entities.signatures import wrong_names
 from odm.errors import BadValue, KeyValueError, brief
 from odm.expressions.evaluate import holds
-from odm.expressions.nodes import And, Compare, Condition, Exists, IsIn, Item, Missing, Not, Or, Path, paths
+from odm.expressions.nodes import And, Compare, Condition, Exists, IsIn, Item, Missing, Not, Or, Path, paths, text_of
 from odm.immutable import Immutable, evolve, field, force_setattr
 from odm.keys import Shards, Template, pair_encoder, random_suffix, suffix_of
 from odm.schema.automatic import Automatic
@@ -413,3 +415,35 @@ def _local(patterns: Iterable[PatternSchema]) -> dict[str, tuple[str, ...] | Non
 def held_by(projection: tuple[str, ...] | None) -> tuple[str, ...] | None:
     """The attributes that an index of this projection holds besides keys; with some fields, also tag and expiry."""
     return (*projection, TAG, TTL_ATTRIBUTE) if projection else projection
+
+
+class Target(NamedTuple):
+    """The item that a call is about.
+
+    Attributes:
+        values: at least the values of its key fields.
+        instance: the entity that was passed, or None if a key was.
+    """
+
+    entity: EntitySchema
+    key: Key
+    values: Values
+    instance: Entity | None = None
+
+    def __str__(self) -> str:
+        primary = self.entity.primary
+        values = ", ".join(f"{name}={text_of(self.values[name])}" for name in primary.fields)
+        return f"{self.entity.name}.{primary.name}({values})"
+
+    @property
+    def query(self) -> Query[Any]:
+        """The key in the form that a user writes."""
+        primary = self.entity.primary
+        return Query(self.entity.cls, primary.name, {name: self.values[name] for name in primary.fields})
+
+    @property
+    def revision(self) -> int | None:
+        """The revision that the caller read, or None if it is not checked."""
+        if self.entity.revision is None or self.instance is None:
+            return None
+        return self.entity.revision_of(vars(self.instance))

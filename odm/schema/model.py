@@ -20,8 +20,7 @@ from odm.expressions.nodes import Item
 from odm.immutable import Immutable, field, force_setattr
 from odm.keys import Kind, in_bytes
 from odm.schema import faults
-from odm.schema.entity import EntitySchema, Key, PatternSchema, Values, held_by
-from odm.schema.target import Target
+from odm.schema.entity import EntitySchema, Key, PatternSchema, Target, Values, held_by
 
 KeyNames: TypeAlias = tuple[str | tuple[str, ...], ...]
 """The key attributes of a table or index, partition and sort; a tuple of names for a key of several attributes."""

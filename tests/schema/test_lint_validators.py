@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 from odm import AUTO, CreatedAt, Entity, Id, PrimaryKey, Table
-from odm.schema.lint.examples import MOST
+from odm.schema.lint.validators import MOST
 
 
 def _hashed(value: str) -> str:

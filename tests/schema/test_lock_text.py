@@ -50,7 +50,7 @@ from odm import BadValue, Entity, PrimaryKey, Table
 from odm.keys import compile_template
 from odm.schema.entity import EntitySchema, PatternSchema
 from odm.schema.lockfile import FORMAT, LockFile, TableLock, compare, describe, plain, read_lock, write_lock
-from odm.schema.lockfile.limits import limits_of
+from odm.schema.lockfile.describe import limits_of
 from odm.schema.model import Schema
 from tests.schema.lock_models import CUSTOMER, LINE, MODEL, Model, configured, model
 

@@ -29,8 +29,7 @@ from odm.codec import TAG
 from odm.errors import BackendError, OdmError
 from odm.immutable import evolve
 from odm.schema.entity import EntitySchema, Key
-from odm.schema.evidence import Stored
-from odm.schema.misfits import FEW, key_made, refusal, style_of, with_keys
+from odm.schema.evidence import FEW, Stored, key_made, refusal, style_of, with_keys
 from odm.schema.model import Schema
 from odm.schema.row_keys import UNAMBIGUOUS
 

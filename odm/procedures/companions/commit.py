@@ -28,8 +28,7 @@ from odm.protocol.contention import Contention
 from odm.protocol.limits import check_transaction, stored_size
 from odm.protocol.predicates import ABSENT, EXISTS
 from odm.protocol.turns import Turn
-from odm.schema.entity import Key
-from odm.schema.target import Target
+from odm.schema.entity import Key, Target
 
 AGAIN: Final = object()
 """A reason: the operation stays as planned, but a write of its companions is planned again."""

@@ -37,7 +37,7 @@ from odm.procedures.writing.intent import KEEP, Plannable, Planned, mark_of
 from odm.protocol import requests as req
 from odm.protocol.blobs import BlobFolder, RemoveBlob
 from odm.protocol.connection import CoreGen
-from odm.schema.target import Target
+from odm.schema.entity import Target
 
 if TYPE_CHECKING:
     from odm.procedures.calls import Calls

@@ -15,8 +15,7 @@ from odm.procedures.unprocessed import send_batch
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.limits import ACTIONS, item_size
-from odm.schema.entity import Key
-from odm.schema.target import Target
+from odm.schema.entity import Key, Target
 
 
 def get_many(

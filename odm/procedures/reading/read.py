@@ -39,8 +39,7 @@ from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.limits import SHORT_KEY, check_key
 from odm.protocol.predicates import every
-from odm.schema.entity import Key, held_by
-from odm.schema.target import Target
+from odm.schema.entity import Key, Target, held_by
 
 MOST_AHEAD: Final = 1000
 """A read of the next results takes at most so many items, when the items before were mostly dropped by the check."""

@@ -30,9 +30,8 @@ from odm.procedures.writing.upgrades import unchanged, unknown, up_to_date
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.predicates import condition_of
-from odm.schema.entity import EntitySchema, Key, PatternSchema
+from odm.schema.entity import EntitySchema, Key, PatternSchema, Target
 from odm.schema.evidence import same_entry
-from odm.schema.target import Target
 
 if TYPE_CHECKING:
     from odm.procedures.calls import Calls, Companion

@@ -36,8 +36,7 @@ from odm.procedures.writing.write import Write, put_request
 from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.predicates import condition_of
-from odm.schema.entity import Key
-from odm.schema.target import Target
+from odm.schema.entity import Key, Target
 
 if TYPE_CHECKING:
     from odm.procedures.calls import Calls, Companion

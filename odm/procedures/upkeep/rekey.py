@@ -31,8 +31,7 @@ from odm.protocol.connection import CoreGen
 from odm.protocol.contention import Contention
 from odm.protocol.limits import check_item, check_transaction, stored_size
 from odm.protocol.predicates import EXISTS, equals, every, revision_is
-from odm.schema.entity import EntitySchema, Key
-from odm.schema.target import Target
+from odm.schema.entity import EntitySchema, Key, Target
 
 if TYPE_CHECKING:
     from odm.procedures.calls import Companion

@@ -19,7 +19,7 @@ from odm.procedures.context import Context
 from odm.procedures.reading.read import Found, begin, stored_chunk
 from odm.procedures.writing.update import new_entries
 from odm.protocol.connection import CoreGen
-from odm.schema.target import Target
+from odm.schema.entity import Target
 
 CONCURRENT_MOVES: Final = 64
 """The number of entries moved concurrently."""

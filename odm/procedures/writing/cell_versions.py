@@ -24,8 +24,7 @@ from odm.protocol import requests as req
 from odm.protocol.connection import CoreGen
 from odm.protocol.limits import check_item
 from odm.protocol.predicates import equals
-from odm.schema.entity import EntitySchema
-from odm.schema.target import Target
+from odm.schema.entity import EntitySchema, Target
 
 T_co = TypeVar("T_co", covariant=True)
 

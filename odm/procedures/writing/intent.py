@@ -14,7 +14,7 @@ from odm.procedures.context import Context
 from odm.procedures.writing.update import ItemUpdate
 from odm.procedures.writing.write import Write
 from odm.protocol import requests as req
-from odm.schema.target import Target
+from odm.schema.entity import Target
 
 WriteIntent: TypeAlias = Write | ItemUpdate
 

@@ -38,9 +38,8 @@ from odm.protocol.connection import CoreGen
 from odm.protocol.expressions import check_update, merge_fits
 from odm.protocol.limits import check_item, check_written
 from odm.protocol.predicates import over_own
-from odm.schema.entity import EntitySchema
+from odm.schema.entity import EntitySchema, Target
 from odm.schema.model import Schema
-from odm.schema.target import Target
 
 _OTHERWISE: Final = "update() it, with upsert=True if it may not exist"
 

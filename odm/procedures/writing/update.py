@@ -59,8 +59,7 @@ from odm.protocol.predicates import (
     same_at,
     version_is,
 )
-from odm.schema.entity import EntitySchema, Key, PatternSchema
-from odm.schema.target import Target
+from odm.schema.entity import EntitySchema, Key, PatternSchema, Target
 
 Returning: TypeAlias = Literal["none", "old", "new"]
 

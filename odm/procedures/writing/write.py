@@ -32,8 +32,7 @@ from odm.protocol import requests as req
 from odm.protocol.expressions import check_condition, surely_fits
 from odm.protocol.limits import check_item
 from odm.protocol.predicates import ABSENT, every, guarded, has_tag, judged, revision_is, same_at, version_is
-from odm.schema.entity import EntitySchema, Key
-from odm.schema.target import Target
+from odm.schema.entity import EntitySchema, Key, Target
 
 E = TypeVar("E", bound=Entity)
 

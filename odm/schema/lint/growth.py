@@ -8,7 +8,6 @@ from typing import Final
 from odm.expressions.collection import GCRule
 from odm.keys import Literal, Template
 from odm.schema.entity import EntitySchema, PatternSchema
-from odm.schema.lint.declared import declared, sort_of, written
 from odm.schema.lint.finding import (
     BOTH,
     DELETED_BY_AGE,
@@ -20,6 +19,7 @@ from odm.schema.lint.finding import (
     LintFinding,
     lint_finding,
 )
+from odm.schema.lint.fixes import declared, sort_of, written
 from odm.schema.lint.slots import own_ids, unit, values
 from odm.schema.model import Schema
 

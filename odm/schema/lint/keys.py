@@ -7,7 +7,6 @@ from typing import Final
 
 from odm.keys import Slot, VerbatimKey
 from odm.schema.entity import EntitySchema, PatternSchema
-from odm.schema.lint.declared import declared, key_fields, sort_of, written
 from odm.schema.lint.finding import (
     AMBIGUOUS_ROW_KEYS,
     CONSTANT_KEY,
@@ -18,7 +17,7 @@ from odm.schema.lint.finding import (
     LintFinding,
     lint_finding,
 )
-from odm.schema.lint.fixes import spread_out
+from odm.schema.lint.fixes import declared, key_fields, sort_of, spread_out, written
 from odm.schema.lint.slots import identifies, own_ids, unit, unit_name
 from odm.schema.model import Schema
 from odm.schema.row_keys import find_ambiguity

@@ -2,15 +2,22 @@
 
 A rule is a function from an entity to findings. It sees only declarations, never data, and reports nothing if it is
 not certain. One, `odm.schema.lint.validators`, runs the validators of the models on examples.
+
+``# odm: ignore[hot-partition]`` on a line of a declaration suppresses the rule there; on the line of the class, for
+the whole entity. Without source (a notebook, classes made at run time) there are no lines and no comments.
 """
 
+import ast
+import inspect
+import re
 import warnings
 from collections.abc import Collection, Iterable, Iterator
 from difflib import get_close_matches
+from textwrap import dedent
 from typing import Final
 
 from odm.errors import BadValue
-from odm.immutable import evolve
+from odm.immutable import Immutable, evolve, field
 from odm.schema.entity import EntitySchema
 from odm.schema.lint.finding import (
     BOTH,
@@ -32,9 +39,83 @@ from odm.schema.lint.growth import (
 )
 from odm.schema.lint.keys import ambiguous_row_keys, constant_key, equal_indexes, lossy_key, non_unique_key, text_order
 from odm.schema.lint.load import hot_partition, monotonic_key
-from odm.schema.lint.places import Comment, Places, find_places
 from odm.schema.lint.validators import unstable_value
 from odm.schema.model import Schema
+
+_COMMENT: Final = re.compile(r"#\s*odm:\s*ignore\[([\w\s,-]*)\]")
+
+
+class Comment(Immutable):
+    """A comment that suppresses rules.
+
+    Attributes:
+        about: the declaration on its line; "" for the class.
+    """
+
+    about: str
+    file: str
+    line: int
+    rules: tuple[str, ...]
+
+
+class Places(Immutable):
+    """The declarations of an entity in its source.
+
+    Attributes:
+        lines: file and line by attribute name; "" for the class itself.
+    """
+
+    lines: dict[str, tuple[str, int]] = field(factory=dict)
+    comments: list[Comment] = field(factory=list)
+
+    def suppressing(self, about: str, rule: str) -> Iterator[Comment]:
+        """The comments that suppress a rule for a declaration, or for the entity if ``about`` is ""."""
+        return (comment for comment in self.comments if comment.about in ("", about) and rule in comment.rules)
+
+
+def find_places(entity: EntitySchema) -> Places:
+    """Find the class and its bases; those without source are skipped."""
+    places = Places()
+    for base in reversed(entity.cls.__mro__):  # the nearest declaration of a name comes last
+        if base.__module__.partition(".")[0] not in ("odm", "pydantic", "builtins") or base is entity.cls:
+            _add(places, base, is_entity=base is entity.cls)
+    return places
+
+
+def _add(places: Places, cls: type, *, is_entity: bool) -> None:
+    try:
+        file = inspect.getsourcefile(cls)
+        lines, start = inspect.getsourcelines(cls)
+        [tree] = ast.parse(dedent("".join(lines))).body
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return
+    if file is None or not isinstance(tree, ast.ClassDef):
+        return
+    for statement in tree.body:
+        for name in _names(statement):
+            places.comments[:] = [comment for comment in places.comments if comment.about != name]
+            last = statement.end_lineno or statement.lineno
+            _note(places, name, file, range(statement.lineno, last + 1), lines, start)
+    if is_entity:
+        _note(places, "", file, range(tree.lineno, tree.body[0].lineno), lines, start)
+
+
+def _note(places: Places, name: str, file: str, span: range, lines: list[str], start: int) -> None:
+    """Record a declaration and the comments on its lines, counted from the start of the class."""
+    places.lines[name] = (file, start + span.start - 1)
+    for at in span:
+        for names in _COMMENT.findall(lines[at - 1]):
+            rules = tuple(rule.strip() for rule in names.split(","))
+            places.comments.append(Comment(name, file, start + at - 1, rules))
+
+
+def _names(statement: ast.stmt) -> Iterator[str]:
+    match statement:
+        case ast.Assign(targets=targets):
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            yield name
+
 
 _CHECKS: Final = (
     ambiguous_row_keys,

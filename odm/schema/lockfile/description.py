@@ -16,7 +16,7 @@ from odm.errors import BadValue
 
 FORMAT: Final = 2
 """The format of lock files that this version of odm writes; it reads this format and older ones. Format 1 has no
-defaults, no validators, and not all limits: see `odm.schema.lockfile.formats`."""
+defaults, no validators, and not all limits: see `odm.schema.lockfile.compare`."""
 
 Limit: TypeAlias = bool | int | float | str
 Limits: TypeAlias = Mapping[str, Limit]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from odm.errors import BadValue
-from odm.schema.lockfile.compare_patterns import made_of_fields, same_entries
+from odm.schema.lockfile.compare import made_of_fields, same_entries
 from odm.schema.lockfile.description import EntityLock, LockFile, PatternLock, TableLock, read_lock
 
 _OF_ENTRIES: Final = ("name", "partition", "sort", "when", "shards", "filled")
