@@ -266,4 +266,5 @@ def _unfinished(message: Message) -> DeadlineExceeded:
 
 
 def _arguments(message: Message) -> dict[str, Any]:
+    # Without the client's own retries: odm reports each attempt, and knows which requests may be repeated.
     return {"request": message.request, "retry": None, "timeout": message.timeout, "metadata": message.metadata}

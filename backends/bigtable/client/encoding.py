@@ -152,7 +152,10 @@ def _heads(number: int) -> tuple[bytes, ...]:
 
 @lru_cache(maxsize=4096)
 def _column(family: str, qualifier: str) -> bytes:
-    """A SetCell message up to the value of its timestamp."""
+    """A SetCell message up to the value of its timestamp.
+
+    Cached, because the items of an entity have the same columns; bounded, because members of dicts are columns, too.
+    """
     return field(1, family.encode()) + field(2, utf8(qualifier)) + b"\x18"
 
 

@@ -312,8 +312,10 @@ class AsyncClient(_Client):
         began, used = time.monotonic(), self._opened
         try:
             if self._route.blocks():
+                # Refreshing a token sends a request of its own, and blocks; the headers below then use the new token.
                 await asyncio.to_thread(self._authorization, self._route.url)
             url, headers, body = self._request(message)
+            # Not by an argument of pyqwest, because `close` ends the calls in progress by their timeouts.
             async with asyncio.timeout(message.timeout) as waiting:
                 self._waiting.add(waiting)
                 try:

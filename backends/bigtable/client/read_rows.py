@@ -61,10 +61,11 @@ _STAMP: Final = 10
 """The bytes of a timestamp from the year 1987 up to 4253, with its tag, and of the tag of the value."""
 
 _MOST_PATTERNS: Final = 64
-"""The patterns that are kept of one response."""
+"""The patterns that are kept of one response. Rows of other programs may each have columns of their own."""
 
 _MOST_MISSES: Final = 4
-"""After this number of rows in a sequence that are not usual, the rest of the response is parsed."""
+"""After this number of rows in a sequence that are not usual, the rest of the response is parsed. Otherwise responses
+without usual rows would take longer than by parsing alone."""
 
 _KNOWN: Final[dict[tuple[bytes, ...], tuple[Column, ...]]] = {}
 """The columns of rows by the bytes of their names, shared by all responses, of all threads.
@@ -89,7 +90,8 @@ class Pattern:
         names: of each chunk, the bytes of its column, without the row key before it.
 
     Attributes:
-        following: the pattern of the row that followed the last row of this pattern.
+        following: the pattern of the row that followed the last row of this pattern. Rows of two entities often take
+        turns.
     """
 
     def __init__(self, names: tuple[bytes, ...]) -> None:

@@ -79,7 +79,8 @@ LEASE_SECONDS = 3600.0
 """How long `odm scrub` does not remove a claim. Assumes that no call is applied later than this after it was sent."""
 
 COMMIT_WITHIN = LEASE_SECONDS / 4
-"""The maximum time between the first claim of an attempt and its commit; also the maximum deadline of a commit."""
+"""The maximum time between the first claim of an attempt and its commit; also the maximum deadline of a commit. Both
+together are half of the lease, so that no scrub removes a claim whose commit is still to be applied."""
 
 ATTEMPT_SECONDS = 20.0
 """The deadline of one attempt, including a whole stream; the same as in Google's clients."""
@@ -523,6 +524,8 @@ def _weight(entry: Entry) -> int:
 
 def together(procedures: Sequence[Steps[R]]) -> Steps[list[R]]:
     """Run procedures at the same time. Returns their results, in order.
+
+    A failure ends only its own procedure: the others may have claims or locks that they must still remove.
 
     Raises:
         Exception: the first error of a procedure, when all have ended.

@@ -81,6 +81,7 @@ def _obstacles(emulator: str | None) -> Iterator[str]:
     for name in _PROXIES:
         if os.environ.get(name) or os.environ.get(name.upper()):
             yield f"the environment variable {name} names a proxy"
+    # Instrumentation replaces these functions by wrappers, and would not see calls of the lean transport.
     if any(type(made) is not FunctionType for made in (grpc.insecure_channel, grpc.secure_channel)):
         yield "a library instruments grpc"
     if emulator is None:

@@ -210,7 +210,10 @@ class Wire(Immutable):
 
 @lru_cache(maxsize=256)
 def _routed(table: str, app_profile: str, profile: int) -> tuple[bytes, Metadata]:
-    """The start of a request, and its metadata; the service routes the request by the first entry."""
+    """The start of a request, and its metadata; the service routes the request by the first entry.
+
+    Cached, because all requests to a table share them.
+    """
     start = field(1, table.encode()) + (field(profile, app_profile.encode()) if app_profile else b"")
     params = {"table_name": table} | ({"app_profile_id": app_profile} if app_profile else {})
     return start, (("x-goog-request-params", urlencode(params)), *_ABOUT)

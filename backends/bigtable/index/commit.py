@@ -116,6 +116,7 @@ def guards(writer: Writer, request: Operation, row_key: str, before: Stored | No
     columns = zip(before.row.columns, before.row.values, strict=True)
     counters = {column.decode(): cell for (family, column), cell in columns if family == COUNTERS}
     unset: list[CheckAndMutateRow] = []
+    # A returned item shows all its counters, and increments do not change the revision, so each is checked.
     former = dict.fromkeys(counters) if isinstance(request, Update) and request.returning != "none" else {}
     for name, start in _named(request, before).items():
         column = qualifier(name)
@@ -379,7 +380,8 @@ class Attempt(Immutable):
         if change.entries:
             had = () if before is None else before.entries
             known = {(entry.index, entry.key): entry for entry in had}
-            # entries that the item already lists keep their qualifier; that of a new entry is the attempt's id
+            # entries that the item already lists keep their qualifier, so that unchanged keys need no claim; a new one
+            # has the attempt's id
             listed = tuple(known.get(entry) or Listed(*entry, revision) for entry in change.entries.items())
         return cls(work, revision, before, change, listed)
 
@@ -387,6 +389,7 @@ class Attempt(Immutable):
         """Whether the row, as read now, shows that this attempt was applied."""
         if now is None:
             return self.change.removed
+        # Later writes replace the revision, but keep the qualifiers of the entries that they do not change.
         return now.revision == self.id or any(entry.qualifier == self.id for entry in now.entries)
 
     def call(self, writer: Writer) -> CheckAndMutateRow:
@@ -488,6 +491,8 @@ def perform(
     claims = columns_of(writer, ((attempt, attempt.claimed) for attempt in attempts), claim=True)
     lease = Lease(writer)
     try:
+        # Before the commit: readers pass over an entry that its item does not list, but no query returns an item
+        # without its entry.
         stuck = yield from write_many(claims, writer.retry)
     except OutcomeUnknown as error:  # of the claims, which have no effect without a commit
         raise BackendError(f"index entries could not be written, so the item was not written: {error}") from error
@@ -501,11 +506,13 @@ def perform(
     size = together or COMMITS
     for start in range(0, len(attempts), size):
         some = attempts[start : start + size]
+        # A scrub could remove claims that are so old before the commit is applied; the next attempt makes new ones.
         if claims and lease.is_over():
             undone += some
         else:
             yield from (commit or _commit)(writer, some, done, undone, failures)
     gone = [*((attempt, attempt.stale) for attempt in done), *((attempt, attempt.claimed) for attempt in undone)]
+    # Columns, never whole rows: another attempt may have claimed the same index row under an id of its own.
     yield from clean(writer, columns_of(writer, gone))
     if failures:
         raise failures[0]
@@ -542,6 +549,7 @@ def sort(  # as `_commit`
     if isinstance(answer, Exception) and is_lost(answer):
         _LOG.warning("the answer to a write was lost (%s): reading the row", kind_of(answer))
         for attempt in attempts:
+            # Neither sent again nor cleaned: the commit may still be applied, and then its entries must exist.
             attempt.work.lost.append(attempt)
     elif isinstance(answer, Exception):
         undone += attempts
@@ -606,6 +614,7 @@ def columns_of(writer: Writer, of: Iterable[tuple[Attempt, tuple[Listed, ...]]],
         for entry in entries:
             mutation: Mutation = DeleteColumn(entry.qualifier, ENTRIES)
             if claim:
+                # scrubs judge the age by the server's clock
                 mutation = SetCell(entry.qualifier, work.row_key.encode(), SERVER_TIME, ENTRIES)
             row = Entry(entry_row(entry.key, work.request.key), (mutation,))
             rows.setdefault(index_table(writer.table, entry.index), []).append(row)

@@ -104,6 +104,7 @@ def missing(writer: Writer, rows: Sequence[Row], absent: Collection[str] = ()) -
     if not lost:
         return []
     items = tuple(dict.fromkeys(entry.item for entry in lost))
+    # An entry may have been cleaned since its item was read, so only one that the item still lists is missing.
     again = yield from writer.places.read(items, writer.retry, LIST_ONLY)
     still = set(_listed(writer, again.values()))
     return [entry for entry in lost if entry in still]
@@ -143,7 +144,9 @@ PAGE_ROWS = 200
 
 
 def drop_index(schema: Schema, index_table: str, retry: Retry) -> Steps[None]:
-    """Remove an index from the lists of all items.
+    """Remove an index from the lists of all items, before its table is deleted.
+
+    Writes claim only entries that an item does not list yet, so a later index of this name would lack the listed ones.
 
     Programs whose models have the index must not write while this runs: they would list entries in it again.
 

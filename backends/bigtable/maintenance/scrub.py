@@ -489,7 +489,10 @@ class _IndexScrub(_Scrub):
         )
 
     def scrub(self, rows: list[Row], columns: Filter) -> Steps[Scrubbed]:
-        """Remove old columns that no item lists; ``rows`` are the index rows, and the items are read after them."""
+        """Remove old columns that no item lists; ``rows`` are the index rows.
+
+        The items are read after them: otherwise an entry that an item lists since its read would be removed.
+        """
         writer, scope = self.scope.writer, self.scope
         claimed: list[tuple[Row, Position, tuple[str, ...]]] = []
         looked_at = 0
@@ -502,12 +505,14 @@ class _IndexScrub(_Scrub):
                 claimed.append((row, place, claims_of_row))
         row_keys = [writer.row_key(place.key) for _, place, _ in claimed]
         ids = tuple(dict.fromkeys(row_keys))
+        # Of a locked item, both lists count: the present one, and that after the commit.
         items = yield from writer.places.locks.outcomes(writer.places, ids, LIST_ONLY, writer.retry)
         entries: list[Entry] = []
         for (row, place, claims_of_row), row_key in zip(claimed, row_keys, strict=True):
             kept = self._listed(items.get(row_key, ()), place)
             if kept is None:
                 continue
+            # not what is claimed since
             gone = (DeleteColumn(column, ENTRIES, scope.cutoff) for column in claims_of_row if column not in kept)
             if mutations := tuple(gone):
                 entries.append(Entry(row.text, mutations))

@@ -161,7 +161,7 @@ def read_member(text: str) -> Value:
     return read(text.encode())
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096)  # as in `qualifier`; the members of dicts and sets are columns, too
 def read_qualifier(column: bytes) -> tuple[str, str | None]:
     """The attribute of a column, and the member, if it is the column of a member.
 

@@ -502,7 +502,7 @@ def _with(row: Row, more: Mapping[str, bytes]) -> DeclaredRow:
     return row_
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=512)  # most rows of a page have the same columns
 def _merged(columns: tuple[Place, ...], more: tuple[str, ...]) -> tuple[tuple[Place, ...], tuple[int, ...]]:
     added = tuple(Place(FAMILY, qualifier(name).encode()) for name in more)
     kept = tuple(at for at, column in enumerate(columns) if column not in added)

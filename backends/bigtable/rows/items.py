@@ -83,6 +83,7 @@ from odm.schema.rewrites import Rewrite
 
 _KEPT = frozenset({TAG, TTL_ATTRIBUTE, VERSION})
 _MOST = 512
+"""The maximum sets of columns whose cut is kept: rows of other programs may have any columns."""
 
 
 class Selected(Chain, dict=True):
@@ -207,6 +208,7 @@ def _merged(ranges: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 _MOST_SELECTIONS: Final = 256
+"""The maximum selections that are kept: calls with `only=` make one for each set of fields."""
 
 _MARKS: Final = frozenset({TAG.encode(), TTL_ATTRIBUTE.encode()})
 
@@ -613,6 +615,8 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _MOST_PLANS = 512
+"""The maximum plans that are kept: members of dicts, and other programs, make any number of sets of columns."""
+
 _TAG = TAG.encode()
 
 

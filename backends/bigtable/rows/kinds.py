@@ -146,7 +146,7 @@ def matching(kind: Kind, form: Form) -> Filter | None:
 
 @lru_cache(maxsize=256)
 def cells_of(ranges: tuple[ColumnRange, ...]) -> Filter:
-    """The cells of some columns."""
+    """The cells of some columns. Cached, because a filter that is kept keeps its encoded message."""
     return interleave(*(span.shortest for span in ranges))
 
 

@@ -276,7 +276,8 @@ def _has_members(field: RecordField) -> bool:
 
 
 _SHORT: Final = 64
-"""The maximum bytes of the cells of tags that are kept."""
+"""The maximum bytes of the cells of tags that are kept. The items of a page have few tags; one of another program may
+be of any length."""
 
 _known_tag: Final = lru_cache(maxsize=1024)(read)
 

@@ -114,6 +114,7 @@ class Owned(Immutable, dict=True):
             "_columns": frozenset(map(str.encode, self.counters)),
         }
         for name, value in made.items():
+            # Made once, because all calls of a table use these filters, and each keeps its encoded message.
             force_setattr(self, name, value)
 
     @property

@@ -65,6 +65,7 @@ def cut(row_keys: RowKeys, samples: Sequence[Sample], most: int) -> tuple[Part, 
     chosen = {_nearest(samples, total * number // most).key for number in range(1, most)} if samples else set()
     texts = (key.decode("utf-8", "surrogateescape") for key in sorted(chosen))
     starts = [start for start in dict.fromkeys(map(row_keys.start_of_partition, texts)) if start]
+    # By their bytes: a byte that is not UTF-8 is a surrogate in the text, which sorts otherwise.
     starts.sort(key=lambda start: start.encode("utf-8", "surrogateescape"))
     return tuple(Part(start, end) for start, end in zip(("", *starts), (*starts, None), strict=True))
 
@@ -255,6 +256,7 @@ def read_page(request: Query | Scan, source: Source[H], span: RowRange, retry: R
         if request.limit is not None and len(kept) >= request.limit:
             kept = kept[: request.limit]
             (position,) = source.positions(kept[-1:])
+            # If the last result is the last row, nothing follows, and the caller needs no further request to see that.
             last = source.place(rows[-1].text) if rows and ended else None
             return _answer(request, source, kept, None if ended and position == last else position, seen)
         if ended or request.limit is None or request.examine is not None:
@@ -281,10 +283,11 @@ def _answer(request: Query | Scan, source: Source[H], kept: list[H], following: 
 
 
 SHARE: Final = 10
-"""At most one tenth of the rows of a sample are of one kind, if there are enough kinds."""
+"""At most one tenth of the rows of a sample are of one kind, if there are enough kinds. The first rows of a table are
+often all of one kind, because rows are in the order of their keys."""
 
 MOST_CELLS: Final = 2000
-"""The maximum number of cells to read of a row of another program."""
+"""The maximum number of cells to read of a row of another program. Such a row may have millions."""
 
 _KIND: Final = re.compile(r"[^#|:/~^@]*[#|:/~^@]")
 

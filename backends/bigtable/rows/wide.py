@@ -323,7 +323,7 @@ def _is_mark(column: bytes, value: bytes | None) -> bool:
 
 @lru_cache(maxsize=1024)
 def _columns(columns: tuple[Column, ...]) -> tuple[Column, ...]:
-    """Equal columns as one object."""
+    """Equal columns as one object: generated code compares the columns of a row with those before by identity."""
     return columns
 
 

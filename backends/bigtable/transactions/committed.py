@@ -114,6 +114,7 @@ class Locks(NoLocks, dict=True):
         resolved = 0
         for record in rows:
             if records.state_of(record) == "committed":
+                # Before the record is removed: rows that it still locks would show their former state without it.
                 locked = yield from self.cells.read_locks(records.rows_of(record), retry)
                 held = self.cells.locks_of(locked)
                 own = [(key, lock) for key, lock in held.items() if lock.id == record.text]
@@ -247,6 +248,7 @@ class Locks(NoLocks, dict=True):
                 if said.get(lock.id) == "committed":
                     states[key] = self.cells.after(row, lock)
             unsure = [key for key in held if key not in states]
+            # A record is removed once its rows are written, so a row without one may be committed since it was read.
             again = (yield from self._again(unsure, retry)) if unsure else {}
             left = {}
             for key in unsure:
@@ -357,6 +359,7 @@ class Resolver:
         if said is None:
             if not self._may_abort(lock):
                 return False
+            # Before the row is rolled back: without this record the transaction could still commit, without this row.
             if not (yield from records.abort(locks.records, lock.id, self.retry)):
                 said = (yield from records.states(locks.records, (lock.id,), self.retry)).get(lock.id)
             else:
@@ -376,5 +379,6 @@ class Resolver:
         met = self._met.setdefault(lock.id, clock)
         if self.order is None:
             self.order = self.now(), ""
+        # By the own watch too, because the local clock may differ from the server's.
         aged = max(clock - met, (self.now() - lock.at) / MICROS) >= self.locks.abort_after
         return aged or lock.order > self.order

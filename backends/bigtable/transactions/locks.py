@@ -59,7 +59,8 @@ Written: TypeAlias = tuple[Sequence[Mutation], Sequence[Mutation]]
 """The mutations that delete an item, and those of a write; none: the item is deleted."""
 
 LOCKED: Final = ValueRange(MARK.encode())
-"""The revisions of locked items."""
+"""The revisions of locked items. The mark sorts behind every id, so that each kind is a range: a filter returns cells
+that exist, and cannot test that one does not."""
 
 UNLOCKED: Final = ValueRange(b"", MARK.encode(), open=True)
 """Those of unlocked items. An increment that found no item leaves an empty one, maybe in another family."""
@@ -67,6 +68,7 @@ UNLOCKED: Final = ValueRange(b"", MARK.encode(), open=True)
 _LOCK: Final = LOCK.encode()
 
 _MOST_FILTERS = 256
+"""The maximum filters that are kept with that of locks added: calls with `only=` make one for each set of fields."""
 
 
 class Lock(Immutable):
@@ -107,10 +109,11 @@ class Lock(Immutable):
     def mutations(self, now: int) -> tuple[Mutation, ...]:
         """The mutations that lock the row."""
         return (
+            # Deleted first: an older cell with a later timestamp, from a clock that is ahead, would hide the new one.
             DeleteColumn(self.revised, self.home),
             SetCell(self.revised, self.revision.encode(), now, self.home),
             DeleteColumn(self.locked, self.home),
-            SetCell(self.locked, self.text, SERVER_TIME, self.home),
+            SetCell(self.locked, self.text, SERVER_TIME, self.home),  # by its age, others decide whether to break it
         )
 
     def restored(self, now: int) -> tuple[Mutation, ...]:
@@ -401,6 +404,7 @@ class LockCells(Immutable, dict=True):
         """The cells that show whether an item was changed."""
         revision = REVISION.encode()
         return [
+            # The value of a counter may come back, so its timestamp counts too; a revision never comes back.
             cell if cell.family == COUNTERS else cell._replace(timestamp=0)
             for cell in row.cells
             if cell.family == COUNTERS or cell.qualifier == revision
@@ -547,7 +551,10 @@ class LockCells(Immutable, dict=True):
         return lock.mutations(now)
 
     def forward(self, id: str, lock: Lock, now: int) -> CheckAndMutateRow:
-        """The call that makes a row what it is after the commit of the transaction that locks it; idempotent."""
+        """The call that makes a row what it is after the commit of the transaction that locks it; idempotent.
+
+        It is conditional, because a copy that is applied late would undo what was written to the row since.
+        """
         if lock.after is None:
             return self.back(id, lock, now)
         return CheckAndMutateRow(self.table, self.row(id), lock.is_held, matched=self._after(lock))
@@ -574,6 +581,7 @@ class LockCells(Immutable, dict=True):
         cells = (
             SetCell(named(counter.qualifier), counter.value, counter.timestamp, COUNTERS) for counter in lock.counters
         )
+        # Increments of a locked row are void: their writers learn of the lock from the revision, and count again.
         return (*lock.restored(now), DeleteFamily(COUNTERS), *cells)
 
     def before(self, row: Row, lock: Lock) -> Row | None:

@@ -30,7 +30,10 @@ State: TypeAlias = Literal["committed", "aborted"]
 
 
 def commit(records: str, id: str, row_keys: Sequence[str]) -> CheckAndMutateRow:
-    """The call that commits a transaction; the response is False if it did, and True if there was a record."""
+    """The call that commits a transaction; the response is False if it did, and True if there was a record.
+
+    The record names the rows, because a scrub must write those that are still locked before it removes the record.
+    """
     rows = SetCell(ROWS, json.dumps(row_keys).encode(), SERVER_TIME, RECORD)
     return CheckAndMutateRow(records, id, unmatched=(SetCell(STATE, b"committed", SERVER_TIME, RECORD), rows))
 

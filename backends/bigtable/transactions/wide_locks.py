@@ -152,6 +152,8 @@ class WideLockCells(LockCells, kw_only=True):
             return (*removed, *locks)
         cells = [] if row is None else [cell for cell in row.cells if not is_size(cell)]
         gone = [mutation for mutation in removed if isinstance(mutation, DeleteColumn)]
+        # A counter is a sum, to which a write adds: deleted first, it becomes what is staged, however often this is
+        # applied.
         gone += (DeleteColumn(named(cell.qualifier), COUNTERS) for cell in cells if cell.family == COUNTERS)
         return (*dict.fromkeys((*gone, *locks)), *map(_written, changed(cells, mutations, now)))
 

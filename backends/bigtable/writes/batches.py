@@ -85,6 +85,7 @@ def _raise_for(
     reason: str | None,
 ) -> None:
     """Raise the error of a batch of which operations are left."""
+    # An unknown outcome must not hide behind a refused row: a caller that sends the rest again could add twice.
     if refused and not isinstance(error, OutcomeUnknown):
         rows = ", ".join(repr(entry.key) for entry, _ in refused[:SHOWN]) + ", ..." * (len(refused) > SHOWN)
         cause = refused[0][1]

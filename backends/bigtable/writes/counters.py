@@ -81,10 +81,12 @@ def count(writer: Writer, row_key: str, rules: tuple[Increment, ...], request: U
             had to be reverted, but another writer has written since, perhaps based on the incremented value.
     """
     home = writer.form.placement(request.tag).home
+    # Read first: to take back an increment of an item of another version fails if another writer comes in between.
     if marked_version(request) is not None:
         rows = yield from writer.read((row_key,), _marks(home))
         if row_key not in rows or not _is_own(rows[row_key], request, home):
             return None
+    # To append nothing returns these cells in the same call; without an item it makes empty ones, the marks of a ghost.
     also_returned = tuple(AppendValue(name, b"", home) for name in (TAG, REVISION))
     call = ReadModifyWriteRow(writer.table, row_key, (*rules, *also_returned))
     row: Row = yield from once(call)

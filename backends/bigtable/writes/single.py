@@ -148,6 +148,7 @@ def put_whole(writer: Writer, request: Put, row_key: str) -> Steps[Written | Ref
         return Written()
     call = CheckAndMutateRow(writer.table, row, others[0], unmatched=mutations)
     pauses: Iterator[Sleep] | None = None
+    # Sent until it is answered: a put without a condition may be applied twice.
     while (yield from until_answered(call, writer.retry)):
         pauses = pauses or writer.retry.contention()
         rows = yield from writer.read((row_key,))
@@ -264,6 +265,8 @@ def _if(writer: Writer, row_key: str, asked: Predicate, mutations: tuple[Mutatio
 
 def _fire(writer: Writer, shot: OneCall) -> Steps[Written | Refused | None]:
     """Send the call. Returns the answer, or None if the write was refused and the item must be read to say why.
+
+    It is sent once: a second copy could be applied after another writer has changed the item.
 
     Raises:
         OutcomeUnknown: the response was lost, and the row does not show that the write was applied.

@@ -131,6 +131,8 @@ def prepare(
     else:
         asked = places.unchanged(id, before)
         if lock.counters:
+            # An increment does not change the revision, and one since the read would be lost when the row is written
+            # from its lock.
             asked = chained(asked, *_unchanged(lock.counters))
         part.call = CheckAndMutateRow(writer.table, row, asked, matched=mutations)
     if lock.counters and part.call.predicate is not None and not fits(part.call.predicate):
@@ -303,10 +305,12 @@ def commit(writer: Writer, locks: Locks, request: Transact) -> "Steps[Refusals |
     """As `transact`; returns the items before the commit, as they were at one instant."""
     row_keys = [writer.row_keys.row_key(operation.key) for operation in request.operations]
     works = list(map(Work, request.operations, row_keys))
+    # Kept over all attempts: a transaction that starts over grows older, and in the end no other one breaks its locks.
     since = writer.now()
     pauses: Pauses | None = None
     resolver = Resolver(locks, writer.retry, writer.now, (since, ""))
     while True:
+        # A new id for each attempt: a late call of a former attempt must not lock or unlock rows of this one.
         id = writer.ids()
         resolver.order = since, id
         parts = yield from _judged(writer, resolver, works)
@@ -314,6 +318,7 @@ def commit(writer: Writer, locks: Locks, request: Transact) -> "Steps[Refusals |
             return parts
         attempt = Trial(writer, locks, resolver, id, since, parts)
         if (yield from attempt.run()):
+            # After the answer: with the record, everybody who meets one of these locks can carry out the transaction.
             yield Later(attempt.finish(), writer.background)
             return [part.before for part in parts]
         _LOG.info("a transaction of table %s starts over, because of another writer", writer.table)
@@ -328,7 +333,10 @@ def commit(writer: Writer, locks: Locks, request: Transact) -> "Steps[Refusals |
 
 
 def _judged(writer: Writer, resolver: Resolver, works: Sequence[Work]) -> Steps[list[Part] | Refusals]:
-    """Read the rows and judge the operations. A refusal is only returned after a read."""
+    """Read the rows and judge the operations. A refusal is only returned after a read.
+
+    A row that the caller had loaded may be out of date.
+    """
     loaded = {work.row_key: resolver.locks.cells.loaded(work.row) for work in works if work.row is not None}
     for work in works:
         work.unread = work.unread and (work.row is None or loaded[work.row_key] is not None)
@@ -408,6 +416,7 @@ class Trial:
             raise BackendError(f"counters could not be set up, so nothing was written: {error}") from error
         lease = Lease(self.writer)
         held = yield from self._lock()
+        # When the lease is over, a scrub could remove the claims before the commit is applied.
         if held and not lease.is_over() and (yield from self._commit()):
             return True
         if any(part.held == "unknown" for part in self.parts):  # such a lock may still come, and must block nobody
@@ -438,6 +447,8 @@ class Trial:
     def _lock(self) -> Steps[bool]:
         """Lock all rows and claim all entries. Returns whether all of that was done."""
         claims = columns_of(self.writer, [(attempt, attempt.claimed) for attempt in self._attempts], claim=True)
+        # All are answered before the commit: a lock that is refused after it would leave a part of the transaction
+        # unwritten.
         answers = yield from together([*map(self._send, self.parts), self._claim(claims)])
         looks = [
             self._contend(part) if answer == "refused" else self._look(part)
@@ -452,7 +463,10 @@ class Trial:
         return self.failure is None and all(part.held == "yes" for part in self.parts)
 
     def _send(self, part: Part) -> Steps[str]:
-        """Send the call that locks a row, once. Returns "held", "refused", "lost" or "failed"."""
+        """Send the call that locks a row, once. Returns "held", "refused", "lost" or "failed".
+
+        A second copy that is applied after the row was unlocked, and its item deleted, would lock the place again.
+        """
         call = part.call
         assert call is not None
         try:
@@ -495,7 +509,11 @@ class Trial:
             part.held = "yes"
 
     def _contend(self, part: Part) -> Steps[None]:
-        """Look at a row whose lock was refused: break the lock of a younger transaction, and try again."""
+        """Look at a row whose lock was refused: break the lock of a younger transaction, and try again.
+
+        If each broke the locks that it meets, two transactions could abort each other forever. For an older one the
+        caller waits without any lock: two that wait and hold locks would block each other.
+        """
         while True:
             row = yield from self._read(part)
             lock = None if row is None else self.locks.cells.lock_of(row)
@@ -549,6 +567,8 @@ class Trial:
             if self.id in said:
                 return said[self.id] == "committed"
             try:
+                # Commit and abort are the same conditional write of the record, so the first one wins and a late commit
+                # is refused.
                 if (yield from records.abort(self.locks.records, self.id, self.writer.retry)):
                     return False
             except OutcomeUnknown:  # of the abort: the record shows it
@@ -563,6 +583,8 @@ class Trial:
         yield from clean(
             self.writer, columns_of(self.writer, [(attempt, attempt.claimed) for attempt in self._attempts])
         )
+        # Without the record, a lock of this attempt that is applied late would block its row, and a late commit would
+        # be valid.
         if unlocked and self.recorded and not (self.unanswered or self.unconfirmed):
             yield from self._forget()
 
@@ -570,6 +592,7 @@ class Trial:
         """Carry out a transaction that is committed. A failure is logged: other writers and scrubs go on with it."""
         if not (yield from self._all(self.parts, self.locks.cells.forward)):
             return
+        # Only after all rows are written: without the record, rows that are still locked would show their former state.
         stale = clean(self.writer, columns_of(self.writer, [(attempt, attempt.stale) for attempt in self._attempts]))
         yield from together([stale, *([] if self.unconfirmed else [self._forget()])])
 
@@ -602,7 +625,7 @@ class Trial:
 
 
 READS = 8
-"""The number of reads before the rows are locked."""
+"""The number of reads before the rows are locked. Two equal reads cost less than locks, which write each row twice."""
 
 
 def read_at_once(writer: Writer, locks: Locks, keys: Sequence[Key], wanted: Filter) -> Steps[dict[str, Row]]:

@@ -46,7 +46,7 @@ class Asyncio:
         loop = asyncio.get_running_loop()
         pool = self._pools.get(loop) or self._begin(loop)
         if pool.process != os.getpid():
-            raise foreign_loop()
+            raise foreign_loop()  # two processes that share a connection read each other's responses
         end = None if timeout is None else loop.time() + timeout
         await pool.acquire(end)
         try:
@@ -105,6 +105,7 @@ class Asyncio:
     async def _context(self) -> ssl.SSLContext:
         if self._tls is None:
             try:
+                # In a thread, because it reads the files of certificates.
                 self._tls = await asyncio.to_thread(self._route.tls)
             except OSError as error:
                 raise Untrusted(str(error)) from error

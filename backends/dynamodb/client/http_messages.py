@@ -96,7 +96,7 @@ class Target(NamedTuple):
     path: str
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=64)  # a transport sends to one URL, or to one for each account
 def target_of(url: str) -> Target:
     """The target of a URL.
 

@@ -93,7 +93,7 @@ class Sockets:
         connection.used = time.monotonic()
         kept.append(connection)
         if len(kept) > self._route.connections:
-            with suppress(IndexError):
+            with suppress(IndexError):  # another thread has taken it
                 kept.popleft().close()
 
     def _open(self, server: tuple[str, str, int], limit: "_Limit") -> "_Connection":
@@ -110,6 +110,7 @@ class Sockets:
         except UnicodeError as error:  # a host name that cannot be looked up
             raise Unconnected(str(error)) from error
         try:
+            # Otherwise a request in several parts may wait for the acknowledgement of the first, some 40 ms.
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._route.keepalive:
                 plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -119,7 +120,7 @@ class Sockets:
         except OSError as error:
             plain.close()
             raise unconnected(error) from error
-        except BaseException:
+        except BaseException:  # also KeyboardInterrupt, during the TLS handshake
             plain.close()
             raise
         return _Connection(plain, Reader())
@@ -169,6 +170,7 @@ def _connected(host: str, port: int, limit: _Limit) -> socket.socket:
     if not limit.total:
         return socket.create_connection((host, port), limit.connect())
     failure = OSError(f"{host!r} has no address")
+    # By itself, create_connection would give the whole time to each address.
     for *_, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         try:
             return socket.create_connection((str(address[0]), int(address[1])), limit.connect())

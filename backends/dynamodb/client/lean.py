@@ -90,7 +90,7 @@ class Exchange:
         url, signer = self._signers.get(credentials.account_id) or self._signer(credentials.account_id)
         headers = signer.headers(f"{API}.{name}", body, credentials, time.time() + self._skew)
         headers["User-Agent"] = self.route.user_agent
-        headers["Accept-Encoding"] = "identity"
+        headers["Accept-Encoding"] = "identity"  # nothing here decompresses a body
         if self._in_lambda and (trace := os.environ.get("_X_AMZN_TRACE_ID")):  # Lambda detects recursion by it
             headers["X-Amzn-Trace-Id"] = trace
         request, events = self._request(name, url, headers, body), self._events
@@ -176,7 +176,7 @@ class SyncTransport:
 _OPERATIONS: Final[dict[str, str]] = {}
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=64)  # bounded, because a foreign server may send any text as its code
 def _error_class(code: str) -> type[ClientError]:
     """The exception of an error code, named after it like those of botocore's model, because logs show the name."""
     return (

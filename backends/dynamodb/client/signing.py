@@ -26,7 +26,7 @@ class Signer:
         self._host = host
         self._region = region
         self._stamp = (-1, "", "")  # the last second, as a time and as a date
-        self._key = ("", "", b"")  # the last secret and date, and their signing key
+        self._key = ("", "", b"")  # the last secret and date, and their signing key, which is valid for a day
 
     def headers(self, target: str, body: bytes, credentials: Any, now: float) -> dict[str, str]:
         """The signed headers of a request.
