@@ -83,7 +83,7 @@ async def in_tasks(coroutines: Sequence[Coroutine[Any, Any, R]]) -> list[R]:
     tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     try:
         return await asyncio.gather(*tasks)
-    except BaseException:
+    except BaseException:  # also a cancellation, after which nobody would await the tasks
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -117,6 +117,7 @@ class Background:
 
         task = asyncio.create_task(work)
         with self._lock:
+            # a loop that ended calls no callback
             self._tasks = {one for one in self._tasks if not one.get_loop().is_closed()}
             self._tasks.add(task)  # a loop may forget its tasks
         task.add_done_callback(self._ended)

@@ -278,7 +278,7 @@ IN_ASYNC: Final = CO_COROUTINE | CO_ASYNC_GENERATOR
 _AWAITS: Final = {"GET_AWAITABLE": "await", "GET_AITER": "async for"}
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024)  # reading bytecode is slow, and a program makes the same calls again
 def _waits(code: CodeType, at: int) -> str:
     """The keyword that is applied to the result of the call at a position of ``async def`` code; "" for none."""
     following = (instruction.opname for instruction in dis.get_instructions(code) if instruction.offset > at)

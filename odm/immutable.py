@@ -132,7 +132,7 @@ def _repr(self: Any) -> str:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class Immutable(Struct, frozen=True, weakref=True, metaclass=_Meta):
-    """A data class that nobody can change."""
+    """A data class that nobody can change. Caches of generated code use instances as weak keys."""
 
     __unequal__: ClassVar[frozenset[str]] = frozenset()
     __unprinted__: ClassVar[frozenset[str]] = frozenset()

@@ -183,6 +183,7 @@ class Aggregate(Generic[A, E]):
             try:
                 return (yield from self._attempt(changes, do))
             except (TransactionFailed, OutcomeUnknown) as error:
+                # Each attempt reads the members again, so it is safe if this one was applied after all.
                 failure = error
                 yield from do.pause(do.random.uniform(0, 0.02 * 2 ** min(attempt, 6)))
         raise Conflict(f"{self!r}: other writers kept changing the same totals: apply the changes again") from failure

@@ -110,6 +110,7 @@ class Work:
     def _part(self, part: Part, page: Callable[[str], Steps[tuple[str | None, int]]]) -> Steps[None]:
         while part.cursor is not None:
             following, items = yield from page(part.cursor)
+            # After the page is written: a run that is stopped in between writes it again, and omits nothing.
             part.cursor, part.items = following, part.items + items
             yield Call(self.state.save)
             self._told()

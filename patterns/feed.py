@@ -159,6 +159,7 @@ class Feed:
                 failed = index
                 break
         for group_handler in self._many:
+            # Not the changes from a failed one on, which are delivered again.
             taken = [index for index, change in enumerate(changes[:failed]) if group_handler.takes(change)]
             if not taken:
                 continue

@@ -148,6 +148,7 @@ class _Follower:
         known = known.model_copy(update={"shards": known.shards | shards})
         # A position may move without changes. It is stored now and then, so that it does not become too old.
         if moved and (page.read or page.position is None or monotonic() - self._saved > QUIET):
+            # After the handlers: a follower that stops in between gets these changes again, and loses none.
             known = yield On(self._state, _save(known))
             self._saved = monotonic()
         if error is not None:

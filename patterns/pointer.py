@@ -251,6 +251,7 @@ class Pointed(Generic[E]):
         forward, tracks = None if newest is None else self.at(newest), self._pointer.tracks
         if forward is None or forward == pointer:
             return pointer, newest
+        # Of items with the same value, the pointer keeps the first, as in `forward`.
         if pointer is not None and getattr(forward, tracks) == getattr(pointer, tracks):
             return pointer, None
         with suppress(ConditionFailed):  # another writer moved it first

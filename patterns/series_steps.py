@@ -93,7 +93,7 @@ class SeriesSteps(Generic[E, S]):
     def listed(self, *, fresh: bool = False) -> Steps[frozenset[date]]:
         """The periods that have a table: of a list that is not older than ``refresh``, or of a fresh one."""
         if self._listed is None or fresh or time.monotonic() >= self._listed[0] + self.series.refresh:
-            asked = time.monotonic()
+            asked = time.monotonic()  # before the request: its answer may lack a table that is made meanwhile
             beginning = self.base.prefix + self.series.name.partition("{")[0]
             names = yield Ask(partial(self.base.list_tables, beginning))
             periods = (self.series.period_in(name[len(self.base.prefix) :]) for name in names)
@@ -167,7 +167,7 @@ class SeriesSteps(Generic[E, S]):
                 raise  # it lacks something else
             raise self._missing(period) from error
         if self._listed is not None and period not in self._listed[1]:
-            self.forget()
+            self.forget()  # the table is new, and reads would not ask it
         return answer
 
     def put_steps(self, items: Iterable[E]) -> Steps[int]:

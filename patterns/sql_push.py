@@ -102,6 +102,7 @@ def bring(rows: Rows[E], store: Either, engine: EitherEngine, key: Query[E], *, 
             raise row.wrong
         written, stored = yield On(store, _write(rows, key, item, row.item))
         if written:
+            # The row may have been changed since it was read, and its change pushed by another drain before this write.
             again: RowState = yield sql(rows, engine, find(rows, columns))
             if again.digest == row.digest:
                 return stored  # type: ignore[no-any-return]

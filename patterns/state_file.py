@@ -55,6 +55,7 @@ class StateFile(Generic[M]):
         with new.open("w", encoding="utf-8") as file:
             file.write(content.model_dump_json())
             file.flush()
+            # Before the rename: otherwise the name may lead to an empty file after a loss of power.
             os.fsync(file.fileno())
         new.replace(self.path)
 

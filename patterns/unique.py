@@ -192,7 +192,7 @@ class Unique(Companion):
             try:
                 yield from commit(mark=mark, until=until)
             except (BadValue, ConditionFailed, ItemExists, ItemInvalid, ItemNotFound):
-                yield from claims.free(do, new, mark)
+                yield from claims.free(do, new, mark)  # the item was not written; after other errors it may be
                 raise
         if old is not None and effect.mark is not None:
             yield from claims.free(do, old, effect.mark)

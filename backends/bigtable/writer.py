@@ -62,7 +62,8 @@ def now_micros() -> int:
 
 
 new_id: Final[Callable[[], str]] = partial(secrets.token_hex, 10)
-"""Returns the id of an attempt to write: random, and therefore unique."""
+"""Returns the id of an attempt to write: random, and therefore unique. With counted ids, two writers could use one, and
+the one whose commit is refused would remove the index entries of the other."""
 
 
 def versioned(id: str, version: Value) -> str:

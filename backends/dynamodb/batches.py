@@ -102,6 +102,7 @@ def _until_done(
                 raise
             raise Throttled(_given_up(layout, len(left), len(work)) + hot_spots(error), left) from error
         left = rest + unprocessed
+        # Only answers that process nothing count: a throttled batch goes on as long as some of it is written.
         fruitless = fruitless + 1 if len(unprocessed) == len(chunk) else 0
         if fruitless and fruitless >= attempts():
             raise Throttled(_given_up(layout, len(left), len(work)), left)

@@ -31,10 +31,11 @@ RETENTION: Final = 24 * 3600
 """How long a stream keeps its records, in seconds."""
 
 EMPTY: Final = 10
-"""The most empty answers that a request with a new iterator passes over."""
+"""The most empty answers that a request with a new iterator passes over: DynamoDB may return no records although more
+follow."""
 
 _ITERATORS: Final = 10_000
-"""The most iterators that are kept."""
+"""The most iterators that are kept. Readers that stop leave theirs."""
 
 _RENEWALS: Final = 3
 """The most new iterators in a request in which one expired, or the oldest records were deleted."""

@@ -161,6 +161,7 @@ def _sent(layout: Layout, request: Merge, call: Call, part: _Part) -> Steps[Any]
 
 def _merge_call(layout: Layout, request: Merge, actions: Sequence[Action], condition: Condition | None = None) -> Call:
     """The request for some actions of a merge, with the marks of a new item."""
+    # Sent again after a lost response, an increment could count twice.
     once = any(isinstance(action, Increment) for action in actions)
     marks: Mapping[str, Value] = request.marks
     if layout.described is not None:

@@ -107,7 +107,7 @@ class Connections:
     def recover(self) -> None:
         """Release what blocks of this thread kept, except those that are not at their end."""
         if self.lock.owned:
-            with suppress(BackendError):
+            with suppress(BackendError):  # a block that is not at its end goes on after the interruption
                 self.free()
         mine = [connection for connection, thread in list(self._lent.items()) if thread == get_ident()]
         if mine:
@@ -237,8 +237,11 @@ class Loan:
 
 
 _ALL: Final[weakref.WeakSet[Connections]] = weakref.WeakSet()
+"""All pools, for forks; weak, so that a store that was not closed is collected, which closes its connections."""
 
 _TURNS: Final[weakref.WeakValueDictionary[tuple[Path, str], Turns]] = weakref.WeakValueDictionary()
+"""The turns that a store uses; without one, nobody waits for them."""
+
 _TURNS_LOCK: Final = Lock()
 
 

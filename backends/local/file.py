@@ -72,6 +72,7 @@ class FileTable(Loan):
         self._execute, self._facts = connection.execute, connection.spaces
         _, self._spaces, self._keeps = self._facts.get(self._table, (0, {}, None))
         if self._writes:
+            # A transaction that begins as a read cannot become a write once another program has written (SQLITE_BUSY).
             self._execute("BEGIN IMMEDIATE")
             if not self._create:
                 self.look()
@@ -259,6 +260,7 @@ class FileTable(Loan):
         bounds = _blobs(query.partition, *low, *(high or ()))
         if query.index is None:
             sql = _items_sql(behind, high is not None, query.reverse)
+            # Closed also if the caller stops early: an open cursor keeps its read transaction, and the log grows.
             with closing(self._execute(sql, (base, *bounds))) as cursor:
                 for sort, data in cursor:
                     yield _item(data), _text(sort)
@@ -365,6 +367,7 @@ def _items_sql(behind: bool, bounded: bool, reverse: bool) -> str:
 @cache
 def _entries_sql(behind: bool, bounded: bool, reverse: bool) -> str:
     range_, order = _range_sql(("e.sort", "e.item_partition", "e.item_sort"), behind, bounded, reverse)
+    # A CROSS JOIN, because SQLite does not reorder it: it reads the entries in the order of their key.
     return (
         "SELECT e.sort, e.item_partition, e.item_sort, i.data FROM entries e CROSS JOIN items i"
         " ON i.space = ? AND i.partition = e.item_partition AND i.sort = e.item_sort"

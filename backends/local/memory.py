@@ -73,6 +73,7 @@ class MemoryLog:
             self._rows.pop()
         self._rows += rows
         self.next = self._start + len(rows)
+        # Only when half of them are old, because removing some moves all others.
         if len(self._rows) > 1 and self._rows[len(self._rows) // 2].at <= self._now - self.seconds:
             late = next((n for n, row in enumerate(self._rows) if row.at > self._now - self.seconds), len(self._rows))
             del self._rows[: min(late, len(self._rows) - 1)]
@@ -349,7 +350,7 @@ class MemoryStorage:
     def recover(self) -> None:
         table = self._tables.get(self._name)
         if table is not None and table.owned():
-            with suppress(BackendError):
+            with suppress(BackendError):  # a block that is not at its end goes on after the interruption
                 table.free()
 
     def close(self) -> None:

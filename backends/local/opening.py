@@ -27,6 +27,7 @@ WITH_LOGS: Final = 2
 LONGEST_SECONDS: Final = 2_147_483.0
 """The longest timeout of SQLite, which stores milliseconds in 32 bits; with a longer one it does not wait at all."""
 
+# AUTOINCREMENT: the id of a dropped table is never used again, so `FileTable` may find items by an id that it knew.
 _LAYOUT: Final = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE spaces (id INTEGER PRIMARY KEY AUTOINCREMENT, "table" TEXT, "index" TEXT, UNIQUE ("table", "index"));

@@ -96,7 +96,7 @@ class Emitter(ABC):
         return name
 
     def compiled(self, arguments: str, body: Callable[[], Iterable[str]]) -> Callable[..., Any]:
-        """The generated function; it returns None instead of raising.
+        """The generated function; it returns None instead of raising, so that the general code words each fault.
 
         Args:
             arguments: their names.

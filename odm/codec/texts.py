@@ -37,7 +37,7 @@ def _named(name: str) -> bytes:
     return to_json(name)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=256)  # a page has few tags; those of other programs may be any text
 def _tag_in(text: bytes) -> str:
     return str(from_json(text))
 

@@ -12,6 +12,8 @@ from odm.keys.base import ABOVE, BELOW, FIFTEENS, NINES, KeyType, Place, Refused
 from odm.keys.shapes import DIGITS, HEX, Shape, like
 
 _MOST_DIGITS = 26
+"""One of 26 letters in front of the digits says how many there are, so that longer numbers sort behind."""
+
 _LARGEST = 10**_MOST_DIGITS - 1
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
 """Shifts the point of any Decimal without rounding."""

@@ -22,6 +22,8 @@ ANY: Charset = (*LOW, *ESCAPED)
 """Whatever a component can hold: escaped text, spaces of padding, printable literals; all but '#'."""
 
 _MOST_ALTERNATIVES = 256
+"""With more, a component counts as any text: comparing templates takes longer with each, and at worst refuses too
+many."""
 
 
 class Shape(Immutable):

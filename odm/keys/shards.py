@@ -63,7 +63,7 @@ def suffixes(shards: Shards | None) -> tuple[str, ...]:
     return ("",) if shards is None else _numbered(shards.count)
 
 
-@cache
+@cache  # every read of a sharded pattern asks for them, and shards are declared, so there are few
 def suffixes_read(shards: Shards | None) -> tuple[str, ...]:
     """The suffixes under which entries can be: those of former shards that no longer exist, then the current ones."""
     now = suffixes(shards)

@@ -93,7 +93,7 @@ def version_is(entity: EntitySchema) -> Condition:
     return has_version(entity.version)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024)  # part of every update
 def has_version(number: int) -> Condition:
     """The item was written by a model of this version."""
     return _FIRST if number == 1 else Compare("=", Path((VERSION,)), Const(number))

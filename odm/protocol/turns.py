@@ -60,7 +60,7 @@ class Turns:
                 queue = self._queues.get(key)
                 if queue is None:
                     continue
-                with suppress(ValueError):
+                with suppress(ValueError):  # it has been given up before
                     queue.remove(place)
                 if queue:
                     self._call(queue[0])

@@ -153,7 +153,7 @@ class _Folder:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        _sync_folder(folder)
+        _sync_folder(folder)  # without it, the file may have no name after a loss of power
 
     def read(self, name: str) -> bytes | None:
         """The content of a blob; None if it does not exist."""
@@ -168,6 +168,7 @@ class _Folder:
     def listed(self) -> Iterator[Listed]:
         """Every blob."""
         system, folder = self._system
+        # fsspec caches listings, and other programs write to the folder.
         self._call("listed", folder, lambda: system.invalidate_cache(folder))
         find = partial(system.find, folder, maxdepth=1, detail=True)
         for path, info in (self._call("listed", folder, lambda: _existing(find)) or {}).items():
@@ -236,6 +237,7 @@ class _Folder:
     def _marker(self) -> bytes | None:
         """The marker; None if there is none."""
         system, folder = self._system
+        # As in `listed`: another program may have written the marker since.
         self._call("read", MARKER, lambda: system.invalidate_cache(folder))
         return self._call("read", MARKER, partial(_existing, partial(self._read_marker, f"{folder}/{MARKER}")))
 

@@ -36,6 +36,7 @@ class FamilySettings(Struct, frozen=True):
         aggregate = None
         if self.message.value_type.WhichOneof("kind") == "aggregate_type":
             aggregate = self.message.value_type.aggregate_type.WhichOneof("aggregator")
+        # Computed once, because every write and every collection of garbage needs them.
         force_setattr(self, "aggregate", aggregate)
         force_setattr(self, "join", _JOINS.get(aggregate or ""))
         force_setattr(self, "rule", _rule(self.message.gc_rule))

@@ -36,9 +36,9 @@ THREADS: Final = 256
 """The most calls at once; each change stream that is read is one of them."""
 
 _OPTIONS: Final = (
-    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_receive_message_length", -1),  # a cell may be larger than gRPC's 4 MiB
     ("grpc.max_send_message_length", -1),
-    ("grpc.so_reuseport", 0),
+    ("grpc.so_reuseport", 0),  # otherwise a second emulator on this port would get a part of the calls
 )
 
 

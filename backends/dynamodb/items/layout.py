@@ -26,7 +26,7 @@ from odm.schema.described import names_of
 from odm.schema.model import Schema, flat
 
 
-@cache
+@cache  # every write needs it, and tables have few key attributes
 def start_of(name: str) -> str:
     """The JSON text in front of the value of a key attribute that is text."""
     return f'{quoted(name)}:{{"S":'

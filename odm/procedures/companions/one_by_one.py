@@ -138,11 +138,13 @@ def _within(context: Context, do: "Calls", plan: Planned, writing: Writing, at: 
 def _itself(context: Context, plan: Planned, writing: Writing) -> CoreGen[None]:
     """Write the entity's own item."""
     target, operation = plan.target, plan.marked(writing.marks)
+    # From then on, other writers may take over what a companion has claimed for this write.
     if writing.until is not None and context.clock() > writing.until:
         entity = target.entity
         reading = req.Get(target.key, pattern=entity.primary.full_name, former=bool(entity.versioned))
         raise StaleRead(target, (yield reading))
     if isinstance(operation, req.Put) and operation.condition is not None:
+        # A second copy could be applied after another writer has deleted the item, with what its companions wrote.
         operation = evolve(operation, once=True)
     if isinstance(operation, req.Check):  # replaces a delete if the store skips the item of another program
         return
@@ -182,6 +184,7 @@ class AfterUpload(Sender, Struct):
         """Send one attempt."""
         if any(_refers(plan.base) for plan in plans):  # the write may remove blobs
             yield from claim(self.folder)
+        # Before the item is written: its readers must find the blobs to which it refers.
         yield from upload(self.folder, (plan.operation for plan in plans), self.uploaded)
         self.sent = True
         return (yield from self.inner.send([evolve(plan, operation=plain(plan.operation)) for plan in plans]))
@@ -212,6 +215,7 @@ def commit_with_blobs(
         there = before(context, plan.target, plan.base)
         old |= names_in(plan.target.entity, there)
         new |= names_after(plan.target.entity, plan.operation, there)
+    # After the item is written: until then, readers of the stored item need them.
     yield from _remove(uploading.folder, old - new)
     return plans, answer
 
@@ -224,7 +228,7 @@ def _discard(uploading: AfterUpload, intents: Sequence[Plannable]) -> CoreGen[No
     if not uploading.uploaded:
         return
     kept: set[str] = set()
-    with suppress(OdmError):
+    with suppress(OdmError):  # the caller raises the error of the write; odm sweep finds what stays
         for intent in intents:
             target: Any = intent.intent.target
             item = yield req.Get(target.key, pattern=target.entity.primary.full_name)

@@ -26,6 +26,8 @@ from odm.schema.model import Schema
 
 _MAC_BYTES = 16
 _MOST_EXAMINED = 2**31
+"""No store examines so many items for a page: a cursor with a larger number is forged."""
+
 _BACK = "-"
 _DAMAGED = "the cursor is damaged: pass page.cursor back unchanged"
 

@@ -126,6 +126,8 @@ def backfill(
         if on_progress is not None:
             on_progress(done)
         if page.next is None:
+            # Only after one run over the whole table: it is not known what an earlier one, which this continues, has
+            # left out.
             if after is None and not done.failed:
                 _filled(session.context, scopes)
             return done
