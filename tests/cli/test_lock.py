@@ -209,7 +209,8 @@ def test_what_can_not_be_written_in_full_leaves_the_file_as_it_was(run: Run, app
     path = application.folder / "odm.lock"
     path.write_text('{"format": 1, "tables": {}}', encoding="utf-8")
     limit = "resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500)); signal.signal(signal.SIGXFSZ, signal.SIG_IGN)"
-    limited = f"import resource, signal; {limit}\n{RUN}"
+    # Python must write no byte code then: cut off, it would stay, and every later import would fail.
+    limited = f"import resource, signal, sys; sys.dont_write_bytecode = True; {limit}\n{RUN}"
     assert "odm.lock cannot be written: " in failure(odm(application.folder, "lock", "shop", run=limited))
     assert path.read_text(encoding="utf-8") == '{"format": 1, "tables": {}}'
     assert {file.name for file in application.folder.iterdir()} - {"__pycache__"} == {"odm.lock", "shop.py"}

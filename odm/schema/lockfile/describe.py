@@ -17,7 +17,8 @@ from dataclasses import is_dataclass
 from enum import Enum, Flag
 from math import isfinite
 from operator import itemgetter
-from types import NoneType, UnionType
+from types import NoneType
+from types import UnionType as Alternatives  # the type of ``int | str``
 from typing import (
     Annotated,
     Any,
@@ -56,7 +57,7 @@ from odm.codec.types.models import Place, field_infos
 from odm.codec.types.records import RecordField, RecordType
 from odm.codec.types.scalars import EnumType, LiteralType
 from odm.codec.types.stored import NOTHING, StoredType, Unfit
-from odm.codec.types.unions import NullableType, RootType, bare
+from odm.codec.types.unions import NullableType, RootType, UnionType, bare
 from odm.entities.markers import ALIASES, Marker, alias_value
 from odm.expressions.nodes import Value, text_of
 from odm.keys import Template
@@ -94,7 +95,7 @@ def marks_in(info: FieldInfo) -> Iterator[tuple[str, Any]]:
 
 def order_of(info: FieldInfo, place: str) -> str:
     """The order of the members of the union at a position."""
-    unions = [node for at, node in _nodes(info.annotation) if at == place and get_origin(node) in {Union, UnionType}]
+    unions = [node for at, node in _nodes(info.annotation) if at == place and get_origin(node) in {Union, Alternatives}]
     return ", ".join(getattr(get_origin(part) or part, "__name__", "?") for part in get_args(unions[-1]))
 
 
@@ -135,7 +136,7 @@ def _parts(annotation: Any, place: str) -> Iterator[tuple[str, Any]]:
         yield from ((f"{place}[{number}]", hints.get(name, Any)) for number, name in enumerate(names))
     elif origin is not Literal:
         parts = [part for part in args if part not in (NoneType, ...)]
-        alone = origin in {Union, UnionType} and len(parts) == 1
+        alone = origin in {Union, Alternatives} and len(parts) == 1
         yield from ((place if alone else f"{place}[{number}]", part) for number, part in enumerate(parts))
 
 
