@@ -1,4 +1,4 @@
-"""The change feed: what `Store.changes` of a procedure and the decoders of streams report.
+"""The change feed: what `Calls.changes`, in a procedure, and the decoders of streams report.
 
 Its names load at their first use, as those of `odm` do.
 """
