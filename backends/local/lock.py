@@ -66,7 +66,7 @@ SHORT_SECONDS: Final = 0.00005
 LONG_SECONDS: Final = 0.002
 """The later sleeps of a writer that has waited for several writes."""
 
-DEFAULT_POLICY: Final = 100
+SHORT_SLEEPS: Final = 100
 """The number of short sleeps."""
 
 
@@ -187,7 +187,7 @@ class WriterLock:
         while not _locked(descriptor):
             if monotonic() > end:
                 raise self._kept(self._holder())
-            sleep(SHORT_SECONDS if sleeps < DEFAULT_POLICY else LONG_SECONDS)
+            sleep(SHORT_SECONDS if sleeps < SHORT_SLEEPS else LONG_SECONDS)
             sleeps += 1
 
     def _holder(self) -> str:

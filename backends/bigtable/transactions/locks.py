@@ -47,6 +47,7 @@ from odm.backends.bigtable.rows.codec import UNREADABLE, Stored
 from odm.backends.bigtable.rows.locks import OneCall
 from odm.backends.bigtable.rows.ownership import Owned
 from odm.backends.bigtable.rows.placement import JOINED, VERSIONS
+from odm.cache import Cache
 from odm.codec import TAG
 from odm.errors import BackendError
 from odm.expressions.nodes import Value
@@ -66,9 +67,6 @@ UNLOCKED: Final = ValueRange(b"", MARK.encode(), open=True)
 """Those of unlocked items. An increment that found no item leaves an empty one, maybe in another family."""
 
 _LOCK: Final = LOCK.encode()
-
-_MOST_FILTERS = 256
-"""The maximum filters that are kept with that of locks added: calls with `only=` make one for each set of fields."""
 
 
 class Lock(Immutable):
@@ -305,12 +303,12 @@ class LockCells(Immutable, dict=True):
         return self._all(REVISION, UNLOCKED)
 
     @cached_property
-    def _strange(self) -> dict[Filter, Filter]:
-        return {}
+    def _strange(self) -> Cache[Filter, Filter]:
+        return Cache()
 
     @cached_property
-    def _shown(self) -> dict[Filter, Filter]:
-        return {}
+    def _shown(self) -> Cache[Filter, Filter]:
+        return Cache()
 
     def _all(self, name: str, *values: Filter) -> Filter:
         """The cells with this name in all families that may have a tag."""
@@ -344,9 +342,7 @@ class LockCells(Immutable, dict=True):
     def or_locked(self, id: str, strange: Filter) -> Filter:
         """Returns a cell if a filter for the cells of other programs does, or if an item is locked."""
         known = self._strange.get(strange)
-        if known is None:
-            known = self._strange[strange] = interleave(strange, self._locked)
-        return known
+        return self._strange.keep(strange, interleave(strange, self._locked)) if known is None else known
 
     def holds_something(self, row: Row) -> bool:
         """Whether a row holds an item or cells of another program; not so, if an increment found no item in it."""
@@ -372,11 +368,7 @@ class LockCells(Immutable, dict=True):
         if self.is_whole(cells):
             return cells
         known = self._shown.get(cells)
-        if known is None:
-            if len(self._shown) >= _MOST_FILTERS:
-                self._shown.clear()
-            known = self._shown[cells] = interleave(cells, self.any_lock)
-        return known
+        return self._shown.keep(cells, interleave(cells, self.any_lock)) if known is None else known
 
     def read(self, ids: tuple[str, ...], cells: Filter, retry: Retry) -> Steps[dict[str, Row]]:
         """Read rows of the protocol with their locks, by id; missing ones are omitted.
