@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from odm.entities.companions import Effect
     from odm.entities.patterns import primary_key
     from odm.entities.views import EntityView, PatternView, PlanView, SchemaView
-    from odm.planner.compiled import planned
+    from odm.planner.compile import planned
     from odm.procedures.calls import Calls, Companion, Procedure, procedure
     from odm.procedures.companions.writes import CompanionWrites
     from odm.protocol.connection import CoreGen as Gen
@@ -27,7 +27,7 @@ else:
             "odm.entities.companions": "Effect",
             "odm.entities.patterns": "primary_key",
             "odm.entities.views": "EntityView PatternView PlanView SchemaView",
-            "odm.planner.compiled": "planned",
+            "odm.planner.compile": "planned",
             "odm.procedures.calls": "Calls Companion Procedure procedure",
             "odm.procedures.companions.writes": "CompanionWrites",
             "odm.protocol.connection": "Gen=CoreGen",

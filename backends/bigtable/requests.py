@@ -24,11 +24,11 @@ from odm.backends.bigtable.client.filters import Filter
 from odm.backends.bigtable.client.native import ITEM, Concurrent, Native, ReadRows, Sample, SampleRowKeys, Steps
 from odm.backends.bigtable.client.native_admin import ABORT_AFTER, NO_OPTIONS, Options
 from odm.backends.bigtable.client.retry import Retry, read_many, until_answered
+from odm.backends.bigtable.feed import Feed
 from odm.backends.bigtable.index.pages import Entries
 from odm.backends.bigtable.rows.keys import RowKeys, entry_range, entry_row
 from odm.backends.bigtable.rows.loading import Loader
 from odm.backends.bigtable.rows.pages import CONCURRENT_ONLY, cut, read_page
-from odm.backends.bigtable.streams import Feed
 from odm.backends.bigtable.writer import Writer, new_id, now_micros
 from odm.backends.bigtable.writes.batches import batch_merge, batch_write
 from odm.backends.bigtable.writes.single import ItemWrites

@@ -17,8 +17,8 @@ from odm.backends.bigtable.rows.keys import Layout, RowKeys, layout_of
 from odm.backends.bigtable.rows.kinds import kinds_of
 from odm.backends.bigtable.rows.locks import NO_LOCKS
 from odm.backends.bigtable.rows.wide import WideRows
-from odm.backends.bigtable.transactions.committed import Locks
-from odm.backends.bigtable.transactions.locks import LockCells
+from odm.backends.bigtable.transactions.lock_cells import LockCells
+from odm.backends.bigtable.transactions.resolve import Locks
 from odm.backends.bigtable.transactions.wide_locks import WideLockCells
 from odm.concurrency import Background
 from odm.expressions.nodes import Value

@@ -2,20 +2,19 @@
 
 The data flow, one step per file:
 
-* `schema`: Schema → table layout, with the user's `options`.
-* `requests`: request → native requests, defined in `native`. `writes`, `batches`, `transactions`, `projections` and
-  `tables` hold the generators; `expressions` and `ranges` write the expressions.
-* `driver`: all I/O, through the clients of `clients`, whose settings are in `retry`, `savings`, `profiles`, `sessions`.
-* `transports` chooses between these clients and the lean transport, which is the default where nothing forbids it:
-  `routes` reads the settings, from botocore's session or from the `environment` alone, `lean` prepares and `signing`
-  signs requests, `tls` secures connections, and the HTTP libraries `http_...` send them.
-* `wire`: writes requests and reads responses as JSON, in place of botocore's serializer and parser.
-* `loading`: attributes → entities, with code from `generate`. `codec` and `attributes` convert single values.
+* `items.layout`: Schema → table layout, with the user's options.
+* `requests`: request → native requests, defined in `client.native`. `writes`, `batches`, `transactions`, `projections`
+  and `tables` hold the generators; `expressions` and `key_conditions` write the expressions.
+* `driver`: all I/O, through the vendor's clients of `client.clients`, or through the lean transport, which is the
+  default where nothing forbids it. `client.transports` chooses, by the settings that `client.routes` reads.
+* The lean transport: `client.lean` prepares and `client.signing` signs requests, and ``client.http_...`` send them.
+* `client.wire`: writes requests and reads responses as JSON, in place of botocore's serializer and parser.
+* `items.loading`: attributes → entities, by generated code. `items.codec` and `items.attributes` convert single values.
 * `feed` reads the table's stream, through clients of its own API; `stream_records` reads the records.
-* `errors` translates failures into `odm.errors`, and `units` reads the consumed capacity.
+* `client.errors` translates failures into `odm.errors`, and `client.units` reads the consumed capacity.
 
 Outside this flow, `streams` serves Lambda functions, which get the records of a stream, and `admin` serves the command
-line: it applies the differences that `changes` finds between the layout and the existing table.
+line: it applies the differences between the layout and the existing table that `tables` finds.
 """
 
 from odm.backends.dynamodb.client.native import Provisioned, TableOptions

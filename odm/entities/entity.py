@@ -8,11 +8,11 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, runtime_checkable
 
-from pydantic import ConfigDict
+from pydantic import BaseModel, ConfigDict
 
 from odm._published import public
-from odm.entities.automatic import give_defaults
 from odm.entities.companions import BaseCompanion
+from odm.entities.markers import AUTO, AutomaticMarker, find_marker
 from odm.entities.metaclass import ReferringModel
 from odm.entities.patterns import AccessPattern, BoundPattern, PrimaryKey
 from odm.errors import SchemaError
@@ -22,6 +22,25 @@ from odm.expressions.nodes import Condition
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+
+def give_defaults(cls: type[BaseModel]) -> None:
+    """Give the automatic fields of a new class the default `AUTO`, also where validation would refuse None.
+
+    A class whose annotations cannot be resolved yet stays as it is: its fields have the default that they declare.
+    """
+    if not cls.__pydantic_complete__:
+        return
+    changed = False
+    for info in cls.model_fields.values():
+        if find_marker(info, AutomaticMarker) is None:
+            continue
+        if info.is_required():
+            info.default, changed = AUTO, True
+        if info.default is AUTO and (info.validate_default or cls.model_config.get("validate_default")):
+            info.validate_default, changed = False, True
+    if changed:
+        cls.model_rebuild(force=True)
 
 
 @runtime_checkable

@@ -18,7 +18,7 @@ from odm.hints import BATCH, Hinted
 from odm.procedures.blobs import check_own, new_values, plain, upload
 from odm.procedures.concurrent import concurrent
 from odm.procedures.context import Context
-from odm.procedures.retention import trim_after
+from odm.procedures.keep import trim_after
 from odm.procedures.writing.merge import Given, Merging, merge_write, merged_put
 from odm.procedures.writing.write import delete_request, put_request
 from odm.protocol import requests as req

@@ -10,7 +10,7 @@ from odm.entities.query import Query
 from odm.errors import BadValue, brief
 from odm.expressions.nodes import Action, Condition, paths
 from odm.immutable import Immutable, evolve
-from odm.planner.compiled import make_plan
+from odm.planner.compile import make_plan
 from odm.planner.key_conditions import flatten
 from odm.planner.plan import Plan
 from odm.procedures.blobs import concerns, plain

@@ -17,8 +17,8 @@ from odm.procedures.companions.commit import ALONE, InTransaction, Sender, commi
 from odm.procedures.companions.intent import IntentWithCompanions, concerned
 from odm.procedures.concurrent import concurrent
 from odm.procedures.context import Context
+from odm.procedures.keep import trim_after
 from odm.procedures.reading.read import Reading, get, keys_chunk, rows_chunk
-from odm.procedures.retention import trim_after
 from odm.procedures.unprocessed import send_batch
 from odm.procedures.writing.cell_versions import keeps
 from odm.procedures.writing.intent import Planned, WriteIntent, mark_of

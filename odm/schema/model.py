@@ -110,7 +110,7 @@ class Schema(Immutable, dict=True):
 
     @cached_property
     def compiled(self) -> Cache[Any, Any]:
-        """What calls compile of their shapes; see `odm.planner.compiled`."""
+        """What calls compile of their shapes; see `odm.planner.compile`."""
         return Cache()
 
     @cached_property

@@ -31,7 +31,7 @@ from odm.cache import MOST
 from odm.errors import NoAccessPattern, OdmError
 from odm.expressions.nodes import Condition
 from odm.immutable import evolve
-from odm.planner.compiled import make_plan
+from odm.planner.compile import make_plan
 from odm.planner.key_checks import key_check
 from odm.planner.plan import Plan
 from odm.schema.model import Schema
@@ -312,7 +312,7 @@ def unreachable(*_: object) -> None:
 @pytest.mark.parametrize("name", SHARED)
 def test_queries_that_differ_in_values_are_compiled_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if name not in {"when=", "a range of a collection", "time buckets"}:  # of which some values are refused
-        monkeypatch.setattr("odm.planner.compiled._refuse", unreachable)
+        monkeypatch.setattr("odm.planner.compile._refuse", unreachable)
         monkeypatch.setattr("odm.codec.entity.refuse", unreachable)
     schema = evolve(table.compile())
     plans = [outcome(lambda schema_, query: make_plan(schema, query), SHARED[name](number)) for number in range(50)]

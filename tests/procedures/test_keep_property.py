@@ -17,7 +17,7 @@ from pydantic import Field
 from odm import TTL, AccessPattern, BackendError, Entity, PrimaryKey, Store, Table
 from odm.backends.local import Memory
 from odm.procedures.context import Context
-from odm.procedures.retention import trim_after
+from odm.procedures.keep import trim_after
 from odm.procedures.writing.write import put_request
 from odm.protocol import requests as req
 from odm.schema.entity import Key

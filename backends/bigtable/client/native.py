@@ -221,7 +221,7 @@ RECORDS = "transactions"
 """The end of the name of the table with the records of transactions, as if it were an index."""
 
 Cookies: TypeAlias = tuple[tuple[str, str], ...]
-"""Metadata that the server sent, to be returned to it, see `odm.backends.bigtable.client.advice`."""
+"""Metadata that the server sent, to be returned to it, see `odm.backends.bigtable.client.retry`."""
 
 SERVER_TIME = -1
 """The timestamp that the server replaces by its own time."""

@@ -1,6 +1,6 @@
 """Writes index entries again that items list but that are missing, and removes an index from the lists of items.
 
-By the protocol (`odm.backends.bigtable.index.commit`), every entry that an item lists has its column in the index row.
+By the protocol (`odm.backends.bigtable.writes.commit`), every entry that an item lists has its column in the index row.
 Only an action outside of odm breaks that: an index table was deleted by hand, or restored from a backup of another
 time. No later write repairs it, because an entry that is already listed keeps its qualifier and is not claimed again.
 So a repair sends these claims again: the listed qualifier, with the item's row key as value and the server's time.
@@ -42,11 +42,11 @@ from odm.backends.bigtable.client.native import (
     Steps,
 )
 from odm.backends.bigtable.client.retry import Retry, answers_of, read_all, read_many, write_many
-from odm.backends.bigtable.index.commit import BOOKKEEPING
 from odm.backends.bigtable.index.pages import LIST_ONLY
 from odm.backends.bigtable.rows.codec import TAG
 from odm.backends.bigtable.rows.keys import claims, entry_row, index_table, is_odms, place_of
 from odm.backends.bigtable.writer import Writer, version_in, versioned
+from odm.backends.bigtable.writes.commit import BOOKKEEPING
 from odm.errors import BackendError, OdmError, Throttled, brief
 from odm.immutable import Immutable
 from odm.schema.model import Schema

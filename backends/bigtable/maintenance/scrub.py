@@ -86,7 +86,6 @@ from odm.backends.bigtable.client.native import (
     Steps,
 )
 from odm.backends.bigtable.client.retry import LEASE_SECONDS, read_all, read_many, until_answered, write_many
-from odm.backends.bigtable.index.commit import Work, settle
 from odm.backends.bigtable.index.pages import LIST_ONLY
 from odm.backends.bigtable.index.repair import repair
 from odm.backends.bigtable.rows.codec import LISTED, REVISION, TAG, Listed
@@ -94,9 +93,10 @@ from odm.backends.bigtable.rows.keys import Layout, claims, index_table, place_o
 from odm.backends.bigtable.rows.locks import NO_LOCKS, NoLocks
 from odm.backends.bigtable.rows.ownership import PROBE_PREFIX
 from odm.backends.bigtable.rows.wide import REVISED, SIDE, WideRows
-from odm.backends.bigtable.transactions.committed import MICROS
-from odm.backends.bigtable.transactions.locks import LOCKED
+from odm.backends.bigtable.transactions.lock_cells import LOCKED
+from odm.backends.bigtable.transactions.resolve import MICROS
 from odm.backends.bigtable.writer import Writer, new_id
+from odm.backends.bigtable.writes.commit import Work, settle
 from odm.codec import TTL_ATTRIBUTE
 from odm.errors import BackendError, BadValue, OutcomeUnknown, Throttled, Unsupported, brief
 from odm.immutable import Immutable, evolve

@@ -277,7 +277,7 @@ LISTED: Final = "_ix"
 """The qualifier of the list of the item's index entries."""
 
 LOCK: Final = "~x"
-"""The qualifier of the lock of a transaction; see `odm.backends.bigtable.transactions.locks`."""
+"""The qualifier of the lock of a transaction; see `odm.backends.bigtable.transactions.lock_cells`."""
 
 SIDE_COLUMNS: Final = frozenset({REVISION, LISTED})
 """The columns of a row that are not attributes."""

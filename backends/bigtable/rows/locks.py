@@ -1,7 +1,7 @@
 """What the layout of a table asks of its locks, and the answers of a table without transactions: `NoLocks`.
 
 In such a table no item is ever locked, so filters and calls stay as they are. `Locks` of
-`odm.backends.bigtable.transactions.committed` answers for a table with transactions. Nobody else asks whether there are
+`odm.backends.bigtable.transactions.resolve` answers for a table with transactions. Nobody else asks whether there are
 locks.
 """
 
@@ -17,7 +17,7 @@ from odm.immutable import Immutable
 from odm.protocol.requests import Written
 
 if TYPE_CHECKING:
-    from odm.backends.bigtable.transactions.locks import Lock
+    from odm.backends.bigtable.transactions.lock_cells import Lock
 
 
 class LockableRows(Protocol):

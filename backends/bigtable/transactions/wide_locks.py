@@ -31,7 +31,7 @@ from odm.backends.bigtable.rows.codec import Stored
 from odm.backends.bigtable.rows.locks import OneCall
 from odm.backends.bigtable.rows.wide import COUNTED, FILTER_BYTES, REVISED, SIDE, WideRows, apart, cut, grown, is_size
 from odm.backends.bigtable.rows.wide import LOCKED as LOCK
-from odm.backends.bigtable.transactions.locks import (
+from odm.backends.bigtable.transactions.lock_cells import (
     LOCKED,
     UNLOCKED,
     Lock,

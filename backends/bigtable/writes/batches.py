@@ -18,10 +18,10 @@ from odm.backends.bigtable.client.retry import (
     leading,
     weight,
 )
-from odm.backends.bigtable.index.commit import Work, settle
 from odm.backends.bigtable.rows.locks import RowWrite
 from odm.backends.bigtable.rows.wide import FILTER_BYTES
 from odm.backends.bigtable.writer import Writer
+from odm.backends.bigtable.writes.commit import Work, settle
 from odm.codec import VERSION
 from odm.errors import OdmError, OutcomeUnknown, Throttled
 from odm.protocol.requests import Delete, Failed, Merge, Operation, Put, Written, repeatable

@@ -44,7 +44,7 @@ from odm.backends.bigtable.client.retry import all_of, once, pause, pausing_late
 from odm.backends.bigtable.rows.cells import read_counter, write, write_counter
 from odm.backends.bigtable.rows.codec import REVISION, TAG, Form
 from odm.backends.bigtable.rows.mutations import increments
-from odm.backends.bigtable.transactions.locks import is_lock
+from odm.backends.bigtable.transactions.lock_cells import is_lock
 from odm.backends.bigtable.writer import Writer, version_in
 from odm.errors import OdmError, OutcomeUnknown, Throttled
 from odm.protocol.requests import Operation, Update, Written
@@ -90,7 +90,9 @@ def count(writer: Writer, row_key: str, rules: tuple[Increment, ...], request: U
     also_returned = tuple(AppendValue(name, b"", home) for name in (TAG, REVISION))
     call = ReadModifyWriteRow(writer.table, row_key, (*rules, *also_returned))
     row: Row = yield from once(call)
-    while _is_locked(writer, row, home):  # the increment does not count, see `odm.backends.bigtable.transactions.locks`
+    while _is_locked(
+        writer, row, home
+    ):  # the increment does not count, see `odm.backends.bigtable.transactions.lock_cells`
         yield from writer.read((row_key,), _marks(home))
         row = yield from once(call)
     if not _held(row).get((home, TAG)):

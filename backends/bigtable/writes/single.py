@@ -20,12 +20,12 @@ from odm.backends.bigtable.client.errors import NATIVE_FAILURES, is_lost, transl
 from odm.backends.bigtable.client.filters import Filter, chained, fits, interleave
 from odm.backends.bigtable.client.native import CheckAndMutateRow, Entry, MutateRow, Mutation, Steps
 from odm.backends.bigtable.client.retry import until_answered
-from odm.backends.bigtable.index.commit import Work, settle
 from odm.backends.bigtable.rows.locks import OneCall
 from odm.backends.bigtable.rows.mutations import CompiledUpdate, compiled, settled
 from odm.backends.bigtable.rows.predicates import Predicate, predicate, predicate_of_own
 from odm.backends.bigtable.writer import Writer
 from odm.backends.bigtable.writes.batches import merge
+from odm.backends.bigtable.writes.commit import Work, settle
 from odm.backends.bigtable.writes.counters import count, counts
 from odm.codec import TAG, VERSION
 from odm.errors import BadValue, OdmError, OutcomeUnknown, Throttled

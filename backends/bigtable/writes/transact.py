@@ -6,7 +6,7 @@ Each *attempt* has a new random id and these steps. Calls of one step are sent a
    The first attempt does not read inserts, or updates of items that were read before.
 2. **Lock** each row, and claim new index entries. A lock is a CheckAndMutateRow with the condition that the revision
    and the counters are what was read; it holds the whole row as it will be
-   (`odm.backends.bigtable.transactions.locks`). Checks lock their rows, too.
+   (`odm.backends.bigtable.transactions.lock_cells`). Checks lock their rows, too.
 3. **Commit**: write the record "committed", if there is no record yet (`odm.backends.bigtable.transactions.records`).
    Now the caller gets the answer.
 4. **Carry forward**: write each row as its lock says. 5. **Clean**: remove index columns that are not listed any more.
@@ -41,14 +41,14 @@ from odm.backends.bigtable.client.errors import NATIVE_FAILURES, is_lost, kind_o
 from odm.backends.bigtable.client.filters import Filter, ValueIs, chain, chained, fits, newest
 from odm.backends.bigtable.client.native import COUNTERS, Cell, CheckAndMutateRow, Row, SetCell, Steps
 from odm.backends.bigtable.client.retry import Pauses, together, until_answered, write_many
-from odm.backends.bigtable.index.commit import Attempt, Lease, RowChange, Work, clean, columns_of, evaluate
-from odm.backends.bigtable.index.commit import Rows as ClaimRows
 from odm.backends.bigtable.rows.cells import qualifier, write_counter
 from odm.backends.bigtable.rows.codec import MAX_CELL, Stored
 from odm.backends.bigtable.transactions import records
-from odm.backends.bigtable.transactions.committed import Locks, Resolver
-from odm.backends.bigtable.transactions.locks import Lock, LockCells
+from odm.backends.bigtable.transactions.lock_cells import Lock, LockCells
+from odm.backends.bigtable.transactions.resolve import Locks, Resolver
 from odm.backends.bigtable.writer import Writer
+from odm.backends.bigtable.writes.commit import Attempt, Lease, RowChange, Work, clean, columns_of, evaluate
+from odm.backends.bigtable.writes.commit import Rows as ClaimRows
 from odm.backends.bigtable.writes.single import ItemWrites
 from odm.codec import TAG
 from odm.errors import BackendError, BadValue, ItemTooLarge, OdmError, OutcomeUnknown, Throttled, Unsupported

@@ -1,6 +1,6 @@
 """Writes of wide rows that need no read, and transactions within one partition.
 
-A transaction is committed as `odm.backends.bigtable.index.commit` commits a write: read, claim, one CheckAndMutateRow,
+A transaction is committed as `odm.backends.bigtable.writes.commit` commits a write: read, claim, one CheckAndMutateRow,
 clean. Its items stand in one row. So one read shows all of them as they were at one instant, and one predicate checks
 that none has changed: of the items that existed, it counts the revisions, which are unique in the table; of the others,
 it finds the documents. So the protocol of the index entries holds for each item as if it were written alone: its list
@@ -43,18 +43,6 @@ from odm.backends.bigtable.client.native import (
     Steps,
 )
 from odm.backends.bigtable.client.retry import all_of, until_answered
-from odm.backends.bigtable.index.commit import (
-    Attempt,
-    Guards,
-    RowChange,
-    Work,
-    evaluate,
-    guards,
-    perform,
-    set_up,
-    sort,
-    tidy,
-)
 from odm.backends.bigtable.rows.codec import Stored
 from odm.backends.bigtable.rows.keys import Layout
 from odm.backends.bigtable.rows.locks import OneCall
@@ -70,6 +58,18 @@ from odm.backends.bigtable.rows.wide import (
     is_full,
 )
 from odm.backends.bigtable.writer import Writer
+from odm.backends.bigtable.writes.commit import (
+    Attempt,
+    Guards,
+    RowChange,
+    Work,
+    evaluate,
+    guards,
+    perform,
+    set_up,
+    sort,
+    tidy,
+)
 from odm.backends.bigtable.writes.counters import counts
 from odm.backends.bigtable.writes.single import ForeignWrites, ItemWrites, answer_absent, put_whole
 from odm.codec import TAG
@@ -262,7 +262,7 @@ def _commit(
     undone: list[Attempt],
     failures: list[OdmError],
 ) -> Steps[None]:
-    """Commit the attempts in one call; see `odm.backends.bigtable.index.commit`."""
+    """Commit the attempts in one call; see `odm.backends.bigtable.writes.commit`."""
     call = asked.call(writer)
     (answer,) = yield from all_of((call,))
     sort(attempts, call, answer, done, undone, failures)

@@ -1,4 +1,7 @@
-"""A design → the source of its models."""
+"""A design → the source of its models.
+
+Text of others: every name, template, docstring and comment goes through `escaped`.
+"""
 
 import re
 from collections.abc import Iterator
@@ -6,8 +9,29 @@ from textwrap import wrap
 from typing import Final
 
 from odm.cli.inspect.design import Design, EntityDesign, FieldDesign, PatternDesign, python_name
-from odm.cli.inspect.quoting import escaped, literal
 from odm.schema.model import KeyNames
+
+_QUOTED: Final = {'"': '\\"', "\\": "\\\\"}
+
+
+def escaped(text: str) -> str:
+    """The text as it may stand between double quotes, or behind a ``#``: it ends neither the literal nor the line.
+
+    Quotes, backslashes and all characters that cannot be seen become escapes; so a reader sees every character, also
+    one that would change the direction of the text.
+    """
+    return "".join(_QUOTED.get(char) or (char if char.isprintable() else _escape(char)) for char in text)
+
+
+def literal(text: str) -> str:
+    """The text as a literal of Python."""
+    return f'"{escaped(text)}"'
+
+
+def _escape(char: str) -> str:
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
 
 _WIDTH: Final = 110
 """Of comments, in characters."""

@@ -19,7 +19,7 @@ from odm.procedures.companions.intent import companion_writes_of
 from odm.procedures.companions.writes import SideWrite
 from odm.procedures.concurrent import without_turns
 from odm.procedures.context import Context
-from odm.procedures.retention import trim_after
+from odm.procedures.keep import trim_after
 from odm.procedures.unprocessed import send_batch
 from odm.procedures.writing.intent import UNREAD, Plannable, Planned, mark_of
 from odm.protocol import requests as req

@@ -14,7 +14,7 @@ from odm.expressions.evaluate import holds
 from odm.expressions.nodes import Condition, Item
 from odm.immutable import Immutable, evolve, field
 from odm.observe.events import LOG
-from odm.planner.compiled import make_plan
+from odm.planner.compile import make_plan
 from odm.planner.key_checks import KeyCheck, key_check
 from odm.planner.plan import Plan
 from odm.procedures.blobs import check_many, with_values

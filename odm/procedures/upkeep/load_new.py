@@ -28,7 +28,7 @@ from odm.immutable import Immutable, evolve
 from odm.procedures.companions.intent import companion_writes_of
 from odm.procedures.companions.writes import CompanionWrites, SideWrite
 from odm.procedures.context import Context
-from odm.procedures.retention import trim_after
+from odm.procedures.keep import trim_after
 from odm.procedures.writing.automatic import times_of
 from odm.procedures.writing.cell_versions import first_put
 from odm.procedures.writing.intent import KEEP, mark_of

@@ -10,7 +10,7 @@ from odm.entities.query import Query
 from odm.errors import BadValue, ItemNotFound
 from odm.immutable import evolve
 from odm.keys import suffixes
-from odm.planner.compiled import make_plan
+from odm.planner.compile import make_plan
 from odm.planner.plan import Plan
 from odm.procedures.companions.commit import ALONE, commit
 from odm.procedures.companions.intent import IntentWithCompanions

@@ -2,7 +2,7 @@
 
 from odm.backends.bigtable.client.native import Cell
 from odm.backends.bigtable.rows.ownership import Owned
-from odm.backends.bigtable.transactions.locks import Lock, LockCells
+from odm.backends.bigtable.transactions.lock_cells import Lock, LockCells
 from tests.backends.bigtable.native_filters import passing
 
 ROW = "row"

@@ -59,7 +59,7 @@ from odm.backends.bigtable.client.native_admin import ColumnFamily, CreateTable,
 from odm.backends.bigtable.driver import BigtableConnection
 from odm.backends.bigtable.index.pages import LIST_ONLY, ROW_ONLY
 from odm.backends.bigtable.requests import Procedures
-from odm.backends.bigtable.transactions.committed import Locks
+from odm.backends.bigtable.transactions.resolve import Locks
 from odm.schema.model import Schema
 from tests.backends.bigtable.native_server import NativeServer
 from tests.effort import times

@@ -11,7 +11,7 @@ from odm.backends.bigtable.client.retry import LEASE_SECONDS
 from odm.backends.bigtable.maintenance import scrub as scrubs
 from odm.backends.bigtable.maintenance.scrub import Rules, Scrubbed, collect
 from odm.backends.bigtable.requests import Procedures
-from odm.backends.bigtable.transactions.committed import Locks
+from odm.backends.bigtable.transactions.resolve import Locks
 from odm.protocol.requests import Delete, Transact
 from tests.backends.bigtable.exploring import Moment, World, Wrong
 from tests.backends.bigtable.native_server import NativeServer

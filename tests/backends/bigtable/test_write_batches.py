@@ -115,7 +115,7 @@ def test_batches_are_written_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_commits_are_limited_in_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odm.backends.bigtable.index.commit.COMMITS", 2)
+    monkeypatch.setattr("odm.backends.bigtable.writes.commit.COMMITS", 2)
     sent, _ = play(BatchWrite(tuple(map(put, ALL))), NOTHING, done(3), (False, False), False, on=procedures())
     assert [type(one) for one in sent] == [ReadRows, MutateRows, Concurrent, CheckAndMutateRow]
 
@@ -123,7 +123,7 @@ def test_commits_are_limited_in_number(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("late", [899, 901])
 def test_a_claim_is_not_committed_after_a_quarter_of_the_lease(late: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first commits of a group take so long that the claim of the last one is too old; it is claimed again."""
-    monkeypatch.setattr("odm.backends.bigtable.index.commit.COMMITS", 2)
+    monkeypatch.setattr("odm.backends.bigtable.writes.commit.COMMITS", 2)
     wall = Wall()
 
     def committed() -> tuple[bool, bool]:

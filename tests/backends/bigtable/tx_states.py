@@ -12,7 +12,7 @@ from odm.backends.bigtable.admin.schema import name_of
 from odm.backends.bigtable.client.native import COUNTERS, ENTRIES, RECORD, Cell, Row
 from odm.backends.bigtable.rows.codec import Form, stored
 from odm.backends.bigtable.rows.keys import entry_row, index_table, with_row_keys
-from odm.backends.bigtable.transactions.locks import Lock, LockCells
+from odm.backends.bigtable.transactions.lock_cells import Lock, LockCells
 from odm.expressions.evaluate import apply, holds
 from odm.expressions.nodes import Action, Compare, Condition, Const, Increment, Item, Path, Remove, Set
 from odm.immutable import evolve

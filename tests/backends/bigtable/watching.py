@@ -11,8 +11,8 @@ from attrs import Factory, define, evolve, field, frozen
 
 from odm.backends.bigtable.client.native import Call
 from odm.backends.bigtable.requests import Procedures
-from odm.backends.bigtable.transactions.committed import Locks, Resolver
-from odm.backends.bigtable.transactions.locks import MARK
+from odm.backends.bigtable.transactions.lock_cells import MARK
+from odm.backends.bigtable.transactions.resolve import Locks, Resolver
 from odm.errors import OdmError, OutcomeUnknown
 from odm.protocol.connection import run
 from odm.protocol.requests import (

@@ -27,6 +27,7 @@ from odm.schema.model import Schema
 if TYPE_CHECKING:
     from odm.schema.table import Table
 
+
 MOST_PARTITIONS: Final = 1000
 """The most partition keys that one query may read."""
 

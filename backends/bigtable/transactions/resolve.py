@@ -41,7 +41,7 @@ from odm.backends.bigtable.client.retry import (
 from odm.backends.bigtable.rows.cells import REVISION
 from odm.backends.bigtable.rows.locks import LockableRows, NoLocks, OneCall, RowWrite
 from odm.backends.bigtable.transactions import records
-from odm.backends.bigtable.transactions.locks import Lock, LockCells, is_lock, only_newest
+from odm.backends.bigtable.transactions.lock_cells import Lock, LockCells, is_lock, only_newest
 from odm.codec import TAG
 from odm.errors import BackendError, OdmError, OutcomeUnknown, Throttled
 from odm.protocol.requests import Notice
