@@ -1,8 +1,8 @@
 """Bigtable: tables on Google Cloud, or on an emulator of it.
 
 A procedure without I/O (`requests`) turns an operation into native requests (`client.native`). The `driver` sends them
-through the lean transport (`client.http2`) or Google's generated clients (`client.clients`); `client.routes` says which,
-and why. `Bigtable.connect` is the first to import Google's packages.
+through the lean transport (`client.http2`) or Google's generated clients (`client.clients`); `client.routes` says
+which, and why. `Bigtable.connect` is the first to import Google's packages.
 
 Each item is one row: the row key is the item's partition key, ``#`` and its sort key; each attribute is one cell
 (`rows`; there are other layouts). Each index is a separate table (`index`). `admin` creates, changes and compares

@@ -14,8 +14,7 @@ import pytest
 from attrs import frozen
 
 from odm.backends.bigtable.rows import items as places
-from odm.backends.bigtable.transactions import committed, locks, records
-from odm.backends.bigtable.transactions import committed as resolving
+from odm.backends.bigtable.transactions import lock_cells, records, resolve
 from odm.backends.bigtable.writes import counters
 from odm.backends.bigtable.writes import single as writes
 from odm.backends.bigtable.writes import transact as transactions
@@ -60,12 +59,12 @@ def _module(function: FunctionType) -> Any:
 
 def states(old: str, new: str) -> Change:
     """A change of how readers find the committed state."""
-    return Change(committed.Locks, "_states", old, new)
+    return Change(resolve.Locks, "_states", old, new)
 
 
 def cells(name: str, old: str, new: str) -> Change:
     """A change of the cells of locks."""
-    return Change(locks.LockCells, name, old, new)
+    return Change(lock_cells.LockCells, name, old, new)
 
 
 def trial(name: str, old: str, new: str) -> Change:
@@ -106,7 +105,7 @@ VARIANTS: dict[str, Sequence[Change]] = {
     ],
     "a resolver puts back without a record": [
         Change(
-            resolving.Resolver,
+            resolve.Resolver,
             "_resolve",
             "if not (yield from records.abort(locks.records, lock.id, self.retry)):",
             "if False:",
@@ -189,7 +188,7 @@ VARIANTS: dict[str, Sequence[Change]] = {
     ],
     "a batch does not ask for locks": [
         Change(
-            committed.Locks,
+            resolve.Locks,
             "change",
             "return ",
             "return NoLocks.change(self, table, row, ids, mutations, cookies)\n    return ",
@@ -200,13 +199,13 @@ VARIANTS: dict[str, Sequence[Change]] = {
     ],
     "a lock leaves the revision alone": [
         Change(
-            locks.Lock,
+            lock_cells.Lock,
             "mutations",
             "SetCell(self.revised, self.revision.encode(), now, self.home)",
             "SetCell(self.revised, (self.was or self.revision).encode(), now, self.home)",
         ),
         Change(
-            locks.Lock,
+            lock_cells.Lock,
             "is_held",
             "newest(self.home, self.revised), ValueIs(self.revision.encode())",
             "newest(self.home, LOCK), ValueIs(self.text)",
