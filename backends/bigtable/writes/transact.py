@@ -309,8 +309,8 @@ def commit(writer: Writer, locks: Locks, request: Transact) -> "Steps[Refusals |
     since = writer.now()
     pauses: Pauses | None = None
     resolver = Resolver(locks, writer.retry, writer.now, (since, ""))
+    # A new id for each attempt: a late call of a former attempt must not lock or unlock rows of this one.
     while True:
-        # A new id for each attempt: a late call of a former attempt must not lock or unlock rows of this one.
         id = writer.ids()
         resolver.order = since, id
         parts = yield from _judged(writer, resolver, works)
