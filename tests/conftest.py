@@ -34,6 +34,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)  # before pytest-timeout reads its variable
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "full: runs only with --full; see tests/effort.py")
+    config.addinivalue_line("markers", "slow: runs only with --full, or if its file is named; see tests/effort.py")
+    if not hasattr(config, "workerinput") and config.args_source is not pytest.Config.ArgsSource.ARGS:
+        os.environ[effort.WHOLE] = "1"
     config.addinivalue_line(
         "markers", "one_of(n, m=1): one of n such tests runs, with --full one of m; see tests/effort.py"
     )

@@ -62,14 +62,21 @@ def function_in_use(collector: pytest.Collector, name: str, function: object, *,
         function: the function, with its marks.
         rest: choose a share of what a run without ``--full`` leaves out.
     """
-    if not name.startswith("test") or not _of_suite(function):
+    if not name.startswith("test"):
+        return True
+    if not effort.full() and effort.whole() and _is_slow(collector):
+        return False
+    if not _of_suite(function):
         return True
     own = [mark for mark in getattr(function, "pytestmark", ()) if mark.name == "one_of"]
     mark = own[0] if own else collector.get_closest_marker("one_of")
     nodeid = f"{collector.nodeid}::{name}"
-    if not _checksum_chooses(_function_checksum(nodeid), mark, int(effort.full())):
+    checksum = _function_checksum(nodeid)
+    if not _checksum_chooses(checksum, mark, int(effort.full())):
         return False
-    return not rest or _function_checksum(nodeid) // 64 % 7 == 0
+    if not rest or checksum // 64 % 7 == 0:
+        return True
+    return _is_slow(collector) and _checksum_chooses(checksum, mark, 0)
 
 
 def chosen(item: pytest.Item, *, rest: bool) -> bool:
@@ -80,15 +87,19 @@ def chosen(item: pytest.Item, *, rest: bool) -> bool:
         rest: choose a share of what a run without ``--full`` leaves out.
     """
     if not effort.full():
-        return _by_default(item)
+        return _by_default(item) and not (effort.whole() and _is_slow(item))
     return _in_full(item) and (not rest or _in_rest(item))
+
+
+def _is_slow(item: pytest.Item | pytest.Collector) -> bool:
+    return item.get_closest_marker("slow") is not None
 
 
 def _in_rest(item: pytest.Item) -> bool:
     if _tries_more(item):
         return True
     if _by_default(item):
-        return False
+        return _is_slow(item)
     # The bits of the checksum that the other choices do not look at.
     return _of_suite(_function(item)) or not _parameters(item) or (crc32(item.nodeid.encode()) >> 16) % 4 == 0
 

@@ -13,6 +13,8 @@ from tests import effort
 from tests.readme import README, Block, blocks
 from tests.test_readme import run
 
+pytestmark = pytest.mark.slow
+
 ROOT = README.parent
 RECIPES = sorted((ROOT / "docs" / "recipes").glob("*.md"))
 OPTIONS = ("asyncio_mode=auto", "asyncio_default_fixture_loop_scope=function")

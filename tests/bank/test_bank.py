@@ -10,6 +10,8 @@ from tests.bank.run import run
 from tests.bank.worker import Settings
 from tests.effort import full, times
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 def test_money_stays_the_same_while_processes_are_killed_and_answers_lost(

@@ -18,7 +18,7 @@ from benchmarks.services import Service, Unavailable
 from benchmarks.timing import Samples
 from tests.readme import README, command
 
-pytestmark = pytest.mark.one_of(2)
+pytestmark = [pytest.mark.one_of(2), pytest.mark.slow]
 
 SPEED = README.parent / "docs" / "speed.md"
 

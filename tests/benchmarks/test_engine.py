@@ -16,6 +16,8 @@ from benchmarks.services import Dynalite, InFile, Unavailable
 from benchmarks.timing import Samples, race, ratio
 from tests.readme import README, command
 
+pytestmark = pytest.mark.slow
+
 SPEED = README.parent / "docs" / "speed.md"
 
 SIZE = 250

@@ -23,7 +23,7 @@ from odm.protocol.connection import Backend
 from tests.cli.command_line import RUN
 from tests.cli.conftest import Application, Run
 
-pytestmark = pytest.mark.one_of(2)
+pytestmark = [pytest.mark.one_of(2), pytest.mark.slow]
 
 BY_DATE = 'by_date = AccessPattern("CUSTOMER#{customer_id}", "PLACED#{placed_at}#{order_id}")'
 STATUS = (BY_DATE, f'by_status = AccessPattern("STATUS#{{status}}", "{{order_id}}")\n    {BY_DATE}')

@@ -31,6 +31,8 @@ from tests.backends.dynamodb.canned import Answer, serving
 from tests.cli.conftest import Application, Run
 from tests.effort import times
 
+pytestmark = pytest.mark.slow
+
 CODE = 'shop"""\nimport os; os.system("touch ran")\n"""'
 """As the name of a table in the docstring of a module, it ends the docstring and then runs a command."""
 

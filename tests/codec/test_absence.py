@@ -4,6 +4,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final, assert_never, cast
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
@@ -32,6 +33,8 @@ from odm.expressions.nodes import (
 )
 from odm.expressions.references import Reference
 from tests.effort import times
+
+pytestmark = pytest.mark.slow
 
 
 class Place(BaseModel):

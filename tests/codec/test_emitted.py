@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal
 from unittest.mock import patch
 
+import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, create_model
@@ -32,6 +33,8 @@ from odm.codec import Draft, compile_codec
 from odm.codec.emitter import generated_dump
 from odm.protocol.requests import Put
 from tests.effort import times
+
+pytestmark = pytest.mark.slow
 
 TEXTS = (
     '"""',

@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, BeforeValidator, Field, JsonValue
@@ -14,6 +15,8 @@ from odm.codec import compile_codec
 from odm.codec.types.numbers import canonical
 from odm.entities.markers import TTL, Stored
 from tests.effort import times
+
+pytestmark = pytest.mark.slow
 
 
 class Color(Enum):

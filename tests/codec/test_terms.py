@@ -39,6 +39,8 @@ from odm.expressions.nodes import (
 )
 from tests import effort
 
+pytestmark = pytest.mark.slow
+
 
 class State(StrEnum):
     OPEN = "open"

@@ -23,6 +23,8 @@ from tests.coming_from import pydynantic_items
 from tests.readme import Block, blocks
 from tests.test_readme import ROOT, run
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 JAVASCRIPT = ["dynamodb_toolbox", "dynamoose", "electrodb", "onetable"]
 

@@ -6,7 +6,7 @@ from odm.backends.bigtable import Bigtable
 from odm.testing.suite import *  # noqa: F403  # pytest collects its classes and fixtures
 from tests.conformance.test_bigtable import capabilities  # noqa: F401  # a fixture
 
-pytestmark = pytest.mark.one_of(16, 4)
+pytestmark = [pytest.mark.one_of(16, 4), pytest.mark.slow]
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from odm.testing.suite import *  # noqa: F403  # pytest collects its classes and
 from tests.conformance.emulator_faults import FAULTS
 from tests.locking import WideLockingBigtable
 
-pytestmark = pytest.mark.one_of(12)
+pytestmark = [pytest.mark.one_of(12), pytest.mark.slow]
 
 
 @pytest.fixture

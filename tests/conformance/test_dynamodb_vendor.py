@@ -9,7 +9,7 @@ from odm.testing import Capabilities
 from odm.testing.suite import *  # noqa: F403  # pytest collects its classes and fixtures
 from tests.conformance.moto import FAULTS
 
-pytestmark = pytest.mark.one_of(32, 8)
+pytestmark = [pytest.mark.one_of(32, 8), pytest.mark.slow]
 
 
 @pytest.fixture

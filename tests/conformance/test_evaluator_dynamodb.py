@@ -46,6 +46,8 @@ from odm.protocol.connection import Connection, perform
 from odm.schema.model import Schema
 from tests.effort import times
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = times(50, 100)
 KEY = req.Key("a", "b")
 

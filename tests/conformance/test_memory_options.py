@@ -11,7 +11,7 @@ from odm.testing.suite import *  # noqa: F403  # pytest collects its classes and
 
 del TestBackfill, TestBackfillCompanions  # noqa: F821  # what happens between two requests depends on the size of a page
 
-pytestmark = pytest.mark.one_of(2)  # without these options, the engine runs the whole suite
+pytestmark = [pytest.mark.one_of(2), pytest.mark.slow]  # without these options, the engine runs the whole suite
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from uuid import uuid4
 
 import boto3
+import pytest
 from botocore.config import Config
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -25,6 +26,8 @@ from odm.backends.dynamodb import DynamoDB
 from odm.backends.local import Memory
 from odm.protocol.connection import Backend
 from tests.effort import times
+
+pytestmark = pytest.mark.slow
 
 
 class Color(Enum):

@@ -22,6 +22,8 @@ from tests.effort import times
 from tests.locking import LockingBigtable
 from tests.wide import WideBigtable
 
+pytestmark = pytest.mark.slow
+
 STEPS = times(40, 80)
 LENGTH = 20
 

@@ -17,6 +17,8 @@ from odm.testing.bridge import Runner, blocking
 from odm.testing.stateful import StoreMachine, table
 from tests.effort import times
 
+pytestmark = pytest.mark.slow
+
 STEPS = times(40, 80)
 LENGTH = 20
 

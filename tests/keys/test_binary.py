@@ -16,6 +16,8 @@ from odm.keys import Op, Template, compile_verbatim
 from odm.schema.described import forms_of
 from tests.keys.cases import LAW, OPS
 
+pytestmark = pytest.mark.slow
+
 MOST: Final = 2**63 - 1
 table = Table("binary", row_style="verbatim")
 

@@ -3,12 +3,15 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from odm.errors import KeyValueError
 from odm.keys import Template, pair_encoder
 from tests.keys.cases import LAW, TEMPLATES, Drawn, values_of
+
+pytestmark = pytest.mark.slow
 
 
 @st.composite

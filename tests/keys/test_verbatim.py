@@ -18,6 +18,8 @@ from odm.keys import Op, Span, Template, can_equal, can_overlap, compile_verbati
 from odm.schema.described import forms_of
 from tests.keys.cases import LAW, OPS, PROPERTY
 
+pytestmark = pytest.mark.slow
+
 plain = Table("plain", key_style="verbatim")
 
 

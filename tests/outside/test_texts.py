@@ -27,6 +27,8 @@ from odm.schema.lockfile import FORMAT, LockFile, TableLock, compare, describe, 
 from tests.effort import times
 from tests.shop import Customer, Order, shop
 
+pytestmark = pytest.mark.slow
+
 DEEP: Final = 100_000
 """Levels of nesting that Python's JSON parser cannot follow."""
 

@@ -15,6 +15,8 @@ import pytest
 from tests import dynamodb_local, dynoxide
 from tests.servers import running
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 HOLDER = """
 import sys, time

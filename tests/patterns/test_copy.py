@@ -45,6 +45,8 @@ from odm.testing.stores import Stores
 from tests.patterns.portability import prove
 from tests.patterns.zoo import Animal, Keeper, Ticket, fill, zoo, zoo_v1
 
+pytestmark = pytest.mark.slow
+
 BACKENDS = ["memory", "file", "dynamodb_local", "bigtable", "wide"]
 Open = Callable[[str], Backend]
 

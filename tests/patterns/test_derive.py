@@ -25,6 +25,8 @@ from odm.testing.suite.deriving import run
 from tests.effort import full, times
 from tests.patterns.test_copy import items
 
+pytestmark = pytest.mark.slow
+
 sources, results = Table("derive-source"), Table("derive-result")
 
 

@@ -21,6 +21,8 @@ from odm.patterns.follower import AsyncFollower, Follower, positions
 from odm.protocol.connection import Backend
 from tests.patterns.with_feed import with_feed
 
+pytestmark = pytest.mark.slow
+
 polls = Table("polls", transactions=True)
 
 

@@ -8,6 +8,7 @@ from random import Random
 from threading import Event
 from typing import Any
 
+import pytest
 from sqlalchemy.exc import IntegrityError
 
 from odm import ConditionFailed, ItemNotFound, OdmError, set_
@@ -18,6 +19,8 @@ from odm.patterns.sql_push import LEASE
 from odm.patterns.two_stores import Pause, Steps, _done
 from tests.effort import times
 from tests.patterns.sql_shop import Customer, Shop, opened
+
+pytestmark = pytest.mark.slow
 
 
 class Worker:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import boto3
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
@@ -53,6 +54,8 @@ from tests.patterns.promises import (
     plays,
     table,
 )
+
+pytestmark = pytest.mark.slow
 
 ACCOUNTS = st.builds(
     Account,

@@ -19,6 +19,8 @@ from odm.procedures.companions import one_by_one as companion_commit
 from tests.patterns.every_order import LONG, Exploration, Settled, Stored, Work, Wrong, done
 from tests.patterns.interleaving import OneByOne
 
+pytestmark = pytest.mark.slow
+
 REFUSED = (ItemExists, ItemNotFound, ConditionFailed)
 table = Table("docs")
 

@@ -14,6 +14,8 @@ from odm.patterns import versioned
 from odm.patterns.versioned import Versioned
 from tests.patterns.interleaving import Crowd, Program, every_order, random_order, stored_by
 
+pytestmark = pytest.mark.slow
+
 KEEP = 2
 papers = Table("papers")
 

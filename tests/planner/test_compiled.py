@@ -37,6 +37,8 @@ from odm.planner.plan import Plan
 from odm.schema.model import Schema
 from tests import effort
 
+pytestmark = pytest.mark.slow
+
 table = Table("compiled")
 
 

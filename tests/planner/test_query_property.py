@@ -10,6 +10,7 @@ from operator import attrgetter, eq, ge, gt, le, lt
 from typing import Annotated, Any, NamedTuple
 from zlib import crc32
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field
@@ -18,6 +19,8 @@ from odm import AccessPattern, Entity, PrimaryKey, Query, Shards, Store, Table, 
 from odm.backends.local import Memory
 from odm.testing.suite.helpers import walk
 from tests.effort import times
+
+pytestmark = pytest.mark.slow
 
 table = Table("random")
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)

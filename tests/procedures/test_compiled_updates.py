@@ -39,6 +39,8 @@ from odm.procedures.context import Context
 from odm.procedures.writing.update import item_update
 from tests.effort import times
 
+pytestmark = pytest.mark.slow
+
 table = Table("updated")
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 

@@ -19,6 +19,8 @@ from odm.backends.local import LocalFile, Memory
 from odm.protocol.connection import Backend
 from tests.effort import times
 
+pytestmark = pytest.mark.slow
+
 forged = Table("forged")
 
 

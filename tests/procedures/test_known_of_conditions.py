@@ -33,6 +33,8 @@ from odm.protocol.requests import Check, Delete, Put, Update
 from odm.schema.entity import Key
 from tests.effort import times
 
+pytestmark = pytest.mark.slow
+
 shared, owned = Table("shared"), Table("owned", exclusive=True)
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 NOW = NOON.timestamp()

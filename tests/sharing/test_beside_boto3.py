@@ -18,6 +18,8 @@ from odm.backends.dynamodb import DynamoDB
 from tests.effort import times
 from tests.sharing.existing import DIGESTS, GAMES, NOON, NUMBERS, ROOMS, SCORES, USERS, Models, Picks, models
 
+pytestmark = pytest.mark.slow
+
 Attributes = dict[str, Any]
 Key = tuple[str, str]
 

@@ -54,6 +54,8 @@ from odm.schema.model import Schema
 from tests.effort import times
 from tests.sharing.forms import ATTRIBUTES, CELLS, OPERATORS, compared, random_condition
 
+pytestmark = pytest.mark.slow
+
 NUMBER: Final = count()
 NAMES_OF_KEYS: Final = {
     "USER": ("user_id", "userId", "id"),

@@ -31,6 +31,8 @@ from tests.effort import times
 from tests.sharing.programs import Boto3, GoogleClient, Models
 from tests.sharing.walk import NOON, shared, walk
 
+pytestmark = pytest.mark.slow
+
 SESSION = boto3.Session(aws_access_key_id="sharing", aws_secret_access_key="x", region_name="eu-west-1")
 
 Unknown = Literal["raise", "skip"]

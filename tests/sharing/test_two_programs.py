@@ -16,6 +16,8 @@ from odm.backends.dynamodb import DynamoDB
 from odm.results import RequestInfo
 from odm.testing.suite.described import Game, Player, existing
 
+pytestmark = pytest.mark.slow
+
 STEPS = 400
 PLAYERS = ("Ann Lee", "Bo#", "C:d")
 _WRITE, _READ = TypeSerializer().serialize, TypeDeserializer().deserialize

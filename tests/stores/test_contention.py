@@ -16,6 +16,8 @@ from odm.extend import Calls, procedure
 from odm.protocol import contention
 from odm.protocol.connection import Backend
 
+pytestmark = pytest.mark.slow
+
 PROCESSES, THREADS, EACH = 3, 4, 5
 
 table = Table("contention")

@@ -14,7 +14,7 @@ from odm.errors import OutcomeUnknown
 from odm.protocol.requests import Request
 from tests.backends.bigtable.stopping import Scene, Steps, World
 
-pytestmark = pytest.mark.one_of(18, 2)
+pytestmark = [pytest.mark.one_of(18, 2), pytest.mark.slow]
 
 
 Make = Callable[[Scene], Request]
@@ -123,7 +123,6 @@ def test_a_writer_that_is_overtaken_between_any_two_calls(world: World, first: s
 
 @pytest.mark.parametrize("performed", [True, False], ids=["applied", "not applied"])
 @cases
-@pytest.mark.one_of(2)
 def test_an_answer_that_is_lost(world: World, first: str, second: str, performed: bool) -> None:
     scene = world.scene()
     for made in range(calls_of(world, first)):

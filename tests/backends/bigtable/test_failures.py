@@ -34,7 +34,7 @@ from odm.schema.entity import Key
 from odm.schema.model import Schema
 from tests.backends.bigtable.server import Delay, Server, Status, done, entries, first, packed, serving
 
-pytestmark = pytest.mark.one_of(6)
+pytestmark = [pytest.mark.one_of(6), pytest.mark.slow]
 
 EXISTS, ABSENT = Exists(Path(("_t",))), Missing(Path(("_t",)))
 ITEM = {"_t": "Pet", "name": "Rex", "age": 3}

@@ -45,7 +45,7 @@ from tests.backends.bigtable.raw_http2 import (
 )
 from tests.backends.bigtable.server import rows
 
-pytestmark = pytest.mark.one_of(4)
+pytestmark = [pytest.mark.one_of(4), pytest.mark.slow]
 
 SHOP = Schema("shop", {}, {})
 KEY = Key("p", "a")

@@ -18,6 +18,8 @@ from odm.protocol.requests import Request
 from tests.backends.bigtable.stopping import LEASE, Scene, Steps, World
 from tests.effort import times
 
+pytestmark = pytest.mark.slow
+
 WRITERS = 3
 CALLS = 60
 

@@ -24,6 +24,8 @@ from odm.schema.entity import Key
 from odm.schema.model import Schema
 from tests.backends.bigtable.server import Answer, Server, serving
 
+pytestmark = pytest.mark.slow
+
 ATTEMPTS = 4
 """The attempts that fail before the test lets one succeed."""
 

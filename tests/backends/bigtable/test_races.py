@@ -12,6 +12,8 @@ from odm import AccessPattern, Columns, Counter, Entity, PrimaryKey, Revision, S
 from odm.backends.bigtable import Bigtable
 from odm.errors import ConditionFailed, Conflict, ItemExists, ItemNotFound
 
+pytestmark = pytest.mark.slow
+
 WRITERS = 8
 
 races = Table("races")

@@ -59,6 +59,8 @@ from tests.backends.bigtable.test_predicates import (
     many,
 )
 
+pytestmark = pytest.mark.slow
+
 TEXT = Path(("text",))
 
 

@@ -55,6 +55,8 @@ from tests.backends.bigtable.watching import (
 )
 from tests.effort import times
 
+pytestmark = pytest.mark.slow
+
 STATES = times(600, 8_000)
 """At most so many states of a case."""
 

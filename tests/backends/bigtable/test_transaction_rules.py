@@ -39,6 +39,8 @@ from odm.errors import BackendError
 from tests.backends.bigtable.native_backend import NativeBigtable
 from tests.effort import times
 
+pytestmark = pytest.mark.slow
+
 forms = Table("forms", transactions=True)
 older = Table("forms", transactions=True)
 

@@ -47,6 +47,8 @@ from tests.backends.bigtable.watching import (
 )
 from tests.effort import times
 
+pytestmark = pytest.mark.slow
+
 THREE_LEASES = int(3 * LEASE_SECONDS) * 1_000_000
 
 STATES = times(600, 5_000)

@@ -33,7 +33,7 @@ from odm.backends.bigtable.maintenance.scrub import scrub
 from odm.errors import OdmError
 from tests.effort import times
 
-pytestmark = pytest.mark.one_of(3)
+pytestmark = [pytest.mark.one_of(3), pytest.mark.slow]
 
 bank = Table("stops", transactions=True)
 
@@ -343,7 +343,6 @@ def made(bigtable_emulator: str, request: pytest.FixtureRequest) -> Iterator[Ban
 
 
 @pytest.mark.parametrize("rival", RIVALS, ids=lambda rival: rival.__name__[1:])
-@pytest.mark.one_of(2)
 def test_a_stop_leaves_all_or_nothing(made: Bank, rival: Rival, monkeypatch: pytest.MonkeyPatch) -> None:
     seen, done = set(), False
     step = times(5, 1)

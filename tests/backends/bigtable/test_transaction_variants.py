@@ -34,6 +34,8 @@ from tests.backends.bigtable.watching import (
 )
 from tests.effort import times
 
+pytestmark = pytest.mark.slow
+
 PUTS = tx(put(X, 1), put(Y, 2))
 OVER = Put(P, {"_t": "Plain", "n": 7}, tag="Plain")
 

@@ -44,7 +44,7 @@ from odm.backends.bigtable.rows.cells import read_counter, write_counter
 from odm.backends.local import Memory
 from odm.protocol.requests import Sleep
 
-pytestmark = pytest.mark.one_of(3)
+pytestmark = [pytest.mark.one_of(3), pytest.mark.slow]
 
 MINUTE: Final = 60.0
 

@@ -31,6 +31,8 @@ from odm.backends.bigtable.maintenance.scrub import scrub
 from odm.errors import ConditionFailed
 from tests.effort import full
 
+pytestmark = pytest.mark.slow
+
 crowd = Table("crowd", layout="row_per_partition")
 
 TOTAL: Final = 300

@@ -14,7 +14,7 @@ from odm.protocol.requests import Check, Delete, Put, Refusals, Refused, Request
 from odm.schema.entity import Key
 from tests.backends.bigtable.stopping import Scene, Steps, World
 
-pytestmark = pytest.mark.one_of(4)
+pytestmark = [pytest.mark.one_of(4), pytest.mark.slow]
 
 Make = Callable[[Scene], Request]
 
@@ -118,7 +118,6 @@ def test_stopped_or_overtaken_after_any_call(world: World, first: str, second: s
 
 @pytest.mark.parametrize("performed", [True, False], ids=["applied", "not applied"])
 @cases
-@pytest.mark.one_of(3)
 def test_an_answer_that_is_lost(world: World, first: str, second: str, performed: bool) -> None:
     allowed = outcomes(world, first, second)
     scene, writer = begun(world, first)

@@ -17,6 +17,8 @@ from odm.changes import Change, Changed, Changes, ChangeShard, Inserted, Removed
 from odm.extend import Calls, Gen, procedure
 from odm.testing.bridge import blocking
 
+pytestmark = pytest.mark.slow
+
 notes = Table("notes")
 
 

@@ -22,7 +22,7 @@ from odm.schema.entity import Key
 from odm.schema.model import Schema
 from tests.backends.dynamodb.hostile import FOREIGN, WAIT, Hostile, Talk, hostile, http, item_of
 
-pytestmark = pytest.mark.one_of(4)
+pytestmark = [pytest.mark.one_of(4), pytest.mark.slow]
 
 SHOP = Schema("shop", {}, {})
 ONCE = RetryPolicy(retries=0)
@@ -149,7 +149,6 @@ ANSWERS: dict[str, bytes] = {
 
 @pytest.mark.parametrize("name", ANSWERS)
 @pytest.mark.parametrize("closes", [True, False])
-@pytest.mark.one_of(2)
 def test_a_broken_answer(server: Hostile, client: Client, carrier: Any, name: str, closes: bool) -> None:
     """It is an error of its own request, and the others get their own answers, if the connection stays open too."""
 

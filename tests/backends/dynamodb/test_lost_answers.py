@@ -15,7 +15,7 @@ from odm.testing.bridge import blocking
 from odm.testing.entities import Account, Tally, plain
 from tests.backends.dynamodb.line import CUTS, Cut, Line, line_to
 
-pytestmark = pytest.mark.one_of(27, 3)
+pytestmark = [pytest.mark.one_of(27, 3), pytest.mark.slow]
 
 
 ANN, BOB = Account.primary(name="ann"), Account.primary(name="bob")

@@ -12,6 +12,8 @@ from odm.keys import Op, Span, Template, compile_verbatim, number_text
 from odm.schema.described import forms_of
 from tests.effort import times
 
+pytestmark = pytest.mark.slow
+
 _CHARACTERS = st.sampled_from("\0\x01$/0Aaz\x7f\x80\u07ff\u0800\ud7ff\ue000\uffff\U00010000\U0010ffff") | st.characters(
     exclude_categories=["Cs"]
 )

@@ -17,7 +17,7 @@ from odm.testing.bridge import blocking
 from odm.testing.entities import Account, Tally, plain
 from tests.backends.dynamodb.canned import Answer, Canned, serving
 
-pytestmark = pytest.mark.one_of(6)
+pytestmark = [pytest.mark.one_of(6), pytest.mark.slow]
 
 ANN = Account.primary(name="ann")
 HITS = Tally.primary(name="t")

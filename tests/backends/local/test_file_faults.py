@@ -26,6 +26,8 @@ from odm.protocol.connection import perform
 from odm.protocol.requests import CreateTables, Delete, Get, Key, Page, Put, Query, Request, Scan, Update
 from tests.backends.local.support import line_of, opened, output_of, started
 
+pytestmark = pytest.mark.slow
+
 KEY = Key("p", "s")
 
 

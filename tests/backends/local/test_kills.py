@@ -9,6 +9,8 @@ import pytest
 
 from tests.effort import times
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 
 

@@ -24,6 +24,8 @@ from odm.protocol.requests import CreateTables, Delete, Get, Key, Put, Query, Sc
 from tests.backends.local import waits as waiting
 from tests.backends.local.support import line_of, opened, output_of, started, writing
 
+pytestmark = pytest.mark.slow
+
 KEY = Key("p", "s")
 ADD = (Increment(Place(("n",)), 1),)
 

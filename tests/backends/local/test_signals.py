@@ -40,7 +40,7 @@ from odm.testing import Clock
 from tests.backends.local.support import schema_of
 from tests.effort import full
 
-pytestmark = pytest.mark.one_of(2)
+pytestmark = [pytest.mark.one_of(2), pytest.mark.slow]
 
 HERE = str(Path(requests.__file__).parent)
 

@@ -18,6 +18,8 @@ from odm.protocol.requests import CreateTables
 from odm.schema.model import Schema
 from tests.backends.bigtable.emulator.raw import INSTANCE, Raw, set_cell
 
+pytestmark = pytest.mark.slow
+
 RULE = {"gc_rule": {"max_num_versions": 1}}
 
 

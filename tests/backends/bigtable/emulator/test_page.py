@@ -9,6 +9,8 @@ import pytest
 
 from tests.readme import blocks
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).parents[4] / "docs" / "bigtable_emulator.md"
 
 pytest_plugins = ["pytester"]

@@ -22,6 +22,8 @@ from odm.backends.bigtable.emulator import Emulator
 from tests.backends.bigtable.emulator.raw import INSTANCE, Raw, rows_of, set_cell
 from tests.effort import times
 
+pytestmark = pytest.mark.slow
+
 STEPS: Final = times(400, 8_000)
 
 KEYS: Final = [b"a", b"a\0", b"ab", b"b#1", b"b#2", b"c\xff", b"\xc3\xa9"]

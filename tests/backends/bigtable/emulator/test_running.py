@@ -15,6 +15,8 @@ from odm import BackendError, BadValue, Unsupported
 from odm.backends.bigtable.emulator import VARIABLE, Emulator, emulator
 from tests.backends.bigtable.emulator.raw import Raw, set_cell
 
+pytestmark = pytest.mark.slow
+
 
 def listens(address: str) -> bool:
     host, port = address.rsplit(":", 1)
