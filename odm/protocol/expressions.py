@@ -463,9 +463,10 @@ def _facts_of(kind: object, operands: tuple[Operand, ...], values: tuple[Value, 
             continue
         size = type(operand) is Size
         segments = cast(Size, operand).path.segments if size else cast(Path, operand).segments
+        root = segments[0]
         if len(segments) > 1:  # it may have keys of dicts, which are as many as the data has
             return _SHAPELESS
-        shape.append((Size, segments[0]) if size else segments[0])
+        shape.append((Size, root) if size else root)
     return Facts(tuple(shape), values, _size_at_most(values))
 
 

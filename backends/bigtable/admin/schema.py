@@ -9,6 +9,7 @@ from odm.backends.bigtable.client.native import COUNTERS, ENTRIES, FAMILY, RECOR
 from odm.backends.bigtable.client.native_admin import (
     NEWEST_ONLY,
     NO_OPTIONS,
+    Aggregate,
     ColumnFamily,
     CreateTable,
     Families,
@@ -175,10 +176,10 @@ class ItemTable(Immutable):
         """Those of odm; of fields with CellVersions, Sum, Min and Max, too."""
         entities = self.schema.entities.values()
         counts = [count for entity in entities for count in entity.versioned.values()]
-        kinds = sorted({kind for entity in entities for kind in entity.aggregates.values()})
+        kinds: set[Aggregate] = {kind for entity in entities for kind in entity.aggregates.values()}
         versions = {VERSIONS: ColumnFamily(MaxVersions(max(counts)))} if counts else {}
         own = {FAMILY: ColumnFamily(), COUNTERS: ColumnFamily(), **versions}
-        return {**own, **{kind: ColumnFamily(aggregate=kind) for kind in kinds}}
+        return {**own, **{kind: ColumnFamily(aggregate=kind) for kind in sorted(kinds)}}
 
     def stranger(self, table: str, families: Collection[str]) -> tuple[str, str]:
         """Whose a table with other families is, and what to do about it, for messages."""
