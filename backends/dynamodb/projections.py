@@ -13,7 +13,7 @@ from odm.backends.dynamodb.items.layout import Layout
 from odm.backends.dynamodb.items.loading import AttributesItem, DescribedItem
 from odm.codec import TAG
 from odm.expressions.evaluate import holds
-from odm.expressions.nodes import paths
+from odm.expressions.nodes import roots_of
 from odm.immutable import evolve
 from odm.protocol.requests import BatchGet, Page, Position, Query
 from odm.schema.entity import Key
@@ -80,7 +80,7 @@ def _decides(layout: Layout, request: Query) -> bool:
     held = _held(layout, request) or ()
     if layout.described is not None:
         return request.filter is None
-    return request.filter is None or all(path.root in held for path in paths(request.filter))
+    return request.filter is None or roots_of(request.filter).issubset(held)
 
 
 def _held(layout: Layout, request: Query) -> tuple[str, ...] | None:

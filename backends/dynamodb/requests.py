@@ -312,7 +312,7 @@ def _counts(layout: Layout, request: req.Query | req.Scan) -> Literal["number", 
         told = layout.described.tells_by_tag or (layout.exclusive and request.filter is None)
         if not told or not _filters_all(layout, request):
             return None
-    return "tags" if request.filter is not None and holds(request.filter, {}) else "number"
+    return "tags" if request.filter is not None and holds(request.filter, None) else "number"
 
 
 def _index(request: req.Query | req.Scan) -> str | None:

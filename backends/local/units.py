@@ -14,7 +14,7 @@ from odm.backends.local.codec import decode
 from odm.backends.local.log import Logged
 from odm.backends.local.requests import Engine, read_size
 from odm.backends.local.storage import Change, Record, Row, Rows, Storage, View, position_of
-from odm.expressions.nodes import Item, Value, paths
+from odm.expressions.nodes import Item, Value, roots_of
 from odm.immutable import Immutable, evolve
 from odm.protocol.capacity import TRANSACTION, Units, read_units, summed, write_units
 from odm.protocol.limits import stored_size
@@ -79,7 +79,7 @@ class _Tally(Struct):
     def needs_items(self) -> bool:
         """Whether the filter uses attributes that the queried index does not project."""
         held, filter_ = self.engine.held.get(self.index or ""), getattr(self.request, "filter", None)
-        return held is not None and filter_ is not None and not all(path.root in held for path in paths(filter_))
+        return held is not None and filter_ is not None and not roots_of(filter_).issubset(held)
 
     def read(self, key: Key, record: Record | None) -> None:
         self.items[key] = self._size(key, record)

@@ -81,7 +81,13 @@ def holds(condition: Condition, item: Item | None) -> bool:
         condition: lowered: stored names, stored values.
         item: the stored item, or None for an absent one, of which every path is missing.
     """
-    return _holds(cast("AnyCondition", condition), {} if item is None else item)
+    if item is not None:
+        return _holds(cast("AnyCondition", condition), item)
+    kept = condition.__dict__  # where an item is absent, the condition alone decides: it keeps the answer
+    absent: bool | None = kept.get("absent")
+    if absent is None:
+        absent = kept["absent"] = _holds(cast("AnyCondition", condition), {})
+    return absent
 
 
 def apply(actions: Sequence[Action], item: Item) -> dict[str, Value]:

@@ -334,6 +334,17 @@ def paths(node: object) -> list[Path]:
     return []
 
 
+def roots_of(condition: Condition | None) -> frozenset[str]:
+    """The attributes that a condition names. The condition keeps them, because each page and each attempt asks."""
+    if condition is None:
+        return frozenset()
+    kept = condition.__dict__
+    roots: frozenset[str] | None = kept.get("roots")
+    if roots is None:
+        roots = kept["roots"] = frozenset([path.root for path in paths(condition)])
+    return roots
+
+
 def with_paths(node: Any, change: Callable[[Path], Path]) -> Any:
     """A condition or an action with each of its paths changed: the one transformer, which knows no class of nodes.
 

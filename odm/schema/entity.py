@@ -14,7 +14,21 @@ from odm.entities.query import Query
 from odm.entities.signatures import wrong_names
 from odm.errors import BadValue, KeyValueError, brief
 from odm.expressions.evaluate import holds
-from odm.expressions.nodes import And, Compare, Condition, Exists, IsIn, Item, Missing, Not, Or, Path, paths, text_of
+from odm.expressions.nodes import (
+    And,
+    Compare,
+    Condition,
+    Exists,
+    IsIn,
+    Item,
+    Missing,
+    Not,
+    Or,
+    Path,
+    paths,
+    roots_of,
+    text_of,
+)
 from odm.immutable import Immutable, evolve, field, force_setattr
 from odm.keys import Shards, Template, pair_encoder, random_suffix, suffix_of
 from odm.schema.automatic import Automatic
@@ -307,7 +321,7 @@ class EntitySchema(Immutable, dict=True):
             for part in condition.conditions if not isinstance(condition, Not) else (condition.condition,):
                 self.answerable(part)
             return condition
-        roots = {path.root for path in paths(condition)}
+        roots = roots_of(condition)
         parts = [part for stored, part in self.key_only.items() if stored in roots]
         plain = isinstance(condition, Exists | Missing | IsIn)
         plain = plain or (isinstance(condition, Compare) and condition.op in ("=", "<>") and len(paths(condition)) == 1)

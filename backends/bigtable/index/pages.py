@@ -14,8 +14,8 @@ from odm.backends.bigtable.rows.codec import LISTED, TAG
 from odm.backends.bigtable.rows.items import ItemRows
 from odm.backends.bigtable.rows.keys import index_table, position
 from odm.backends.bigtable.rows.loading import Loader, RowItems
-from odm.backends.bigtable.rows.pages import passes_or_misread, roots_of
-from odm.expressions.nodes import Item
+from odm.backends.bigtable.rows.pages import passes_or_misread
+from odm.expressions.nodes import Item, roots_of
 from odm.immutable import Immutable
 from odm.protocol.requests import Position, Query
 
@@ -74,7 +74,7 @@ class Entries(Immutable):
         row_keys = tuple(dict.fromkeys(self.places.row_keys.row_key(hit.key) for hit in hits))
         cells = LIST_ONLY if request.count and request.filter is None else self.places.current
         if request.only is not None:
-            cells = self.places.selection(request.only, roots_of(request), listed=True)
+            cells = self.places.selection(request.only, roots_of(request.filter), listed=True)
         items = yield from self.places.read(row_keys, self.retry, cells)
         kept: list[Hit] = []
         for hit in hits:

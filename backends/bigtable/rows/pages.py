@@ -28,7 +28,7 @@ from odm.backends.bigtable.rows.keys import MAX_ROW_KEY, RowKeys
 from odm.backends.bigtable.rows.loading import Loader, RowItems
 from odm.codec import Lazy
 from odm.expressions.evaluate import holds
-from odm.expressions.nodes import Item, paths
+from odm.expressions.nodes import Item, roots_of
 from odm.immutable import Immutable
 from odm.protocol.requests import Page, Part, Position, Query, Scan
 
@@ -159,7 +159,7 @@ class ItemSource(Immutable):
         counts_all = request.count and request.filter is None
         needed = ITEM if former else places.current
         if request.only is not None:
-            needed = places.selection(request.only, roots_of(request))
+            needed = places.selection(request.only, roots_of(request.filter))
         asked = places.cells(loader.form.owned.held if counts_all else needed)
         cells = places.shown(asked)
         if isinstance(request, Scan) and not counts_all:
@@ -216,11 +216,6 @@ def scanned(places: "ItemRows", request: Scan, cells: Filter) -> Filter:
     return cells
 
 
-def roots_of(request: Query | Scan) -> frozenset[str]:
-    """The attributes that the filter of a request needs."""
-    return frozenset() if request.filter is None else frozenset(path.root for path in paths(request.filter))
-
-
 def passes(request: Query | Scan, item: Item) -> bool:
     """Whether an item passes the filter."""
     return request.filter is None or holds(request.filter, item)
@@ -228,7 +223,7 @@ def passes(request: Query | Scan, item: Item) -> bool:
 
 def passes_or_misread(request: Query | Scan, row: Row, item: Item, form: Form) -> bool:
     """Whether an item passes the filter, or holds a value that the filter cannot compare."""
-    return passes(request, item) or bool(form.misread(row) & roots_of(request))
+    return passes(request, item) or bool(form.misread(row) & roots_of(request.filter))
 
 
 def read_page(request: Query | Scan, source: Source[H], span: RowRange, retry: Retry) -> Steps[Page]:

@@ -72,7 +72,7 @@ from odm.backends.bigtable.writer import Writer, versioned
 from odm.codec import VERSION
 from odm.errors import BackendError, OdmError, OutcomeUnknown
 from odm.expressions.evaluate import holds
-from odm.expressions.nodes import Action, Item, Remove, Set, paths
+from odm.expressions.nodes import Action, Item, Remove, Set, roots_of
 from odm.expressions.nodes import Increment as IncrementAction
 from odm.immutable import Immutable
 from odm.protocol.apply_update import apply_update
@@ -139,7 +139,7 @@ def _named(request: Operation, before: Stored) -> dict[str, int]:
 
     A missing counter may still have a number in a plain cell, from before it was a Counter; the two are added.
     """
-    named = {} if request.condition is None else dict.fromkeys((path.root for path in paths(request.condition)), 0)
+    named = {} if request.condition is None else dict.fromkeys(roots_of(request.condition), 0)
     if isinstance(request, Update | MergedPut):
         for action in request.actions:
             if isinstance(action, IncrementAction) and action.path.root not in before.item:
@@ -222,7 +222,7 @@ def evaluate(writer: Writer, request: Operation, row_key: str, before: Stored | 
 
 def _needed(request: Operation, form: Form) -> frozenset[str]:
     """The attributes whose values decide what a write does, or of which it changes a part."""
-    roots = {path.root for path in paths(condition_of(request))}
+    roots = {*roots_of(condition_of(request))}
     if isinstance(request, Update):
         roots |= {action.path.root for action in request.actions if not _replaces(action, form)}
     return frozenset(roots)

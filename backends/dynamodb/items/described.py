@@ -32,7 +32,7 @@ from odm.expressions.nodes import (
     Remove,
     Set,
     Value,
-    paths,
+    roots_of,
     with_paths,
 )
 from odm.immutable import Immutable, evolve
@@ -285,12 +285,12 @@ class WriteConditions(Immutable, dict=True):
             return type(condition)(tuple(map(self.translated, condition.conditions)))
         if isinstance(condition, Not):
             return Not(self.translated(condition.condition))
-        roots = {path.root for path in paths(condition)}
+        roots = roots_of(condition)
         if TAG in roots:
             return self._of_tag(condition)
         if roots == {VERSION} and all(entity.version == 1 for entity in self._entities):
             # An attribute of this name is of another program, and all items are of version 1.
-            return self._always if holds(condition, {}) else self._never
+            return self._always if holds(condition, None) else self._never
         parts = {
             stored: part for entity_ in self._entities for stored, part in entity_.key_only.items() if stored in roots
         }
@@ -354,13 +354,13 @@ class WriteConditions(Immutable, dict=True):
 
     def _of_key(self, condition: Condition, parts: dict[str, KeyPart]) -> Condition:
         """A condition on fields that the key contains: it holds or not for every item there is."""
-        if {path.root for path in paths(condition)} != parts.keys():
+        if roots_of(condition) != parts.keys():
             raise BadValue(f"the condition {condition} compares a part of the key with an attribute: write its value")
         item: dict[str, object] = {}
         for stored, part in parts.items():
             text = dict(zip(self.table.keys, self.key, strict=False))[part.attribute]
             item[stored] = (part.template.read(text) or {})[part.field]
-        there, absent = holds(condition, item), holds(condition, {})
+        there, absent = holds(condition, item), holds(condition, None)
         if there is absent:
             return self._always if there else self._never
         return Exists(self._there) if there else Missing(self._there)
@@ -422,7 +422,7 @@ def reading_filter(
         case Not(inner):
             part, exact = reading_filter(table, inner, keys)
             return (Not(part), True) if exact and part is not None else (None, False)
-    roots = {path.root for path in paths(condition)}
+    roots = roots_of(condition)
     key_only = {stored for entity in table.schema.entities.values() for stored in entity.key_only}
     if roots & key_only or roots.intersection(keys) or (TAG in roots and not table.tells_by_tag):
         return None, False
