@@ -236,7 +236,7 @@ import sys
 def test_not_loaded():
     assert "odm.testing.plugin" in sys.modules
     assert sorted(name for name in sys.modules if name.split(".")[0] == "odm") == [
-        "odm", "odm.testing", "odm.testing.plugin"
+        "odm", "odm._published", "odm.testing", "odm.testing.plugin"
     ]
     assert not {"attrs", "msgspec", "pydantic"} & sys.modules.keys()
 """
