@@ -10,7 +10,7 @@ leaves out. A release runs ``--full`` alone, which takes hours. What differs (te
 * of tests marked ``one_of(3)``, which are many of a kind, the checksums of their names choose a third;
   of those marked ``one_of(9, 2)``, a ninth, and a half with ``--full``;
 * tests marked ``full`` run only with ``--full``: each takes long, and shows what shorter ones next to it show too;
-* modules marked ``slow`` run only with ``--full``, or where the command line names files or folders; with
+* modules and tests marked ``slow`` run only with ``--full``, or where the command line names files or folders; with
   ``--full --rest`` they run whole. They try what goes wrong (stops, races, lost answers, hostile servers), laws over
   random values, options of backends, and other programs;
 * with ``--full --rest``, properties and random walks try a fourth of the examples and steps that they try with

@@ -227,7 +227,7 @@ def test_names_in_prose_exist() -> None:
     assert missing == []
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_the_examples_satisfy_a_strict_type_checker(tmp_path: Path) -> None:
     written = []
     for page in (README, SHOP, *AFTER_SHOP, *ALONE):

@@ -66,7 +66,7 @@ NAMES = (
 
 @pytest.mark.parametrize("name", dict.fromkeys(NAMES))
 @pytest.mark.parametrize("value", [s("x"), {"N": "3"}, {"L": [s("x")]}, {"BOOL": True}], ids=["S", "N", "L", "BOOL"])
-@pytest.mark.one_of(8)
+@pytest.mark.slow
 def test_an_attribute_may_have_any_name(name: str, value: Any) -> None:
     """Required and optional, next to others of the types whose names it may hide."""
     others = {

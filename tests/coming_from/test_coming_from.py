@@ -71,7 +71,6 @@ def javascript(tmp_path: Path, node_modules: Path) -> dict[str, Callable[[Block]
 
 
 @pytest.mark.parametrize("page", JAVASCRIPT)
-@pytest.mark.one_of(2)
 def test_javascript_and_odm_share_tables(
     page: str, names: dict[str, Any], client: Any, javascript: Any, program: Callable[..., str]
 ) -> None:

@@ -155,7 +155,7 @@ def test_11_unknown_key_names_are_refused(db: Store) -> None:
         User.primary(org="o", nope=1)  # type: ignore[call-arg]
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_12_no_private_module_of_a_vendor_is_imported() -> None:
     assert odm.__file__ is not None
     imported: set[str] = set()

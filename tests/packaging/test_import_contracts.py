@@ -116,7 +116,7 @@ def test_what_the_design_allows_breaks_nothing(tree: Path) -> None:
 
 
 @pytest.mark.parametrize(("contract", "path", "code"), BROKEN, ids=[f"{path}: {code}" for _, path, code in BROKEN])
-@pytest.mark.one_of(5)
+@pytest.mark.slow
 def test_a_forbidden_import_breaks_its_contract(tree: Path, contract: str, path: str, code: str) -> None:
     write(tree, path, code)
     assert any(name.startswith(contract) for name in broken_contracts(tree))

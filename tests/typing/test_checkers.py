@@ -136,7 +136,7 @@ def pyright(*files: Path) -> Found:
 
 
 @pytest.mark.parametrize("checker", [mypy, pyright], ids=["mypy", "pyright"])
-@pytest.mark.full
+@pytest.mark.slow
 def test_every_public_entry_has_its_type_and_every_mistake_is_found(
     checker: Callable[..., Found], tmp_path: Path
 ) -> None:

@@ -256,7 +256,6 @@ def test_they_are_written_together() -> None:
 
 
 @pytest.mark.parametrize("rival", RIVALS, ids=lambda rival: rival.__name__)
-@pytest.mark.one_of(4)
 def test_a_stop_leaves_all_or_nothing(rival: Callable[[Store], None]) -> None:
     """And a rival goes on from there, as from the state without an interruption."""
     expected = []
